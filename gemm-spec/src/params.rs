@@ -1,0 +1,43 @@
+//! The parameter block that the host passes and a kernel reads.
+
+/// Parameters of one launch: C = alpha * A * B + beta * C.
+///
+/// The block is a kernel's single parameter, by value, so the host and the device can't disagree on its fields.
+/// Transposes are strides that have changed places. Strides count elements and may be negative; element (i, j) of A
+/// lies at `a + i * a_row_stride + j * a_col_stride`, in 64-bit arithmetic.
+///
+/// `T` is the element type; `S` is the type of the sum, of alpha and of beta (f32 where T is f16 or bf16, else T).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GemmParams<T, S> {
+    /// Element (0, 0) of A. A: (m, k).
+    pub a: *const T,
+    /// Element (0, 0) of B. B: (k, n).
+    pub b: *const T,
+    /// Element (0, 0) of C. C: (m, n).
+    pub c: *mut T,
+    /// Rows of A and of C.
+    pub m: u64,
+    /// Columns of B and of C.
+    pub n: u64,
+    /// Columns of A, rows of B.
+    pub k: u64,
+    /// Elements from A(i, j) to A(i + 1, j).
+    pub a_row_stride: i64,
+    /// Elements from A(i, j) to A(i, j + 1).
+    pub a_col_stride: i64,
+    /// Elements from B(i, j) to B(i + 1, j).
+    pub b_row_stride: i64,
+    /// Elements from B(i, j) to B(i, j + 1).
+    pub b_col_stride: i64,
+    /// Elements from C(i, j) to C(i + 1, j).
+    pub c_row_stride: i64,
+    /// Elements from C(i, j) to C(i, j + 1).
+    pub c_col_stride: i64,
+    /// Factor of the product.
+    pub alpha: S,
+    /// Factor of C's old value; not used where `reads_c` is 0.
+    pub beta: S,
+    /// 1 where C's old value takes part, 0 where C is written and never read.
+    pub reads_c: u32,
+}
