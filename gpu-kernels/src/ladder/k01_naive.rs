@@ -1,0 +1,79 @@
+//! Step 1: one thread computes one element of C, straight from global memory.
+//!
+//! # Idea
+//!
+//! ```text
+//! for each element (row, col) of C, in parallel:
+//!     sum = 0
+//!     for i in 0..K: sum += A[row][i] * B[i][col]
+//!     C[row][col] = alpha * sum + beta * C[row][col]
+//! ```
+//!
+//! # Mapping
+//!
+//! A block of 16 x 16 threads computes a tile of 16 x 16 elements of C; the grid covers C. `k01_naive` lets
+//! `threadIdx.x` run along the columns, so the 16 threads of a row read neighbouring elements of B, write neighbouring
+//! elements of C, and share one element of A: their accesses coalesce when the matrices are row-major.
+//! `k01_naive_uncoalesced` lets `threadIdx.x` run along the rows: neighbours are a whole row apart.
+//!
+//! # Shared memory
+//!
+//! None. Each thread loads 2 K elements from global memory, 2 M N K in all; the caches catch the repeats.
+//!
+//! # Preconditions
+//!
+//! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides.
+
+use crate::{Element, Sum, store};
+use cuda_std::{kernel, thread};
+use gemm_spec::{GemmParams, ThreadOrder};
+
+/// Computes the element of C that belongs to this thread.
+///
+/// # Safety
+///
+/// The parameter block describes matrices that every thread of the grid may read (A, B) and write (C), and no other
+/// code touches C during the launch. `along_rows` and `tile` are those of the launch's block.
+#[inline(always)]
+unsafe fn naive<T: Element>(p: GemmParams<T, T::Sum>, tile: u32, order: ThreadOrder) {
+    let x = thread::block_idx_x() as u64 * tile as u64 + thread::thread_idx_x() as u64;
+    let y = thread::block_idx_y() as u64 * tile as u64 + thread::thread_idx_y() as u64;
+    let (row, col) = match order {
+        ThreadOrder::AlongColumns => (y, x),
+        ThreadOrder::AlongRows => (x, y),
+    };
+    if row >= p.m || col >= p.n {
+        return;
+    }
+    // SAFETY: row < m and col < n, and the offsets stay in A and B as the caller promises.
+    unsafe {
+        let mut a = p.a.offset((row as i64 * p.a_row_stride) as isize);
+        let mut b = p.b.offset((col as i64 * p.b_col_stride) as isize);
+        let mut sum = T::Sum::ZERO;
+        for _ in 0..p.k {
+            sum = a.read().widen().mul_add(b.read().widen(), sum);
+            a = a.wrapping_offset(p.a_col_stride as isize);
+            b = b.wrapping_offset(p.b_row_stride as isize);
+        }
+        store(&p, row, col, sum);
+    }
+}
+
+macro_rules! entries {
+    ($(($name:ident, $variant:literal, $element:ident, $tile:literal, $order:ident),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the module's documentation.")]
+        ///
+        /// # Safety
+        ///
+        /// The parameter block describes matrices that the grid may read (A, B) and write (C); nothing else touches C
+        /// during the launch; the grid is one of `Kernel::launches`.
+        #[kernel(max_threads = $tile * $tile)]
+        pub unsafe fn $name(p: GemmParams<$element, <$element as Element>::Sum>) {
+            // SAFETY: the host's promise, passed on.
+            unsafe { naive(p, $tile, ThreadOrder::$order) }
+        }
+    )*};
+}
+
+use cuda_std::half::{bf16, f16};
+gemm_spec::k01_naive_kernels!(entries);

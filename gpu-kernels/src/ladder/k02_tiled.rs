@@ -1,0 +1,115 @@
+//! Step 2: a block shares what its threads read, through tiles in shared memory.
+//!
+//! # Idea
+//!
+//! ```text
+//! for each TILE x TILE tile of C, in parallel, one block:
+//!     sum = 0                                              one a thread
+//!     for k0 in 0..K step TILE:
+//!         tile_a = A[rows of the tile][k0..k0 + TILE]      one element a thread; 0 outside of A
+//!         tile_b = B[k0..k0 + TILE][columns of the tile]   one element a thread; 0 outside of B
+//!         wait until both tiles are written
+//!         for i in 0..TILE: sum += tile_a[row][i] * tile_b[i][col]
+//!         wait until both tiles are read
+//!     C[row][col] = alpha * sum + beta * C[row][col]
+//! ```
+//!
+//! # Mapping
+//!
+//! A block of TILE x TILE threads, one output element a thread, `threadIdx.x` along the columns (and, in the variant
+//! `uncoalesced`, along the rows, which makes neighbouring threads load a row stride apart).
+//!
+//! # Shared memory
+//!
+//! Two tiles of TILE x TILE sums: 2 KiB for TILE = 16 in f32. f16 and bf16 are widened to f32 as they are stored, once
+//! for each element of a tile and not once for each product. No padding: a warp reads one or two rows of `tile_b` (distinct
+//! banks) and one or two elements of `tile_a` (broadcast).
+//!
+//! # Preconditions
+//!
+//! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides. No thread leaves before the
+//! last barrier, also where its element lies outside of C.
+//!
+//! # Change since the last step
+//!
+//! Each block loads an element of A and of B once for TILE products: 2 M N K / TILE loads from global memory in all.
+
+use crate::{Element, SharedTile, Sum, store};
+use cuda_std::{kernel, shared_array, thread};
+use gemm_spec::{GemmParams, ThreadOrder};
+
+/// Computes the element of C that belongs to this thread, with the block's other threads.
+///
+/// # Safety
+///
+/// Called by all `TILE * TILE` threads of a block. The tiles have `TILE * TILE` elements in shared memory that nothing
+/// else uses. The parameter block describes matrices that the grid may read (A, B) and write (C), and no other code
+/// touches C during the launch.
+#[inline(always)]
+unsafe fn tiled<T: Element, const TILE: usize>(
+    p: GemmParams<T, T::Sum>,
+    order: ThreadOrder,
+    tile_a: SharedTile<T::Sum>,
+    tile_b: SharedTile<T::Sum>,
+) {
+    let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
+    let (bx, by) = (thread::block_idx_x() as u64, thread::block_idx_y() as u64);
+    // Row and column within the tile, and of the tile within C.
+    let (i, j, tile_row, tile_col) = match order {
+        ThreadOrder::AlongColumns => (ty, tx, by, bx),
+        ThreadOrder::AlongRows => (tx, ty, bx, by),
+    };
+    let row = tile_row * TILE as u64 + i as u64;
+    let col = tile_col * TILE as u64 + j as u64;
+    // SAFETY: elements of A and B are read only inside of the matrices; a tile is indexed below TILE * TILE; a barrier
+    // stands between each write of the tiles and the reads of other threads, and between those and the next write.
+    unsafe {
+        // A(row, k0 + j) and B(k0 + i, col) for k0 = 0; each step of the loop moves them by TILE.
+        let mut a = p.a.wrapping_offset((row as i64 * p.a_row_stride + j as i64 * p.a_col_stride) as isize);
+        let mut b = p.b.wrapping_offset((i as i64 * p.b_row_stride + col as i64 * p.b_col_stride) as isize);
+        let mut sum = T::Sum::ZERO;
+        let mut k0 = 0;
+        while k0 < p.k {
+            let in_a = row < p.m && k0 + (j as u64) < p.k;
+            let in_b = col < p.n && k0 + (i as u64) < p.k;
+            tile_a.add(i * TILE + j).write(if in_a { a.read().widen() } else { T::Sum::ZERO });
+            tile_b.add(i * TILE + j).write(if in_b { b.read().widen() } else { T::Sum::ZERO });
+            thread::sync_threads();
+            for l in 0..TILE {
+                let factor = tile_b.add(l * TILE + j).read();
+                sum = tile_a.add(i * TILE + l).read().mul_add(factor, sum);
+            }
+            thread::sync_threads();
+            a = a.wrapping_offset(TILE as isize * p.a_col_stride as isize);
+            b = b.wrapping_offset(TILE as isize * p.b_row_stride as isize);
+            k0 += TILE as u64;
+        }
+        if row < p.m && col < p.n {
+            store(&p, row, col, sum);
+        }
+    }
+}
+
+macro_rules! entries {
+    ($(($name:ident, $variant:literal, $element:ident, $tile:literal, $order:ident),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the module's documentation.")]
+        ///
+        /// # Safety
+        ///
+        /// The parameter block describes matrices that the grid may read (A, B) and write (C); nothing else touches C
+        /// during the launch; the grid is one of `Kernel::launches`.
+        #[cfg_attr(not(rust_cuda), kernel(max_threads = $tile * $tile))]
+        #[cfg_attr(rust_cuda, kernel)] // Rust-CUDA's attribute knows no launch bounds.
+        pub unsafe fn $name(p: GemmParams<$element, <$element as Element>::Sum>) {
+            // SAFETY: the tiles are this block's own; the rest is the host's promise, passed on.
+            unsafe {
+                let tile_a = shared_array![<$element as Element>::Sum; $tile * $tile];
+                let tile_b = shared_array![<$element as Element>::Sum; $tile * $tile];
+                tiled::<$element, $tile>(p, ThreadOrder::$order, tile_a, tile_b)
+            }
+        }
+    )*};
+}
+
+use crate::half::{bf16, f16};
+gemm_spec::k02_tiled_kernels!(entries);
