@@ -8,13 +8,19 @@ use gemm_spec::GemmParams;
 ///
 /// # Safety
 ///
-/// `row < p.m`, `col < p.n`, the parameter block describes memory that this thread may write (and read, where
+/// `row < p.m`, `col < p.n`; `c` and the parameter block describe a matrix that this thread may write (and read, where
 /// `p.reads_c` is set), and no other thread touches the element.
 #[inline(always)]
-pub unsafe fn store<T: Element>(p: &GemmParams<T, T::Sum>, row: u64, col: u64, sum: T::Sum) {
+pub unsafe fn store<T: Element>(
+    c: *mut T,
+    p: &GemmParams<T::Sum>,
+    row: u64,
+    col: u64,
+    sum: T::Sum,
+) {
     let offset = row as i64 * p.c_row_stride + col as i64 * p.c_col_stride;
     // SAFETY: the caller promises that element (row, col) lies in C.
-    let c = unsafe { p.c.offset(offset as isize) };
+    let c = unsafe { c.offset(offset as isize) };
     let mut value = p.alpha.mul(sum);
     if p.reads_c != 0 {
         // SAFETY: as above, and the caller promises that C may be read.

@@ -32,10 +32,17 @@ use gemm_spec::{GemmParams, ThreadOrder};
 ///
 /// # Safety
 ///
-/// The parameter block describes matrices that every thread of the grid may read (A, B) and write (C), and no other
-/// code touches C during the launch. `along_rows` and `tile` are those of the launch's block.
+/// The pointers and the parameter block describe matrices that every thread of the grid may read (A, B) and write (C), and
+/// no other code touches C during the launch. `tile` is the launch's.
 #[inline(always)]
-unsafe fn naive<T: Element>(p: GemmParams<T, T::Sum>, tile: u32, order: ThreadOrder) {
+unsafe fn naive<T: Element>(
+    a: *const T,
+    b: *const T,
+    c: *mut T,
+    p: GemmParams<T::Sum>,
+    tile: u32,
+    order: ThreadOrder,
+) {
     let x = thread::block_idx_x() as u64 * tile as u64 + thread::thread_idx_x() as u64;
     let y = thread::block_idx_y() as u64 * tile as u64 + thread::thread_idx_y() as u64;
     let (row, col) = match order {
@@ -47,15 +54,15 @@ unsafe fn naive<T: Element>(p: GemmParams<T, T::Sum>, tile: u32, order: ThreadOr
     }
     // SAFETY: row < m and col < n, and the offsets stay in A and B as the caller promises.
     unsafe {
-        let mut a = p.a.offset((row as i64 * p.a_row_stride) as isize);
-        let mut b = p.b.offset((col as i64 * p.b_col_stride) as isize);
+        let mut a = a.offset((row as i64 * p.a_row_stride) as isize);
+        let mut b = b.offset((col as i64 * p.b_col_stride) as isize);
         let mut sum = T::Sum::ZERO;
         for _ in 0..p.k {
             sum = a.read().widen().mul_add(b.read().widen(), sum);
             a = a.wrapping_offset(p.a_col_stride as isize);
             b = b.wrapping_offset(p.b_row_stride as isize);
         }
-        store(&p, row, col, sum);
+        store(c, &p, row, col, sum);
     }
 }
 
@@ -65,12 +72,17 @@ macro_rules! entries {
         ///
         /// # Safety
         ///
-        /// The parameter block describes matrices that the grid may read (A, B) and write (C); nothing else touches C
+        /// The pointers and the block describe matrices that the grid may read (A, B) and write (C); nothing else touches C
         /// during the launch; the grid is one of `Kernel::launches`.
         #[kernel(max_threads = $tile * $tile)]
-        pub unsafe fn $name(p: GemmParams<$element, <$element as Element>::Sum>) {
+        pub unsafe fn $name(
+            a: *const $element,
+            b: *const $element,
+            c: *mut $element,
+            p: GemmParams<<$element as Element>::Sum>,
+        ) {
             // SAFETY: the host's promise, passed on.
-            unsafe { naive(p, $tile, ThreadOrder::$order) }
+            unsafe { naive(a, b, c, p, $tile, ThreadOrder::$order) }
         }
     )*};
 }

@@ -43,11 +43,12 @@ use gemm_spec::{GemmParams, ThreadOrder};
 /// # Safety
 ///
 /// Called by all `TILE * TILE` threads of a block. The tiles have `TILE * TILE` elements in shared memory that nothing
-/// else uses. The parameter block describes matrices that the grid may read (A, B) and write (C), and no other code
-/// touches C during the launch.
+/// else uses. The pointers and the parameter block describe matrices that the grid may read (A, B) and write (C), and no
+/// other code touches C during the launch.
 #[inline(always)]
 unsafe fn tiled<T: Element, const TILE: usize>(
-    p: GemmParams<T, T::Sum>,
+    (a, b, c): (*const T, *const T, *mut T),
+    p: GemmParams<T::Sum>,
     order: ThreadOrder,
     tile_a: SharedTile<T::Sum>,
     tile_b: SharedTile<T::Sum>,
@@ -61,19 +62,21 @@ unsafe fn tiled<T: Element, const TILE: usize>(
     };
     let row = tile_row * TILE as u64 + i as u64;
     let col = tile_col * TILE as u64 + j as u64;
+    let (in_rows, in_cols) = (row < p.m, col < p.n);
+    // A(row, k0 + j) and B(k0 + i, col) for k0 = 0; each step of the loop moves them by TILE.
+    let mut a = a.wrapping_offset((row as i64 * p.a_row_stride + j as i64 * p.a_col_stride) as isize);
+    let mut b = b.wrapping_offset((i as i64 * p.b_row_stride + col as i64 * p.b_col_stride) as isize);
+    let mut sum = T::Sum::ZERO;
+    let mut left = p.k;
     // SAFETY: elements of A and B are read only inside of the matrices; a tile is indexed below TILE * TILE; a barrier
     // stands between each write of the tiles and the reads of other threads, and between those and the next write.
     unsafe {
-        // A(row, k0 + j) and B(k0 + i, col) for k0 = 0; each step of the loop moves them by TILE.
-        let mut a = p.a.wrapping_offset((row as i64 * p.a_row_stride + j as i64 * p.a_col_stride) as isize);
-        let mut b = p.b.wrapping_offset((i as i64 * p.b_row_stride + col as i64 * p.b_col_stride) as isize);
-        let mut sum = T::Sum::ZERO;
-        let mut k0 = 0;
-        while k0 < p.k {
-            let in_a = row < p.m && k0 + (j as u64) < p.k;
-            let in_b = col < p.n && k0 + (i as u64) < p.k;
-            tile_a.add(i * TILE + j).write(if in_a { a.read().widen() } else { T::Sum::ZERO });
-            tile_b.add(i * TILE + j).write(if in_b { b.read().widen() } else { T::Sum::ZERO });
+        while left > 0 {
+            // Both loads are on their way before either is waited for.
+            let element_a = if in_rows && (j as u64) < left { Some(a.read()) } else { None };
+            let element_b = if in_cols && (i as u64) < left { Some(b.read()) } else { None };
+            tile_a.add(i * TILE + j).write(element_a.map_or(T::Sum::ZERO, T::widen));
+            tile_b.add(i * TILE + j).write(element_b.map_or(T::Sum::ZERO, T::widen));
             thread::sync_threads();
             for l in 0..TILE {
                 let factor = tile_b.add(l * TILE + j).read();
@@ -82,10 +85,10 @@ unsafe fn tiled<T: Element, const TILE: usize>(
             thread::sync_threads();
             a = a.wrapping_offset(TILE as isize * p.a_col_stride as isize);
             b = b.wrapping_offset(TILE as isize * p.b_row_stride as isize);
-            k0 += TILE as u64;
+            left = left.saturating_sub(TILE as u64);
         }
-        if row < p.m && col < p.n {
-            store(&p, row, col, sum);
+        if in_rows && in_cols {
+            store(c, &p, row, col, sum);
         }
     }
 }
@@ -96,20 +99,25 @@ macro_rules! entries {
         ///
         /// # Safety
         ///
-        /// The parameter block describes matrices that the grid may read (A, B) and write (C); nothing else touches C
+        /// The pointers and the block describe matrices that the grid may read (A, B) and write (C); nothing else touches C
         /// during the launch; the grid is one of `Kernel::launches`.
         #[cfg_attr(not(rust_cuda), kernel(max_threads = $tile * $tile))]
         #[cfg_attr(rust_cuda, kernel)] // Rust-CUDA's attribute knows no launch bounds.
-        pub unsafe fn $name(p: GemmParams<$element, <$element as Element>::Sum>) {
+        pub unsafe fn $name(
+            a: *const $element,
+            b: *const $element,
+            c: *mut $element,
+            p: GemmParams<<$element as Element>::Sum>,
+        ) {
             // SAFETY: the tiles are this block's own; the rest is the host's promise, passed on.
             unsafe {
                 let tile_a = shared_array![<$element as Element>::Sum; $tile * $tile];
                 let tile_b = shared_array![<$element as Element>::Sum; $tile * $tile];
-                tiled::<$element, $tile>(p, ThreadOrder::$order, tile_a, tile_b)
+                tiled::<$element, $tile>((a, b, c), p, ThreadOrder::$order, tile_a, tile_b)
             }
         }
     )*};
 }
 
-use crate::half::{bf16, f16};
+use cuda_std::half::{bf16, f16};
 gemm_spec::k02_tiled_kernels!(entries);
