@@ -28,6 +28,12 @@ use crate::{Element, Sum, store};
 use cuda_std::{kernel, thread};
 use gemm_spec::{GemmParams, ThreadOrder};
 
+/// Pairs of elements that are loaded before the first of them is multiplied.
+///
+/// nvcc unrolls this loop by itself, LLVM doesn't: with one pair at a time, f32, 4096^3 takes 34.5 ms on an H100, and the
+/// tutorial's kernel built by nvcc 25.3 ms.
+const UNROLL: u64 = 4;
+
 /// Computes the element of C that belongs to this thread.
 ///
 /// # Safety
@@ -56,11 +62,24 @@ unsafe fn naive<T: Element>(
     unsafe {
         let mut a = a.offset((row as i64 * p.a_row_stride) as isize);
         let mut b = b.offset((col as i64 * p.b_col_stride) as isize);
-        let mut sum = T::Sum::ZERO;
-        for _ in 0..p.k {
-            sum = a.read().widen().mul_add(b.read().widen(), sum);
+        let mut load = || {
+            let elements = (a.read(), b.read());
             a = a.wrapping_offset(p.a_col_stride as isize);
             b = b.wrapping_offset(p.b_row_stride as isize);
+            elements
+        };
+        let mut sum = T::Sum::ZERO;
+        let mut left = p.k;
+        while left >= UNROLL {
+            let elements: [(T, T); UNROLL as usize] = core::array::from_fn(|_| load());
+            for (a, b) in elements {
+                sum = a.widen().mul_add(b.widen(), sum);
+            }
+            left -= UNROLL;
+        }
+        for _ in 0..left {
+            let (a, b) = load();
+            sum = a.widen().mul_add(b.widen(), sum);
         }
         store(c, &p, row, col, sum);
     }

@@ -66,15 +66,11 @@ unsafe fn tiled<T: Element, const TILE: usize>(
     // A(row, k0 + j) and B(k0 + i, col) for k0 = 0; each step of the loop moves them by TILE.
     let mut a = a.wrapping_offset((row as i64 * p.a_row_stride + j as i64 * p.a_col_stride) as isize);
     let mut b = b.wrapping_offset((i as i64 * p.b_row_stride + col as i64 * p.b_col_stride) as isize);
-    let mut sum = T::Sum::ZERO;
-    let mut left = p.k;
-    // SAFETY: elements of A and B are read only inside of the matrices; a tile is indexed below TILE * TILE; a barrier
-    // stands between each write of the tiles and the reads of other threads, and between those and the next write.
-    unsafe {
-        while left > 0 {
-            // Both loads are on their way before either is waited for.
-            let element_a = if in_rows && (j as u64) < left { Some(a.read()) } else { None };
-            let element_b = if in_cols && (i as u64) < left { Some(b.read()) } else { None };
+    // Shares one element of A and one of B with the block, and returns `sum` plus this thread's TILE products.
+    let step = |mut sum: T::Sum, element_a: Option<T>, element_b: Option<T>| {
+        // SAFETY: a tile is indexed below TILE * TILE; a barrier stands between the writes and the reads of other
+        // threads, and another between those and the writes of the next step.
+        unsafe {
             tile_a.add(i * TILE + j).write(element_a.map_or(T::Sum::ZERO, T::widen));
             tile_b.add(i * TILE + j).write(element_b.map_or(T::Sum::ZERO, T::widen));
             thread::sync_threads();
@@ -83,9 +79,26 @@ unsafe fn tiled<T: Element, const TILE: usize>(
                 sum = tile_a.add(i * TILE + l).read().mul_add(factor, sum);
             }
             thread::sync_threads();
+        }
+        sum
+    };
+    let mut sum = T::Sum::ZERO;
+    let mut left = p.k;
+    // SAFETY: elements of A and B are read only inside of the matrices.
+    unsafe {
+        // Both loads of a step are on their way before either is waited for.
+        while left >= TILE as u64 {
+            let element_a = if in_rows { Some(a.read()) } else { None };
+            let element_b = if in_cols { Some(b.read()) } else { None };
+            sum = step(sum, element_a, element_b);
             a = a.wrapping_offset(TILE as isize * p.a_col_stride as isize);
             b = b.wrapping_offset(TILE as isize * p.b_row_stride as isize);
-            left = left.saturating_sub(TILE as u64);
+            left -= TILE as u64;
+        }
+        if left > 0 {
+            let element_a = if in_rows && (j as u64) < left { Some(a.read()) } else { None };
+            let element_b = if in_cols && (i as u64) < left { Some(b.read()) } else { None };
+            sum = step(sum, element_a, element_b);
         }
         if in_rows && in_cols {
             store(c, &p, row, col, sum);
