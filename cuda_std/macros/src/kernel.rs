@@ -1,0 +1,436 @@
+//! `#[kernel]`.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{
+    Error, Expr, FnArg, GenericParam, Ident, ItemFn, PatType, ReturnType, Signature, Token, Type,
+};
+
+/// What the attribute's parentheses hold.
+#[derive(Default)]
+struct Bounds {
+    max_threads: Option<Expr>,
+    min_blocks: Option<Expr>,
+    cluster: Option<[Expr; 3]>,
+}
+
+impl Parse for Bounds {
+    fn parse(input: ParseStream) -> syn::Result<Self> {
+        let mut bounds = Bounds::default();
+        let mut min_blocks_name = None;
+        while !input.is_empty() {
+            let name: Ident = input.parse()?;
+            input.parse::<Token![=]>()?;
+            let value: Expr = input.parse()?;
+            let seen_before = match name.to_string().as_str() {
+                "max_threads" => bounds.max_threads.replace(value).is_some(),
+                "min_blocks" => {
+                    min_blocks_name = Some(name.clone());
+                    bounds.min_blocks.replace(value).is_some()
+                }
+                "cluster" => bounds.cluster.replace(cluster(value)?).is_some(),
+                _ => {
+                    let message =
+                        "unknown launch bound: there are `max_threads`, `min_blocks` and `cluster`";
+                    return Err(Error::new(name.span(), message));
+                }
+            };
+            if seen_before {
+                return Err(Error::new(name.span(), format!("`{name}` is given twice")));
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        match (&bounds.max_threads, min_blocks_name) {
+            (None, Some(name)) => {
+                Err(Error::new(name.span(), "`min_blocks` needs `max_threads` beside it"))
+            }
+            _ => Ok(bounds),
+        }
+    }
+}
+
+fn cluster(value: Expr) -> syn::Result<[Expr; 3]> {
+    let span = value.span();
+    let extents = match value {
+        Expr::Tuple(tuple) => tuple.elems.into_iter().collect(),
+        _ => Vec::new(),
+    };
+    extents.try_into().map_err(|_| Error::new(span, "`cluster` is three extents: `(X, Y, Z)`"))
+}
+
+impl Bounds {
+    /// Checks of the values, for host and device, and the line that `cuda_builder` reads, for the device.
+    fn items(&self, kernel: &Ident) -> TokenStream {
+        let mut line = format!("//@kernel {kernel}");
+        let mut operands = TokenStream::new();
+        let mut checks = TokenStream::new();
+        let mut add = |key: &str, name: &str, value: &Expr| {
+            line.push_str(&format!("{key}{{{name}}}"));
+            let name = format_ident!("{name}");
+            // A typed block, so that the value prints as a plain decimal number.
+            operands.extend(quote!(#name = const { let value: u32 = #value; value },));
+            checks.extend(quote_spanned!(value.span()=> let #name: u32 = #value;));
+        };
+        if let Some(value) = &self.max_threads {
+            add(" max_threads=", "max_threads", value);
+        }
+        if let Some(value) = &self.min_blocks {
+            add(" min_blocks=", "min_blocks", value);
+        }
+        if let Some([x, y, z]) = &self.cluster {
+            add(" cluster=", "x", x);
+            add(",", "y", y);
+            add(",", "z", z);
+        }
+        if self.max_threads.is_some() {
+            checks.extend(quote! {
+                assert!(1 <= max_threads && max_threads <= 1024, "max_threads must be 1 to 1024");
+            });
+        }
+        if self.min_blocks.is_some() {
+            checks.extend(quote! {
+                assert!(1 <= min_blocks && min_blocks <= 32, "min_blocks must be 1 to 32");
+            });
+        }
+        if self.cluster.is_some() {
+            checks.extend(quote! {
+                assert!(x >= 1 && y >= 1 && z >= 1, "a cluster's extents must be at least 1");
+                assert!(x as u64 * y as u64 * z as u64 <= 16, "a cluster has at most 16 blocks");
+            });
+        }
+        quote! {
+            const _: () = { #checks };
+            #[cfg(target_arch = "nvptx64")]
+            ::core::arch::global_asm!(#line, #operands);
+        }
+    }
+}
+
+/// One argument of the source: what the entry takes for it, and what turns that back at the head of the body.
+struct Argument {
+    device: TokenStream,
+    restore: TokenStream,
+    check: TokenStream,
+}
+
+fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
+    let PatType { attrs, pat, ty, .. } = argument;
+    let wide =
+        "this wide pointer can't be a kernel argument: pass `&[T]`, or a pointer and a length";
+    let sized = |pointee: &Type| quote_spanned!(pointee.span()=> ::cuda_std::entry::pointee_is_sized::<#pointee>(););
+    let plain = |check: TokenStream| Argument {
+        device: quote!(#(#attrs)* #pat: #ty),
+        restore: TokenStream::new(),
+        check: quote_spanned! {ty.span()=>
+            ::cuda_std::entry::argument_is_copy::<#ty>();
+            const { ::cuda_std::entry::argument_is_passable::<#ty>() };
+            #check
+        },
+    };
+    Ok(match &**ty {
+        Type::Reference(reference) => match &*reference.elem {
+            Type::Slice(slice) => {
+                let element = &slice.elem;
+                let (pointer, len) =
+                    (format_ident!("slice_{index}_pointer"), format_ident!("slice_{index}_len"));
+                let (qualifier, rebuild) = match reference.mutability {
+                    Some(_) => (quote!(*mut), format_ident!("slice_mut")),
+                    None => (quote!(*const), format_ident!("slice")),
+                };
+                Argument {
+                    device: quote!(#pointer: #qualifier #element, #len: usize),
+                    restore: quote! {
+                        #(#attrs)*
+                        // SAFETY: the launch passed the pointer and the length of one buffer, as the kernel's caller
+                        // has to.
+                        let #pat: #ty = unsafe { ::cuda_std::entry::#rebuild(#pointer, #len) };
+                    },
+                    check: TokenStream::new(),
+                }
+            }
+            Type::TraitObject(_) => return Err(Error::new_spanned(ty, wide)),
+            pointee => plain(sized(pointee)),
+        },
+        Type::Ptr(pointer) => match &*pointer.elem {
+            Type::Slice(_) | Type::TraitObject(_) => return Err(Error::new_spanned(ty, wide)),
+            pointee => plain(sized(pointee)),
+        },
+        Type::ImplTrait(_) => {
+            return Err(Error::new_spanned(ty, "a kernel's argument must have one concrete type"));
+        }
+        _ => plain(TokenStream::new()),
+    })
+}
+
+fn check_signature(signature: &Signature) -> syn::Result<()> {
+    let name = &signature.ident;
+    if signature.unsafety.is_none() {
+        return Err(Error::new_spanned(
+            signature.fn_token,
+            format!("kernel `{name}` must be `unsafe fn`: a launch promises what no type checks"),
+        ));
+    }
+    if let ReturnType::Type(..) = signature.output {
+        return Err(Error::new_spanned(
+            &signature.output,
+            "a kernel returns nothing: write the result through a pointer argument",
+        ));
+    }
+    if let Some(constness) = signature.constness {
+        return Err(Error::new_spanned(constness, "a kernel can't be `const`"));
+    }
+    if let Some(asyncness) = signature.asyncness {
+        return Err(Error::new_spanned(asyncness, "a kernel can't be `async`"));
+    }
+    if let Some(variadic) = &signature.variadic {
+        return Err(Error::new_spanned(variadic, "a kernel can't be variadic"));
+    }
+    if let Some(abi) = &signature.abi
+        && abi.name.as_ref().is_some_and(|name| name.value() != "C")
+    {
+        return Err(Error::new_spanned(
+            abi,
+            "a kernel's ABI is the macro's to choose: leave it out",
+        ));
+    }
+    for parameter in &signature.generics.params {
+        if !matches!(parameter, GenericParam::Lifetime(_)) {
+            return Err(Error::new_spanned(
+                parameter,
+                "a kernel is one entry point and can't be generic: call a generic function from it",
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let bounds: Bounds = syn::parse2(arguments)?;
+    let ItemFn { attrs, vis, sig, block } = syn::parse2(item)?;
+    check_signature(&sig)?;
+    let mut parsed = Vec::new();
+    for (index, input) in sig.inputs.iter().enumerate() {
+        match input {
+            FnArg::Receiver(receiver) => {
+                return Err(Error::new_spanned(receiver, "a kernel can't be a method: no `self`"));
+            }
+            FnArg::Typed(typed) => parsed.push(argument(index, typed)?),
+        }
+    }
+    let checks: TokenStream = parsed.iter().map(|argument| argument.check.clone()).collect();
+    let restores: TokenStream = parsed.iter().map(|argument| argument.restore.clone()).collect();
+    let device: Punctuated<_, Token![,]> = parsed.iter().map(|argument| &argument.device).collect();
+    let Signature { ident, generics, inputs, .. } = &sig;
+    let where_clause = &generics.where_clause;
+    let statements = &block.stmts;
+    let items = bounds.items(ident);
+    Ok(quote! {
+        #[cfg(not(target_arch = "nvptx64"))]
+        #(#attrs)*
+        #vis unsafe fn #ident #generics (#inputs) #where_clause {
+            #checks
+            #(#statements)*
+        }
+
+        #[cfg(target_arch = "nvptx64")]
+        #(#attrs)*
+        #[unsafe(no_mangle)]
+        #vis unsafe extern "ptx-kernel" fn #ident #generics (#device) #where_clause {
+            #checks
+            #restores
+            #(#statements)*
+        }
+
+        #items
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(arguments: TokenStream, item: TokenStream) -> String {
+        expand(arguments, item).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn slices_become_pointer_and_length() {
+        let item = quote!(
+            pub unsafe fn f(x: &[f32], y: &mut [f32], n: usize) {}
+        );
+        let text = expand(quote!(), item).unwrap().to_string();
+        let entry = "extern \"ptx-kernel\" fn f (slice_0_pointer : * const f32 , slice_0_len : usize , \
+                     slice_1_pointer : * mut f32 , slice_1_len : usize , n : usize)";
+        assert!(text.contains(entry), "{text}");
+        assert!(text.contains("unsafe fn f (x : & [f32] , y : & mut [f32] , n : usize)"), "{text}");
+    }
+
+    #[test]
+    fn bounds_become_a_line_for_the_builder() {
+        let bounds = quote!(max_threads = T * T, min_blocks = 2, cluster = (2, 1, 1));
+        let text = expand(
+            bounds,
+            quote!(
+                unsafe fn f() {}
+            ),
+        )
+        .unwrap()
+        .to_string();
+        let line =
+            "\"//@kernel f max_threads={max_threads} min_blocks={min_blocks} cluster={x},{y},{z}\"";
+        assert!(text.contains(line), "{text}");
+        assert!(text.contains("let value : u32 = T * T"), "{text}");
+    }
+
+    #[test]
+    fn a_kernel_without_bounds_has_a_line_too() {
+        let text = expand(
+            quote!(),
+            quote!(
+                unsafe fn f() {}
+            ),
+        )
+        .unwrap()
+        .to_string();
+        assert!(text.contains("\"//@kernel f\""), "{text}");
+    }
+
+    #[test]
+    fn wrong_signatures_are_refused() {
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    fn f() {}
+                )
+            )
+            .contains("must be `unsafe fn`")
+        );
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    unsafe fn f() -> u32 {
+                        0
+                    }
+                )
+            )
+            .contains("returns nothing")
+        );
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    unsafe fn f(&self) {}
+                )
+            )
+            .contains("no `self`")
+        );
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    unsafe fn f<T>(x: T) {}
+                )
+            )
+            .contains("can't be generic")
+        );
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    unsafe fn f<const N: usize>() {}
+                )
+            )
+            .contains("generic")
+        );
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    async unsafe fn f() {}
+                )
+            )
+            .contains("async")
+        );
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    const unsafe fn f() {}
+                )
+            )
+            .contains("const")
+        );
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    unsafe extern "system" fn f() {}
+                )
+            )
+            .contains("ABI")
+        );
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    unsafe fn f(x: impl Copy) {}
+                )
+            )
+            .contains("concrete")
+        );
+    }
+
+    #[test]
+    fn wide_pointers_other_than_slices_are_refused() {
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    unsafe fn f(x: *const [u8]) {}
+                )
+            )
+            .contains("wide pointer")
+        );
+        assert!(
+            error(
+                quote!(),
+                quote!(
+                    unsafe fn f(x: &dyn Copy) {}
+                )
+            )
+            .contains("wide pointer")
+        );
+    }
+
+    #[test]
+    fn wrong_bounds_are_refused() {
+        let f = || {
+            quote!(
+                unsafe fn f() {}
+            )
+        };
+        assert!(error(quote!(block_dim = 2), f()).contains("unknown launch bound"));
+        assert!(error(quote!(min_blocks = 2), f()).contains("needs `max_threads`"));
+        assert!(error(quote!(max_threads = 2, max_threads = 2), f()).contains("twice"));
+        assert!(error(quote!(cluster = 2), f()).contains("(X, Y, Z)"));
+        assert!(error(quote!(cluster = (2, 1)), f()).contains("(X, Y, Z)"));
+    }
+
+    #[test]
+    fn arguments_keep_their_patterns_and_are_checked() {
+        let item = quote!(
+            unsafe fn f(mut n: u32, p: *const f64) {}
+        );
+        let text = expand(quote!(), item).unwrap().to_string();
+        assert!(text.contains("fn f (mut n : u32 , p : * const f64)"), "{text}");
+        assert!(text.contains("argument_is_copy :: < u32 >"), "{text}");
+        assert!(text.contains("pointee_is_sized :: < f64 >"), "{text}");
+    }
+}

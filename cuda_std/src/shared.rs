@@ -1,0 +1,257 @@
+//! Shared memory: static arrays, the dynamic part, and the pointer to either.
+
+#[cfg(target_arch = "nvptx64")]
+use core::arch::asm;
+use core::marker::PhantomData;
+
+/// A type whose values [`SharedPtr`] can move between a register and shared memory.
+///
+/// # Safety
+/// The type has 1, 2, 4, 8 or 16 bytes and is aligned to its size, has no padding, and every bit pattern that was written
+/// as this type may be read as it.
+pub unsafe trait SharedValue: Copy {}
+
+macro_rules! shared_values {
+    ($($type:ty),*) => {
+        $(
+            // SAFETY: a number of 1 to 16 bytes, aligned to its size, for which every bit pattern is a value.
+            unsafe impl SharedValue for $type {}
+        )*
+    };
+}
+
+shared_values!(u8, i8, u16, i16, u32, i32, u64, i64, u128, i128, f32, f64);
+shared_values!(crate::f16, crate::bf16);
+
+// SAFETY: 8 bytes of address on host and device, and only what was written as an address is read as one.
+unsafe impl<T> SharedValue for *const T {}
+// SAFETY: as above.
+unsafe impl<T> SharedValue for *mut T {}
+
+/// What an expansion of [`shared_array!`](crate::shared_array) tells about its array.
+pub trait StaticStorage {
+    /// The array's elements.
+    type Element;
+    /// Number of elements.
+    const LEN: usize;
+    /// Size of the `.shared` variable.
+    const BYTES: usize = {
+        let bytes = size_of::<Self::Element>() * Self::LEN;
+        assert!(bytes > 0, "a shared array must have at least one byte");
+        bytes
+    };
+    /// Alignment of the `.shared` variable: at least what a 16-byte access needs.
+    const ALIGN: usize = {
+        let align = align_of::<Self::Element>();
+        if align > 16 { align } else { 16 }
+    };
+}
+
+/// The array of one expansion of [`shared_array!`](crate::shared_array), which alone calls this.
+///
+/// # Safety
+/// On the device `address` is that of a `.shared` variable of `S::BYTES` bytes, aligned to `S::ALIGN`.
+#[inline(always)]
+#[allow(unused_variables)]
+pub unsafe fn static_array<S: StaticStorage>(address: u32) -> SharedPtr<S::Element> {
+    #[cfg(target_arch = "nvptx64")]
+    return SharedPtr { address, pointee: PhantomData };
+    #[cfg(not(target_arch = "nvptx64"))]
+    panic!("`shared_array!` runs only on the GPU, and this is a program for the host");
+}
+
+/// A pointer into the block's shared memory, with the method names of a raw pointer.
+///
+/// On the device it is the 32-bit address in the shared window, and accesses are `ld.shared` and `st.shared`: a generic
+/// pointer costs a quarter of a tiled kernel's speed, since neither LLVM nor ptxas finds out that it is shared.
+/// On the host it is a raw pointer, from [`SharedPtr::from_host`], so that algorithms can be tested there.
+pub struct SharedPtr<T> {
+    #[cfg(target_arch = "nvptx64")]
+    address: u32,
+    #[cfg(not(target_arch = "nvptx64"))]
+    address: *mut T,
+    pointee: PhantomData<*mut T>,
+}
+
+impl<T> Clone for SharedPtr<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for SharedPtr<T> {}
+
+impl<T> SharedPtr<T> {
+    /// The shared memory at an address of the shared window.
+    ///
+    /// # Safety
+    /// `address` lies in the block's shared memory and is aligned for `T`.
+    #[cfg(target_arch = "nvptx64")]
+    #[inline(always)]
+    pub unsafe fn from_address(address: u32) -> Self {
+        SharedPtr { address, pointee: PhantomData }
+    }
+
+    /// Host memory in the place of shared memory, for tests. Using the pointer has a raw pointer's preconditions.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub fn from_host(pointer: *mut T) -> Self {
+        SharedPtr { address: pointer, pointee: PhantomData }
+    }
+
+    /// The pointer `count` elements on.
+    ///
+    /// Lowers to 32-bit arithmetic, mostly folded into the access's address.
+    ///
+    /// # Safety
+    /// The result lies in the array that `self` points into, or just behind its end.
+    #[inline(always)]
+    pub unsafe fn add(self, count: usize) -> Self {
+        // SAFETY: the caller's promise; an array's element count fits isize.
+        unsafe { self.offset(count as isize) }
+    }
+
+    /// The pointer `count` elements back.
+    ///
+    /// # Safety
+    /// The result lies in the array that `self` points into.
+    #[inline(always)]
+    pub unsafe fn sub(self, count: usize) -> Self {
+        // SAFETY: the caller's promise; an array's element count fits isize.
+        unsafe { self.offset((count as isize).wrapping_neg()) }
+    }
+
+    /// The pointer `count` elements on, or back where it is negative.
+    ///
+    /// # Safety
+    /// The result lies in the array that `self` points into, or just behind its end.
+    #[inline(always)]
+    pub unsafe fn offset(self, count: isize) -> Self {
+        // Shared memory is far smaller than 4 GiB, so the low 32 bits of the distance are the distance.
+        #[cfg(target_arch = "nvptx64")]
+        let address = self.address.wrapping_add((count as u32).wrapping_mul(size_of::<T>() as u32));
+        // SAFETY: the caller's promise.
+        #[cfg(not(target_arch = "nvptx64"))]
+        let address = unsafe { self.address.offset(count) };
+        SharedPtr { address, pointee: PhantomData }
+    }
+
+    /// The same address, as a pointer to another type.
+    #[inline(always)]
+    pub fn cast<U>(self) -> SharedPtr<U> {
+        SharedPtr { address: self.address as _, pointee: PhantomData }
+    }
+}
+
+impl<T: SharedValue> SharedPtr<T> {
+    /// The value that the pointer points to.
+    ///
+    /// Lowers to `ld.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA 9.7.9.8).
+    ///
+    /// # Safety
+    /// The pointer lies in an array of the block's shared memory and is aligned for `T`. The element was written as `T`,
+    /// by this thread or by one that has passed a barrier with it since; no other thread writes it at the same time.
+    #[inline(always)]
+    pub unsafe fn read(self) -> T {
+        const { assert_size::<T>() };
+        #[cfg(target_arch = "nvptx64")]
+        // SAFETY: the caller's promise; each branch reads as many bytes as `T` has.
+        unsafe {
+            match size_of::<T>() {
+                1 => {
+                    let bits: u16;
+                    asm!("ld.shared.b8 {}, [{}];", out(reg16) bits, in(reg32) self.address,
+                        options(readonly, nostack));
+                    core::mem::transmute_copy(&(bits as u8))
+                }
+                2 => {
+                    let bits: u16;
+                    asm!("ld.shared.b16 {}, [{}];", out(reg16) bits, in(reg32) self.address,
+                        options(readonly, nostack));
+                    core::mem::transmute_copy(&bits)
+                }
+                4 => {
+                    let bits: u32;
+                    asm!("ld.shared.b32 {}, [{}];", out(reg32) bits, in(reg32) self.address,
+                        options(readonly, nostack));
+                    core::mem::transmute_copy(&bits)
+                }
+                8 => {
+                    let bits: u64;
+                    asm!("ld.shared.b64 {}, [{}];", out(reg64) bits, in(reg32) self.address,
+                        options(readonly, nostack));
+                    core::mem::transmute_copy(&bits)
+                }
+                16 => {
+                    let (low, high): (u64, u64);
+                    asm!("ld.shared.v2.b64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high,
+                        in(reg32) self.address, options(readonly, nostack));
+                    core::mem::transmute_copy(&[low, high])
+                }
+                _ => core::hint::unreachable_unchecked(),
+            }
+        }
+        // SAFETY: the caller's promise.
+        #[cfg(not(target_arch = "nvptx64"))]
+        unsafe {
+            self.address.read()
+        }
+    }
+
+    /// Writes `value` where the pointer points.
+    ///
+    /// Lowers to `st.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA 9.7.9.12).
+    ///
+    /// # Safety
+    /// The pointer lies in an array of the block's shared memory and is aligned for `T`. No other thread accesses the
+    /// element at the same time; others may read it after a barrier.
+    #[inline(always)]
+    pub unsafe fn write(self, value: T) {
+        const { assert_size::<T>() };
+        #[cfg(target_arch = "nvptx64")]
+        // SAFETY: the caller's promise; each branch writes as many bytes as `T` has.
+        unsafe {
+            match size_of::<T>() {
+                1 => {
+                    let bits: u8 = core::mem::transmute_copy(&value);
+                    asm!("st.shared.b8 [{}], {};", in(reg32) self.address, in(reg16) bits as u16,
+                        options(nostack));
+                }
+                2 => {
+                    let bits: u16 = core::mem::transmute_copy(&value);
+                    asm!("st.shared.b16 [{}], {};", in(reg32) self.address, in(reg16) bits,
+                        options(nostack));
+                }
+                4 => {
+                    let bits: u32 = core::mem::transmute_copy(&value);
+                    asm!("st.shared.b32 [{}], {};", in(reg32) self.address, in(reg32) bits,
+                        options(nostack));
+                }
+                8 => {
+                    let bits: u64 = core::mem::transmute_copy(&value);
+                    asm!("st.shared.b64 [{}], {};", in(reg32) self.address, in(reg64) bits,
+                        options(nostack));
+                }
+                16 => {
+                    let [low, high]: [u64; 2] = core::mem::transmute_copy(&value);
+                    asm!("st.shared.v2.b64 [{}], {{{}, {}}};", in(reg32) self.address,
+                        in(reg64) low, in(reg64) high, options(nostack));
+                }
+                _ => core::hint::unreachable_unchecked(),
+            }
+        }
+        // SAFETY: the caller's promise.
+        #[cfg(not(target_arch = "nvptx64"))]
+        unsafe {
+            self.address.write(value)
+        }
+    }
+}
+
+/// Refuses, at compile time, a type that no access instruction fits.
+const fn assert_size<T>() {
+    assert!(
+        matches!(size_of::<T>(), 1 | 2 | 4 | 8 | 16) && align_of::<T>() == size_of::<T>(),
+        "a shared value has 1, 2, 4, 8 or 16 bytes and is aligned to its size"
+    );
+}
