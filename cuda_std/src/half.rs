@@ -10,22 +10,22 @@ use core::arch::asm;
 /// What a kernel does with [`f16`] and [`bf16`].
 ///
 /// The types' own `to_f32` and `from_f32` work on the device too, but in some twenty integer instructions each.
-pub trait GpuHalf: Copy + private::Sealed {
+pub trait HalfExt: Copy + private::Sealed {
     /// The same value as f32; exact, and NaN stays NaN.
     ///
     /// f16 lowers to `cvt.f32.f16` (PTX ISA 9.7.9.22), bf16 to `shl.b32` by 16.
-    fn widen(self) -> f32;
+    fn to_f32_gpu(self) -> f32;
 
     /// The nearest value, ties to even; too large a value becomes infinite, NaN stays NaN.
     ///
     /// f16 lowers to `cvt.rn.f16.f32`, bf16 to `cvt.rn.bf16.f32` from sm_80 and to integer code before (PTX ISA 9.7.9.22).
-    fn narrow(value: f32) -> Self;
+    fn from_f32_gpu(value: f32) -> Self;
 
     /// `self * a + b`, rounded once.
     ///
     /// f16 lowers to `fma.rn.f16`, bf16 to `fma.rn.bf16` from sm_80 (PTX ISA 9.7.4.4). Before sm_80 bf16 is computed
     /// through f64, to the same bits except those of a NaN.
-    fn mul_add(self, a: Self, b: Self) -> Self;
+    fn mul_add_gpu(self, a: Self, b: Self) -> Self;
 }
 
 mod private {
@@ -34,9 +34,9 @@ mod private {
     impl Sealed for super::bf16 {}
 }
 
-impl GpuHalf for f16 {
+impl HalfExt for f16 {
     #[inline(always)]
-    fn widen(self) -> f32 {
+    fn to_f32_gpu(self) -> f32 {
         #[cfg(target_arch = "nvptx64")]
         {
             let value: f32;
@@ -52,7 +52,7 @@ impl GpuHalf for f16 {
     }
 
     #[inline(always)]
-    fn narrow(value: f32) -> Self {
+    fn from_f32_gpu(value: f32) -> Self {
         #[cfg(target_arch = "nvptx64")]
         {
             let bits: u16;
@@ -68,7 +68,7 @@ impl GpuHalf for f16 {
     }
 
     #[inline(always)]
-    fn mul_add(self, a: Self, b: Self) -> Self {
+    fn mul_add_gpu(self, a: Self, b: Self) -> Self {
         #[cfg(target_arch = "nvptx64")]
         {
             let bits: u16;
@@ -80,18 +80,18 @@ impl GpuHalf for f16 {
             f16::from_bits(bits)
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        f16::narrow(mul_add_to_odd(self.widen(), a.widen(), b.widen()))
+        f16::from_f32_gpu(mul_add_to_odd(self.to_f32_gpu(), a.to_f32_gpu(), b.to_f32_gpu()))
     }
 }
 
-impl GpuHalf for bf16 {
+impl HalfExt for bf16 {
     #[inline(always)]
-    fn widen(self) -> f32 {
+    fn to_f32_gpu(self) -> f32 {
         f32::from_bits((self.to_bits() as u32) << 16)
     }
 
     #[inline(always)]
-    fn narrow(value: f32) -> Self {
+    fn from_f32_gpu(value: f32) -> Self {
         #[cfg(target_arch = "nvptx64")]
         if ComputeCapability::from_cuda_arch_env().value() >= 800 {
             let bits: u16;
@@ -106,7 +106,7 @@ impl GpuHalf for bf16 {
     }
 
     #[inline(always)]
-    fn mul_add(self, a: Self, b: Self) -> Self {
+    fn mul_add_gpu(self, a: Self, b: Self) -> Self {
         #[cfg(target_arch = "nvptx64")]
         if ComputeCapability::from_cuda_arch_env().value() >= 800 {
             let bits: u16;
@@ -117,7 +117,7 @@ impl GpuHalf for bf16 {
             }
             return bf16::from_bits(bits);
         }
-        bf16::narrow(mul_add_to_odd(self.widen(), a.widen(), b.widen()))
+        bf16::from_f32_gpu(mul_add_to_odd(self.to_f32_gpu(), a.to_f32_gpu(), b.to_f32_gpu()))
     }
 }
 

@@ -33,7 +33,7 @@
 //!
 //! # On the host
 //! The crate compiles for the host too, with std and stable Rust, so that index arithmetic and algorithms can be tested
-//! there: [`GpuFloat`], [`GpuHalf`](half::GpuHalf), [`SharedPtr`] and the vectors work; what only a GPU can do panics and
+//! there: [`GpuFloat`], [`HalfExt`](half::HalfExt), [`SharedPtr`] and the vectors work; what only a GPU can do panics and
 //! says so.
 //!
 //! # On the device
@@ -65,7 +65,7 @@ pub use shared::SharedPtr;
 
 /// What most kernels use.
 pub mod prelude {
-    pub use crate::{GpuFloat, SharedPtr, bf16, f16, half::GpuHalf, kernel, shared_array, thread};
+    pub use crate::{GpuFloat, SharedPtr, bf16, f16, half::HalfExt, kernel, shared_array, thread};
 }
 
 #[cfg(target_arch = "nvptx64")]
