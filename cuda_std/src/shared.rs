@@ -4,30 +4,6 @@
 use core::arch::asm;
 use core::marker::PhantomData;
 
-/// A type whose values [`SharedPtr`] can move between a register and shared memory.
-///
-/// # Safety
-/// The type has 1, 2, 4, 8 or 16 bytes and is aligned to its size, has no padding, and every bit pattern that was written
-/// as this type may be read as it.
-pub unsafe trait SharedValue: Copy {}
-
-macro_rules! shared_values {
-    ($($type:ty),*) => {
-        $(
-            // SAFETY: a number of 1 to 16 bytes, aligned to its size, for which every bit pattern is a value.
-            unsafe impl SharedValue for $type {}
-        )*
-    };
-}
-
-shared_values!(u8, i8, u16, i16, u32, i32, u64, i64, u128, i128, f32, f64);
-shared_values!(crate::f16, crate::bf16);
-
-// SAFETY: 8 bytes of address on host and device, and only what was written as an address is read as one.
-unsafe impl<T> SharedValue for *const T {}
-// SAFETY: as above.
-unsafe impl<T> SharedValue for *mut T {}
-
 /// What an expansion of [`shared_array!`](crate::shared_array) tells about its array.
 pub trait StaticStorage {
     /// The array's elements.
@@ -143,7 +119,8 @@ impl<T> SharedPtr<T> {
     }
 }
 
-impl<T: SharedValue> SharedPtr<T> {
+/// Accesses. `T` has 1, 2, 4, 8 or 16 bytes and is aligned to its size; another type does not compile.
+impl<T: Copy> SharedPtr<T> {
     /// The value that the pointer points to.
     ///
     /// Lowers to `ld.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA 9.7.9.8).
@@ -151,6 +128,7 @@ impl<T: SharedValue> SharedPtr<T> {
     /// # Safety
     /// The pointer lies in an array of the block's shared memory and is aligned for `T`. The element was written as `T`,
     /// by this thread or by one that has passed a barrier with it since; no other thread writes it at the same time.
+    /// `T` has no padding.
     #[inline(always)]
     pub unsafe fn read(self) -> T {
         const { assert_size::<T>() };
@@ -204,7 +182,7 @@ impl<T: SharedValue> SharedPtr<T> {
     ///
     /// # Safety
     /// The pointer lies in an array of the block's shared memory and is aligned for `T`. No other thread accesses the
-    /// element at the same time; others may read it after a barrier.
+    /// element at the same time; others may read it after a barrier. `T` has no padding.
     #[inline(always)]
     pub unsafe fn write(self, value: T) {
         const { assert_size::<T>() };
