@@ -1,0 +1,323 @@
+//! Checks a product against a reference that is more exact than any engine.
+//!
+//! [`check`] sums every element again, for f16, bf16 and f32 in f64, for f64 in compensated arithmetic of about twice its
+//! precision, for i32 in the same wrapping arithmetic, and compares within a bound that follows from K and the dtype. NaN
+//! passes only where IEEE arithmetic gives NaN. The bound and the rules are derived in docs/numerics.md.
+//!
+//! ```
+//! use gemmite::{Device, Op, Shape, matmul, random, verify};
+//!
+//! let a = random::normal::<f32>(Shape::new(20, 30), 1)?;
+//! let b = random::normal::<f32>(Shape::new(30, 10), 2)?;
+//! let c = matmul(&Device::best(), &a, &b)?;
+//! let exactness = verify::check(&verify::Problem::product(a.view(), b.view()), c.view(), verify::Rows::All)?;
+//! assert!(exactness.max_err_over_bound <= 1.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod bound;
+mod outcome;
+mod sums;
+
+use rand::SeedableRng;
+use rand::seq::index;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::element::{Element, Scalar};
+use crate::matrix::MatrixRef;
+use bound::Rules;
+use gemm_spec::{DType, Op, Shape};
+use outcome::{Tally, Verdict};
+use sums::{PANEL, Sums};
+
+pub use outcome::{Exactness, Mismatch, Wrong};
+
+/// A product C = alpha * op(A) * op(B) + beta * C, as it was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a, T: Element> {
+    /// A before `op_a`; op(A): (m, k).
+    pub a: MatrixRef<'a, T>,
+    /// B before `op_b`; op(B): (k, n).
+    pub b: MatrixRef<'a, T>,
+    /// What is done with A first.
+    pub op_a: Op,
+    /// What is done with B first.
+    pub op_b: Op,
+    /// Factor of the product; where it is 0, A and B take no part.
+    pub alpha: T::Scalar,
+    /// Factor of C's old value; where it is `None` or 0, that value takes no part.
+    pub beta: Option<T::Scalar>,
+    /// C's old value, (m, n); needed where it takes part.
+    pub c: Option<MatrixRef<'a, T>>,
+}
+
+impl<'a, T: Element> Problem<'a, T> {
+    /// The plain product A * B. a: (m, k), b: (k, n).
+    pub fn product(a: MatrixRef<'a, T>, b: MatrixRef<'a, T>) -> Self {
+        let alpha = <T::Scalar as Scalar>::ONE;
+        Problem { a, b, op_a: Op::None, op_b: Op::None, alpha, beta: None, c: None }
+    }
+}
+
+/// Which rows of the output are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// Every row.
+    All,
+    /// `count` rows at random from `seed`, and the first and the last row besides; every row where `count` reaches them
+    /// all. For outputs so large that summing them again takes too long: each sampled row is checked whole.
+    Sampled {
+        /// Rows to choose.
+        count: usize,
+        /// The same seed chooses the same rows.
+        seed: u64,
+    },
+}
+
+/// Checks `out` element by element against the product that `problem` asks for.
+///
+/// The time is that of m * n * k multiplications in f64 on all cores for [`Rows::All`]. Beside the operands it needs
+/// memory for at most 2^22 elements of A and, for each core, 16 columns of B in f64.
+///
+/// # Errors
+/// [`Mismatch`] where an element is wrong, where the shapes do not fit each other, or where K is so large that the
+/// dtype's bound would let anything pass (2^23 for sums in f32).
+pub fn check<T: Element>(
+    problem: &Problem<'_, T>,
+    out: MatrixRef<'_, T>,
+    rows: Rows,
+) -> Result<Exactness, Mismatch> {
+    let checked = Checked::new(problem, out)?;
+    let rows = rows.of(out.shape());
+    let tally = match T::DTYPE {
+        DType::I32 => checked.run(&Wrapping::new(problem), &rows),
+        DType::F64 => checked.run(&Floating::new(&checked, sums::compensated_row), &rows),
+        _ => checked.run(&Floating::new(&checked, sums::plain_row), &rows),
+    };
+    tally.finish(T::DTYPE, out.shape(), checked.a.shape().cols)
+}
+
+impl Rows {
+    fn of(self, shape: Shape) -> Vec<usize> {
+        let rows = if shape.is_empty() { 0 } else { shape.rows };
+        match self {
+            Rows::Sampled { count, seed } if count < rows => {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                let mut chosen = index::sample(&mut rng, rows, count).into_vec();
+                chosen.extend([0, rows - 1]);
+                chosen.sort_unstable();
+                chosen.dedup();
+                chosen
+            }
+            _ => (0..rows).collect(),
+        }
+    }
+}
+
+/// A problem whose shapes fit; the transposes are applied.
+struct Checked<'a, T: Element> {
+    a: MatrixRef<'a, T>,
+    b: MatrixRef<'a, T>,
+    /// `None` where C is not read.
+    c: Option<MatrixRef<'a, T>>,
+    out: MatrixRef<'a, T>,
+    alpha: f64,
+    beta: Option<f64>,
+    /// Terms of each sum: 0 where A and B are not read.
+    k: usize,
+}
+
+impl<'a, T: Element> Checked<'a, T> {
+    fn new(problem: &Problem<'a, T>, out: MatrixRef<'a, T>) -> Result<Self, Mismatch> {
+        let apply = |matrix: MatrixRef<'a, T>, op| match op {
+            Op::None => matrix,
+            Op::Transpose => matrix.t(),
+        };
+        let (a, b) = (apply(problem.a, problem.op_a), apply(problem.b, problem.op_b));
+        let product = Shape::new(a.shape().rows, b.shape().cols);
+        if a.shape().cols != b.shape().rows {
+            return Err(Mismatch::inner(a.shape(), b.shape()));
+        }
+        if out.shape() != product {
+            return Err(Mismatch::output(product, out.shape()));
+        }
+        let alpha = problem.alpha.to_f64();
+        let beta = problem.beta.map(Element::to_f64).filter(|&beta| beta != 0.0);
+        let c = match (beta, problem.c) {
+            (None, _) => None,
+            (Some(_), None) => return Err(Mismatch::no_c()),
+            (Some(_), Some(c)) if c.shape() != product => {
+                return Err(Mismatch::output(product, c.shape()));
+            }
+            (Some(_), c) => c,
+        };
+        let k = if alpha == 0.0 { 0 } else { a.shape().cols };
+        if T::DTYPE != DType::I32 && k > bound::max_k(T::DTYPE) {
+            return Err(Mismatch::unbounded(T::DTYPE, k, bound::max_k(T::DTYPE)));
+        }
+        Ok(Checked { a, b, c, out, alpha, beta, k })
+    }
+
+    /// Sums and judges the elements of `rows`, sixteen columns at a time, in blocks of rows that share one copy of A.
+    fn run<R: Reference<T>>(&self, reference: &R, rows: &[usize]) -> Tally {
+        const BLOCK_ELEMS: usize = 1 << 22;
+        let block_rows = (BLOCK_ELEMS / self.k.max(1)).max(1);
+        let panels = self.out.shape().cols.div_ceil(PANEL);
+        let mut tally = Tally::default();
+        for rows in rows.chunks(block_rows) {
+            let a: Vec<R::Operand> = rows
+                .par_iter()
+                .flat_map_iter(|&i| (0..self.k).map(move |k| R::operand(self.a[(i, k)])))
+                .collect();
+            let block = (0..panels)
+                .into_par_iter()
+                .map(|panel| self.run_panel(reference, rows, &a, panel))
+                .reduce(Tally::default, Tally::merge);
+            tally = tally.merge(block);
+        }
+        tally
+    }
+
+    /// Judges the elements in `rows` and in the columns of one panel. a: (rows, k), row-major.
+    fn run_panel<R: Reference<T>>(
+        &self,
+        reference: &R,
+        rows: &[usize],
+        a: &[R::Operand],
+        panel: usize,
+    ) -> Tally {
+        let first = panel * PANEL;
+        let lanes = PANEL.min(self.out.shape().cols - first);
+        let mut b = vec![[R::Operand::default(); PANEL]; self.k];
+        for (k, b) in b.iter_mut().enumerate() {
+            for (lane, b) in b[..lanes].iter_mut().enumerate() {
+                *b = R::operand(self.b[(k, first + lane)]);
+            }
+        }
+        let judge = |(at, &i): (usize, &usize)| {
+            let a = &a[at * self.k..][..self.k];
+            let sums = reference.sums(a, &b);
+            let mut tally = Tally::default();
+            for lane in 0..lanes {
+                let j = first + lane;
+                let c = self.c.map(|c| c[(i, j)]);
+                tally.add((i, j), reference.judge(&sums, lane, c, self.out[(i, j)], (a, &b)));
+            }
+            tally
+        };
+        // Rows in parallel too, for outputs with few columns.
+        const ROWS_PER_TASK: usize = 64;
+        rows.par_iter()
+            .enumerate()
+            .with_min_len(ROWS_PER_TASK)
+            .map(judge)
+            .reduce(Tally::default, Tally::merge)
+    }
+}
+
+/// One way to compute the reference.
+trait Reference<T>: Sync {
+    /// An operand's element as it is multiplied.
+    type Operand: Copy + Default + Send + Sync;
+    /// The sums of one row with a panel.
+    type Sums;
+
+    fn operand(element: T) -> Self::Operand;
+
+    /// a: (k,), b: (k, PANEL).
+    fn sums(&self, a: &[Self::Operand], b: &[[Self::Operand; PANEL]]) -> Self::Sums;
+
+    /// Judges `out`, whose sum is in lane `lane`; `c` is C's old value where it takes part.
+    fn judge(
+        &self,
+        sums: &Self::Sums,
+        lane: usize,
+        c: Option<T>,
+        out: T,
+        operands: (&[Self::Operand], &[[Self::Operand; PANEL]]),
+    ) -> Verdict;
+}
+
+/// Wrapping i32, compared exactly.
+struct Wrapping {
+    alpha: i32,
+    beta: i32,
+}
+
+impl Wrapping {
+    fn new<T: Element>(problem: &Problem<'_, T>) -> Self {
+        // An i32 passes through f64 unchanged.
+        let integer = |scalar: T::Scalar| scalar.to_f64() as i32;
+        Wrapping { alpha: integer(problem.alpha), beta: problem.beta.map_or(0, integer) }
+    }
+}
+
+impl<T: Element> Reference<T> for Wrapping {
+    type Operand = i32;
+    type Sums = [i32; PANEL];
+
+    fn operand(element: T) -> i32 {
+        element.to_f64() as i32
+    }
+
+    fn sums(&self, a: &[i32], b: &[[i32; PANEL]]) -> [i32; PANEL] {
+        sums::wrapping_row(a, b)
+    }
+
+    fn judge(
+        &self,
+        sums: &[i32; PANEL],
+        lane: usize,
+        c: Option<T>,
+        out: T,
+        _: (&[i32], &[[i32; PANEL]]),
+    ) -> Verdict {
+        let c = c.map_or(0, Self::operand);
+        let expected = self.alpha.wrapping_mul(sums[lane]).wrapping_add(self.beta.wrapping_mul(c));
+        Verdict::exact(Self::operand(out), expected)
+    }
+}
+
+/// How a row of floating-point sums is computed.
+type SumRow = fn(&[f64], &[[f64; PANEL]]) -> Sums;
+
+/// Floating point, compared within the bound.
+struct Floating {
+    rules: Rules,
+    sum_row: SumRow,
+}
+
+impl Floating {
+    fn new<T: Element>(checked: &Checked<'_, T>, sum_row: SumRow) -> Self {
+        Floating { rules: Rules::new(T::DTYPE, checked.k, checked.alpha, checked.beta), sum_row }
+    }
+}
+
+impl<T: Element> Reference<T> for Floating {
+    type Operand = f64;
+    type Sums = Sums;
+
+    fn operand(element: T) -> f64 {
+        element.to_f64()
+    }
+
+    fn sums(&self, a: &[f64], b: &[[f64; PANEL]]) -> Sums {
+        (self.sum_row)(a, b)
+    }
+
+    fn judge(
+        &self,
+        sums: &Sums,
+        lane: usize,
+        c: Option<T>,
+        out: T,
+        operands: (&[f64], &[[f64; PANEL]]),
+    ) -> Verdict {
+        let c = c.map_or(0.0, Element::to_f64);
+        Verdict::bounded(out.to_f64(), &self.rules.expect(sums, lane, c, operands))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! The reference's inner loops: sixteen columns of one row at a time, in arithmetic wider than the tested one.
+//!
+//! Each loop is written once and compiled twice on x86-64: for the baseline, and for AVX2 with fused multiply-add,
+//! chosen at run time. None of them reorders a sum between runs, so a verification gives the same answer every time.
+
+/// Columns of B that are summed together.
+pub(super) const PANEL: usize = 16;
+
+/// The sums of one row of A with the columns of a panel.
+#[derive(Clone, Copy)]
+pub(super) struct Sums {
+    /// Sum of a * b, rounded to f64.
+    pub hi: [f64; PANEL],
+    /// What the sum has beyond `hi`; 0 where it was not kept.
+    pub lo: [f64; PANEL],
+    /// Sum of |a| * |b|.
+    pub abs: [f64; PANEL],
+}
+
+/// Compiles `$body` for the baseline and for AVX2 + FMA, and calls the better one.
+macro_rules! multiversion {
+    ($(#[$doc:meta])* fn $name:ident = $body:ident($in:ty) -> $out:ty) => {
+        $(#[$doc])*
+        pub(super) fn $name(a: &[$in], b: &[[$in; PANEL]]) -> $out {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn wide(a: &[$in], b: &[[$in; PANEL]]) -> $out {
+                    $body(a, b)
+                }
+                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                    // SAFETY: the CPU has just been asked for both features.
+                    return unsafe { wide(a, b) };
+                }
+            }
+            $body(a, b)
+        }
+    };
+}
+
+multiversion! {
+    /// Wrapping sums of i32. a: (k,), b: (k, PANEL).
+    fn wrapping_row = wrapping_body(i32) -> [i32; PANEL]
+}
+
+multiversion! {
+    /// Sums in f64, for operands of at most 26 significant bits, whose products f64 holds exactly.
+    fn plain_row = plain_body(f64) -> Sums
+}
+
+multiversion! {
+    /// Sums in f64 with their rounding errors summed beside them: Dot2 of Ogita, Rump and Oishi, "Accurate sum and
+    /// dot product", SIAM J. Sci. Comput. 26 (2005). As exact as arithmetic of twice the precision.
+    fn compensated_row = compensated_body(f64) -> Sums
+}
+
+#[inline(always)]
+fn wrapping_body(a: &[i32], b: &[[i32; PANEL]]) -> [i32; PANEL] {
+    let mut sum = [0i32; PANEL];
+    for (&a, b) in a.iter().zip(b) {
+        for (sum, &b) in sum.iter_mut().zip(b) {
+            *sum = sum.wrapping_add(a.wrapping_mul(b));
+        }
+    }
+    sum
+}
+
+#[inline(always)]
+fn plain_body(a: &[f64], b: &[[f64; PANEL]]) -> Sums {
+    let (mut hi, mut abs) = ([0.0; PANEL], [0.0; PANEL]);
+    for (&a, b) in a.iter().zip(b) {
+        for lane in 0..PANEL {
+            let product: f64 = a * b[lane];
+            hi[lane] += product;
+            abs[lane] += product.abs();
+        }
+    }
+    Sums { hi, lo: [0.0; PANEL], abs }
+}
+
+#[inline(always)]
+fn compensated_body(a: &[f64], b: &[[f64; PANEL]]) -> Sums {
+    let (mut hi, mut lo, mut abs) = ([0.0; PANEL], [0.0; PANEL], [0.0; PANEL]);
+    for (&a, b) in a.iter().zip(b) {
+        for lane in 0..PANEL {
+            let (product, error) = two_product(a, b[lane]);
+            let (sum, carry) = two_sum(hi[lane], product);
+            hi[lane] = sum;
+            lo[lane] += carry + error;
+            abs[lane] += product.abs();
+        }
+    }
+    Sums { hi, lo, abs }
+}
+
+/// a * b as a rounded product and the exact rest (exact unless it underflows or overflows).
+#[inline(always)]
+pub(super) fn two_product(a: f64, b: f64) -> (f64, f64) {
+    let product = a * b;
+    (product, a.mul_add(b, -product))
+}
+
+/// a + b as a rounded sum and the exact rest (Knuth; exact unless it overflows).
+#[inline(always)]
+pub(super) fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let from_b = sum - a;
+    let from_a = sum - from_b;
+    (sum, (a - from_a) + (b - from_b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_agree_and_sum_in_every_lane() {
+        let a: Vec<f64> = (0..33).map(|k| (k as f64 - 16.0) / 3.0).collect();
+        let b: Vec<[f64; PANEL]> =
+            (0..33).map(|k| std::array::from_fn(|j| (k * 7 + j * 3) as f64 / 11.0 - 4.0)).collect();
+        for (row, body) in [
+            (plain_row as fn(&[f64], &[[f64; PANEL]]) -> Sums, plain_body as fn(&_, &_) -> Sums),
+            (compensated_row, compensated_body),
+        ] {
+            let (fast, base) = (row(&a, &b), body(&a, &b));
+            assert_eq!((fast.hi, fast.lo, fast.abs), (base.hi, base.lo, base.abs));
+            for lane in 0..PANEL {
+                let sum: f64 = (0..33).map(|k| a[k] * b[k][lane]).sum();
+                assert!((fast.hi[lane] - sum).abs() < 1e-12 * fast.abs[lane]);
+            }
+        }
+    }
+
+    #[test]
+    fn wrapping_sums_wrap() {
+        let b = [[i32::MAX; PANEL]; 3];
+        assert_eq!(wrapping_row(&[2, 1, 0], &b), [i32::MAX.wrapping_mul(3); PANEL]);
+    }
+
+    #[test]
+    fn compensation_keeps_what_f64_loses() {
+        // 1e16 + 1 - 1e16: a plain f64 sum gives 0.
+        let b = [[1e16; PANEL], [1.0; PANEL], [-1e16; PANEL]];
+        let sums = compensated_row(&[1.0, 1.0, 1.0], &b);
+        assert_eq!(sums.hi[0] + sums.lo[0], 1.0);
+        assert_eq!(plain_row(&[1.0, 1.0, 1.0], &b).hi[0], 0.0);
+    }
+}
