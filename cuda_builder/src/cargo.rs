@@ -1,0 +1,411 @@
+//! Driving cargo: what it knows of the kernel crate, and the compile step.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::error::CudaBuilderError;
+use crate::toolchain::DeviceToolchain;
+
+pub(crate) const DEVICE_TARGET: &str = "nvptx64-nvidia-cuda";
+/// The profile is made of `--config` settings alone, under a name that no manifest uses.
+pub(crate) const PROFILE: &str = "cuda-device";
+
+/// What cargo knows of the kernel crate.
+#[derive(Debug)]
+pub(crate) struct Package {
+    /// The package's name, as `-p` takes it.
+    pub name: String,
+    /// The library's name, with underscores: the stem of the files that rustc writes.
+    pub lib_name: String,
+    /// Cargo's target folder for it.
+    pub target_directory: PathBuf,
+    pub workspace_root: PathBuf,
+    /// Folders of the crate and of all its path dependencies, the crate first.
+    pub folders: Vec<PathBuf>,
+    /// `name version` of the dependencies from registries and repositories, sorted.
+    pub dependencies: Vec<String>,
+}
+
+/// A cargo command that knows nothing of a cargo that runs us.
+///
+/// A build script inherits its package's `CARGO_*`, the host's flags and wrappers: none of them
+/// is meant for device code. What tells cargo where its home, its network and its job server
+/// are stays.
+fn clean_command(cargo: &Path) -> Command {
+    let mut command = Command::new(cargo);
+    for (name, _) in env::vars_os() {
+        if is_outer_variable(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
+    // Empty means none, whatever a configuration file says.
+    command.env("RUSTC_WRAPPER", "").env("RUSTC_WORKSPACE_WRAPPER", "");
+    // What it says is read by us, or goes into an error's text.
+    command.env("CARGO_TERM_COLOR", "never");
+    command
+}
+
+fn is_outer_variable(name: &str) -> bool {
+    const KEPT: [&str; 3] = ["CARGO_HOME", "CARGO_MAKEFLAGS", "CARGO_TARGET_DIR"];
+    const KEPT_GROUPS: [&str; 4] = ["CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
+    if name.starts_with("CARGO_") {
+        return !KEPT.contains(&name) && !KEPT_GROUPS.iter().any(|group| name.starts_with(group));
+    }
+    let of_build_scripts =
+        ["HOST", "TARGET", "PROFILE", "OUT_DIR", "OPT_LEVEL", "DEBUG", "NUM_JOBS", "CARGO"];
+    name.starts_with("RUSTC")
+        || matches!(name, "RUSTFLAGS" | "RUSTDOC" | "RUSTDOCFLAGS" | "CLIPPY_ARGS")
+        || of_build_scripts.contains(&name)
+        || name.starts_with("DEP_")
+}
+
+/// The cargo that runs us, else the one in the search path.
+pub(crate) fn cargo_in_use() -> PathBuf {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()
+}
+
+/// Asks cargo about the crate in `folder`. `arguments` are those of the build, some of which
+/// also concern `cargo metadata`.
+pub(crate) fn metadata(folder: &Path, arguments: &[String]) -> Result<Package, CudaBuilderError> {
+    let cargo = cargo_in_use();
+    let mut command = clean_command(&cargo);
+    if let Some(rustc) = env::var_os("RUSTC") {
+        command.env("RUSTC", rustc);
+    }
+    command.current_dir(folder);
+    command.args(["metadata", "--format-version=1", "--filter-platform", DEVICE_TARGET]);
+    command.args(
+        arguments
+            .iter()
+            .filter(|argument| matches!(argument.as_str(), "--locked" | "--offline" | "--frozen")),
+    );
+    let action = format!("running {}", cargo.display());
+    let output = command.output().map_err(CudaBuilderError::io(action))?;
+    let failure = |message: String| CudaBuilderError::Metadata { path: folder.to_owned(), message };
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        return Err(failure(message.trim_end().to_owned()));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| failure(format!("`cargo metadata` wrote what cannot be read: {error}")))?;
+    read_metadata(&metadata, folder).map_err(failure)
+}
+
+/// Picks the package in `folder` and what it depends on out of `cargo metadata`'s output.
+fn read_metadata(metadata: &Value, folder: &Path) -> Result<Package, String> {
+    let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let packages: BTreeMap<String, Value> =
+        list(&metadata["packages"]).into_iter().map(|p| (text(&p["id"]), p)).collect();
+    let nodes: BTreeMap<String, Value> =
+        list(&metadata["resolve"]["nodes"]).into_iter().map(|n| (text(&n["id"]), n)).collect();
+    let manifest = folder.join("Cargo.toml");
+    let (id, package) = packages
+        .iter()
+        .find(|(_, package)| Path::new(&text(&package["manifest_path"])) == manifest)
+        .ok_or("the manifest describes a workspace, not a package")?;
+    let lib_name = list(&package["targets"])
+        .iter()
+        .find(|target| {
+            let kinds = list(&target["kind"]);
+            kinds.iter().any(|kind| {
+                matches!(kind.as_str(), Some("lib" | "rlib" | "dylib" | "cdylib" | "staticlib"))
+            })
+        })
+        .map(|target| text(&target["name"]).replace('-', "_"))
+        .ok_or("the package has no library (src/lib.rs)")?;
+    let mut seen = BTreeSet::new();
+    let mut waiting = vec![id.clone()];
+    let mut folders = Vec::new();
+    let mut dependencies = Vec::new();
+    while let Some(id) = waiting.pop() {
+        if !seen.insert(id.clone()) {
+            continue;
+        }
+        let package = packages.get(&id).ok_or_else(|| format!("{id} is not listed"))?;
+        if package["source"].is_null() {
+            let manifest = PathBuf::from(text(&package["manifest_path"]));
+            folders.extend(manifest.parent().map(Path::to_owned));
+        } else {
+            dependencies.push(format!("{} {}", text(&package["name"]), text(&package["version"])));
+        }
+        for dependency in nodes.get(&id).map(|node| list(&node["deps"])).unwrap_or_default() {
+            let kinds = list(&dependency["dep_kinds"]);
+            if kinds.iter().any(|kind| kind["kind"].as_str() != Some("dev")) {
+                waiting.push(text(&dependency["pkg"]));
+            }
+        }
+    }
+    dependencies.sort();
+    folders[1..].sort();
+    Ok(Package {
+        name: text(&package["name"]),
+        lib_name,
+        target_directory: text(&metadata["target_directory"]).into(),
+        workspace_root: text(&metadata["workspace_root"]).into(),
+        folders,
+        dependencies,
+    })
+}
+
+impl Package {
+    /// The files that decide on the device code, sorted: manifests, build scripts and all that
+    /// lies under `src` of the crate and its path dependencies.
+    pub fn sources(&self) -> Result<Vec<PathBuf>, CudaBuilderError> {
+        let mut files = Vec::new();
+        for folder in &self.folders {
+            let tops = ["Cargo.toml", "build.rs"].map(|name| folder.join(name));
+            files.extend(tops.into_iter().filter(|path| path.is_file()));
+            let mut waiting = vec![folder.join("src")];
+            while let Some(folder) = waiting.pop() {
+                let reading = || CudaBuilderError::io(format!("reading {}", folder.display()));
+                for entry in fs::read_dir(&folder).map_err(reading())? {
+                    let path = entry.map_err(reading())?.path();
+                    if path.is_dir() {
+                        waiting.push(path);
+                    } else {
+                        files.push(path);
+                    }
+                }
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// What cargo has to watch for a build script that makes the PTX.
+    pub fn watched(&self) -> Vec<PathBuf> {
+        let mut paths = Vec::new();
+        for folder in &self.folders {
+            paths.extend(["Cargo.toml", "build.rs", "src"].map(|name| folder.join(name)));
+        }
+        paths.extend(["Cargo.toml", "Cargo.lock"].map(|name| self.workspace_root.join(name)));
+        // A missing path would make cargo run the build script every time.
+        paths.retain(|path| path.exists());
+        paths.dedup();
+        paths
+    }
+}
+
+/// One call of rustc for the kernel crate, by way of cargo.
+pub(crate) struct Compile<'a> {
+    pub toolchain: &'a DeviceToolchain,
+    pub package: &'a Package,
+    pub target_dir: &'a Path,
+    /// Flags for the crate and all that it is made of, `core` included.
+    pub all_flags: Vec<String>,
+    /// Flags for the last step, in which the whole program is optimised and written.
+    pub last_flags: Vec<String>,
+    pub cuda_arch: String,
+    pub build_args: &'a [String],
+    /// The files that the last step has to leave.
+    pub outputs: Vec<PathBuf>,
+}
+
+impl Compile<'_> {
+    /// Runs cargo. The error is the message of rustc, or of cargo if rustc never ran.
+    pub fn run(&self) -> Result<Result<(), String>, CudaBuilderError> {
+        for output in &self.outputs {
+            if let Some(folder) = output.parent() {
+                let action = format!("creating {}", folder.display());
+                fs::create_dir_all(folder).map_err(CudaBuilderError::io(action))?;
+            }
+        }
+        if self.outputs.iter().any(|output| !output.is_file()) {
+            self.forget_last_step()?;
+        }
+        let mut child = self
+            .command()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(CudaBuilderError::io("running cargo"))?;
+        let progress = child.stderr.take().map(|pipe| thread::spawn(move || read_progress(pipe)));
+        let rendered = child.stdout.take().map(read_diagnostics).unwrap_or_default();
+        let said = progress.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let status = child.wait().map_err(CudaBuilderError::io("waiting for cargo"))?;
+        if status.success() {
+            return Ok(Ok(()));
+        }
+        // Cargo's own last words ("could not compile") add nothing to rustc's.
+        Ok(Err(if rendered.is_empty() { said } else { rendered }.trim_end().to_owned()))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = clean_command(self.toolchain.cargo());
+        command.envs(self.toolchain.command_env());
+        command.current_dir(&self.package.folders[0]);
+        command.args(["rustc", "--lib", "--package", &self.package.name]);
+        command.args(["--crate-type", "cdylib", "--target", DEVICE_TARGET]);
+        command.args(["--profile", PROFILE, "--message-format=json"]);
+        if !self.build_args.iter().any(|argument| argument.starts_with("-Zbuild-std")) {
+            command.arg("-Zbuild-std=core");
+        }
+        command.arg("-Zpanic-immediate-abort");
+        command.arg("--target-dir").arg(self.target_dir);
+        let profile = ["inherits=\"release\"", "lto=\"fat\"", "panic=\"immediate-abort\""];
+        for setting in profile.into_iter().chain(["codegen-units=1", "incremental=false"]) {
+            command.args(["--config", &format!("profile.{PROFILE}.{setting}")]);
+        }
+        command.args(self.build_args).arg("--").args(&self.last_flags);
+        command
+            .env("CARGO_ENCODED_RUSTFLAGS", self.all_flags.join("\x1f"))
+            // Where a configuration file moves the build folder, the outer cargo may hold its lock.
+            .env("CARGO_BUILD_BUILD_DIR", self.target_dir)
+            .env("CUDA_ARCH", &self.cuda_arch);
+        command
+    }
+
+    /// Cargo does not know of the files that the last step writes beside its own: when one has
+    /// gone, cargo has to be told that the step was never done.
+    fn forget_last_step(&self) -> Result<(), CudaBuilderError> {
+        let folder = self.target_dir.join(DEVICE_TARGET).join(PROFILE).join(".fingerprint");
+        let Ok(entries) = fs::read_dir(&folder) else { return Ok(()) };
+        let prefix = format!("{}-", self.package.name);
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                let action = format!("removing {}", entry.path().display());
+                fs::remove_dir_all(entry.path()).map_err(CudaBuilderError::io(action))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Passes cargo's progress on to standard error and returns the rest.
+fn read_progress(pipe: impl Read) -> String {
+    const PROGRESS: [&str; 8] = [
+        "Compiling",
+        "Downloading",
+        "Downloaded",
+        "Updating",
+        "Blocking",
+        "Locking",
+        "Adding",
+        "Finished",
+    ];
+    let mut rest = String::new();
+    for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        if line.starts_with(' ') && PROGRESS.contains(&word) {
+            eprintln!("{line}");
+        } else {
+            rest.push_str(&line);
+            rest.push('\n');
+        }
+    }
+    rest
+}
+
+/// Reads cargo's messages: shows warnings on standard error, returns the errors.
+fn read_diagnostics(pipe: impl Read) -> String {
+    let mut errors = String::new();
+    for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+        let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+        if message["reason"] != "compiler-message" {
+            continue;
+        }
+        let message = &message["message"];
+        let rendered = message["rendered"].as_str().unwrap_or_default();
+        let level = message["level"].as_str().unwrap_or_default();
+        if level.starts_with("error") {
+            errors.push_str(rendered);
+        } else if !is_noise(message["message"].as_str().unwrap_or_default()) {
+            eprint!("{rendered}");
+        }
+    }
+    errors
+}
+
+/// What rustc says of flags that the builder itself has chosen, and counts of messages.
+fn is_noise(message: &str) -> bool {
+    message.contains("unstable feature specified for `-Ctarget-feature`")
+        || message.ends_with("warning emitted")
+        || message.ends_with("warnings emitted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outer_cargo_is_forgotten() {
+        for name in [
+            "CARGO_PKG_NAME",
+            "CARGO_ENCODED_RUSTFLAGS",
+            "RUSTFLAGS",
+            "RUSTC",
+            "RUSTC_WORKSPACE_WRAPPER",
+            "RUSTC_WRAPPER",
+            "CARGO_PROFILE_RELEASE_LTO",
+            "OUT_DIR",
+            "TARGET",
+            "CARGO_CFG_TARGET_ARCH",
+            "CARGO_BUILD_TARGET",
+            "CARGO",
+            "DEP_X_Y",
+            "CARGO_INCREMENTAL",
+            "CARGO_MANIFEST_DIR",
+        ] {
+            assert!(is_outer_variable(name), "{name}");
+        }
+        for name in [
+            "CARGO_HOME",
+            "RUSTUP_HOME",
+            "RUSTUP_TOOLCHAIN",
+            "CARGO_NET_OFFLINE",
+            "PATH",
+            "CARGO_HTTP_PROXY",
+            "HOME",
+            "CARGO_REGISTRIES_X_INDEX",
+            "CARGO_MAKEFLAGS",
+            "CARGO_REGISTRY_TOKEN",
+            "CARGO_TARGET_DIR",
+        ] {
+            assert!(!is_outer_variable(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn metadata_is_read() {
+        let metadata = serde_json::json!({
+            "packages": [
+                {"id": "k", "name": "my-kernels", "version": "0.1.0", "source": null,
+                 "manifest_path": "/w/k/Cargo.toml",
+                 "targets": [{"kind": ["bin"], "name": "b"}, {"kind": ["lib"], "name": "my-kernels"}]},
+                {"id": "s", "name": "std", "version": "0.1.0", "source": null,
+                 "manifest_path": "/w/s/Cargo.toml", "targets": []},
+                {"id": "h", "name": "half", "version": "2.7.1", "source": "registry",
+                 "manifest_path": "/r/half/Cargo.toml", "targets": []},
+                {"id": "t", "name": "tests-only", "version": "1.0.0", "source": null,
+                 "manifest_path": "/w/t/Cargo.toml", "targets": []}
+            ],
+            "resolve": {"nodes": [
+                {"id": "k", "deps": [
+                    {"pkg": "s", "dep_kinds": [{"kind": null}]},
+                    {"pkg": "t", "dep_kinds": [{"kind": "dev"}]}]},
+                {"id": "s", "deps": [{"pkg": "h", "dep_kinds": [{"kind": null}, {"kind": "dev"}]}]},
+                {"id": "h", "deps": []}
+            ]},
+            "target_directory": "/w/target",
+            "workspace_root": "/w"
+        });
+        let package = read_metadata(&metadata, Path::new("/w/k")).unwrap();
+        assert_eq!(
+            (package.name.as_str(), package.lib_name.as_str()),
+            ("my-kernels", "my_kernels")
+        );
+        assert_eq!(package.folders, [Path::new("/w/k"), Path::new("/w/s")]);
+        assert_eq!(package.dependencies, ["half 2.7.1"]);
+        assert!(read_metadata(&metadata, Path::new("/w")).unwrap_err().contains("workspace"));
+        assert!(read_metadata(&metadata, Path::new("/w/s")).unwrap_err().contains("src/lib.rs"));
+    }
+}
