@@ -13,17 +13,17 @@ use core::arch::asm;
 pub trait HalfExt: Copy + private::Sealed {
     /// The same value as f32; exact, and NaN stays NaN.
     ///
-    /// f16 lowers to `cvt.f32.f16` (PTX ISA 9.7.9.22), bf16 to `shl.b32` by 16.
+    /// f16 lowers to `cvt.f32.f16` (PTX ISA, data movement and conversion instructions), bf16 to `shl.b32` by 16.
     fn to_f32_gpu(self) -> f32;
 
     /// The nearest value, ties to even; too large a value becomes infinite, NaN stays NaN.
     ///
-    /// f16 lowers to `cvt.rn.f16.f32`, bf16 to `cvt.rn.bf16.f32` from sm_80 and to integer code before (PTX ISA 9.7.9.22).
+    /// f16 lowers to `cvt.rn.f16.f32`, bf16 to `cvt.rn.bf16.f32` from sm_80 and to integer code before (PTX ISA, data movement and conversion instructions).
     fn from_f32_gpu(value: f32) -> Self;
 
     /// `self * a + b`, rounded once.
     ///
-    /// f16 lowers to `fma.rn.f16`, bf16 to `fma.rn.bf16` from sm_80 (PTX ISA 9.7.4.4). Before sm_80 bf16 is computed
+    /// f16 lowers to `fma.rn.f16`, bf16 to `fma.rn.bf16` from sm_80 (PTX ISA, half-precision floating-point instructions). Before sm_80 bf16 is computed
     /// through f64, to the same bits except those of a NaN.
     fn mul_add_gpu(self, a: Self, b: Self) -> Self;
 }

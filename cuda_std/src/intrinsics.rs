@@ -4,8 +4,16 @@
 //! so that it never moves one into a branch or copies it to both sides of one. rustc gives `asm!` no such mark.
 //! `core::arch::nvptx` has only some of them, and their types have changed between compilers.
 
+/// A value and a predicate, as LLVM's `{ i32, i1 }`.
+#[repr(C)]
+pub struct WithPredicate {
+    pub value: u32,
+    pub predicate: bool,
+}
+
+// `unadjusted`: arguments and results have the intrinsics' own types, not those of the C ABI.
 #[allow(improper_ctypes)]
-unsafe extern "C" {
+unsafe extern "unadjusted" {
     #[link_name = "llvm.nvvm.read.ptx.sreg.tid.x"]
     pub fn thread_idx_x() -> u32;
     #[link_name = "llvm.nvvm.read.ptx.sreg.tid.y"]
@@ -32,4 +40,74 @@ unsafe extern "C" {
     pub fn grid_dim_z() -> u32;
     #[link_name = "llvm.nvvm.barrier0"]
     pub fn sync_threads();
+    #[link_name = "llvm.nvvm.barrier.cta.red.popc.aligned.all"]
+    pub fn sync_threads_count(barrier: u32, predicate: bool) -> u32;
+    #[link_name = "llvm.nvvm.barrier.cta.red.and.aligned.all"]
+    pub fn sync_threads_and(barrier: u32, predicate: bool) -> bool;
+    #[link_name = "llvm.nvvm.barrier.cta.red.or.aligned.all"]
+    pub fn sync_threads_or(barrier: u32, predicate: bool) -> bool;
+    #[link_name = "llvm.nvvm.membar.cta"]
+    pub fn block_fence();
+    #[link_name = "llvm.nvvm.membar.gl"]
+    pub fn device_fence();
+    #[link_name = "llvm.nvvm.membar.sys"]
+    pub fn system_fence();
+
+    #[link_name = "llvm.nvvm.read.ptx.sreg.laneid"]
+    pub fn lane_id() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.warpsize"]
+    pub fn warp_size() -> u32;
+    #[link_name = "llvm.nvvm.activemask"]
+    pub fn activemask() -> u32;
+    #[link_name = "llvm.nvvm.bar.warp.sync"]
+    pub fn sync_warp(mask: u32);
+    #[link_name = "llvm.nvvm.vote.all.sync"]
+    pub fn vote_all(mask: u32, predicate: bool) -> bool;
+    #[link_name = "llvm.nvvm.vote.any.sync"]
+    pub fn vote_any(mask: u32, predicate: bool) -> bool;
+    #[link_name = "llvm.nvvm.vote.ballot.sync"]
+    pub fn vote_ballot(mask: u32, predicate: bool) -> u32;
+    #[link_name = "llvm.nvvm.match.any.sync.i32"]
+    pub fn match_any_32(mask: u32, value: u32) -> u32;
+    #[link_name = "llvm.nvvm.match.any.sync.i64"]
+    pub fn match_any_64(mask: u32, value: u64) -> u32;
+    #[link_name = "llvm.nvvm.match.all.sync.i32p"]
+    pub fn match_all_32(mask: u32, value: u32) -> WithPredicate;
+    #[link_name = "llvm.nvvm.match.all.sync.i64p"]
+    pub fn match_all_64(mask: u32, value: u64) -> WithPredicate;
+
+    #[link_name = "llvm.nvvm.shfl.sync.up.i32p"]
+    pub fn shuffle_up(mask: u32, value: u32, delta: u32, control: u32) -> WithPredicate;
+    #[link_name = "llvm.nvvm.shfl.sync.down.i32p"]
+    pub fn shuffle_down(mask: u32, value: u32, delta: u32, control: u32) -> WithPredicate;
+    #[link_name = "llvm.nvvm.shfl.sync.idx.i32p"]
+    pub fn shuffle_idx(mask: u32, value: u32, lane: u32, control: u32) -> WithPredicate;
+    #[link_name = "llvm.nvvm.shfl.sync.bfly.i32p"]
+    pub fn shuffle_xor(mask: u32, value: u32, lane_mask: u32, control: u32) -> WithPredicate;
+
+    #[link_name = "llvm.nvvm.redux.sync.add"]
+    pub fn reduce_add(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.min"]
+    pub fn reduce_min_signed(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.max"]
+    pub fn reduce_max_signed(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.umin"]
+    pub fn reduce_min_unsigned(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.umax"]
+    pub fn reduce_max_unsigned(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.and"]
+    pub fn reduce_and(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.or"]
+    pub fn reduce_or(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.xor"]
+    pub fn reduce_xor(value: u32, mask: u32) -> u32;
+
+    #[link_name = "llvm.nvvm.isspacep.global"]
+    pub fn is_global(pointer: *const ()) -> bool;
+    #[link_name = "llvm.nvvm.isspacep.shared"]
+    pub fn is_shared(pointer: *const ()) -> bool;
+    #[link_name = "llvm.nvvm.isspacep.const"]
+    pub fn is_constant(pointer: *const ()) -> bool;
+    #[link_name = "llvm.nvvm.isspacep.local"]
+    pub fn is_local(pointer: *const ()) -> bool;
 }

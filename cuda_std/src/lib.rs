@@ -38,25 +38,30 @@
 //!
 //! # On the device
 //! The crate owns the panic handler. A panic is a `trap`: the kernel ends and the host sees a launch failure.
-//! There is no allocator and no printing. "Lowers to" in the docs names the PTX instruction; sections are those of the
-//! PTX ISA manual, version 9.0.
+//! There is no allocator and no printing. "Lowers to" in the docs names the PTX instruction, and the
+//! section of the PTX ISA manual by its title, since numbers move between versions.
 
 #![cfg_attr(
     target_arch = "nvptx64",
     no_std,
-    feature(asm_experimental_arch, core_intrinsics, link_llvm_intrinsics),
+    feature(abi_unadjusted, asm_experimental_arch, core_intrinsics, link_llvm_intrinsics),
     allow(internal_features)
 )]
 
+pub mod atomic;
 pub mod cfg;
 pub mod entry;
 pub mod float;
 pub mod half;
 #[cfg(target_arch = "nvptx64")]
 mod intrinsics;
+pub mod mem;
+pub mod misc;
+pub mod ptr;
 pub mod shared;
 pub mod thread;
 pub mod vector;
+pub mod warp;
 
 pub use cuda_std_macros::{gpu_only, kernel, shared_array};
 pub use float::GpuFloat;

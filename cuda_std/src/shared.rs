@@ -36,6 +36,33 @@ pub unsafe fn static_array<S: StaticStorage>(address: u32) -> SharedPtr<S::Eleme
     panic!("`shared_array!` runs only on the GPU, and this is a program for the host");
 }
 
+// Declared only for crates that use it: its alignment rounds the static shared memory of every kernel of the module up to
+// a kilobyte.
+#[cfg(all(feature = "dynamic-shared", target_arch = "nvptx64"))]
+core::arch::global_asm!(".extern .shared .align 1024 .b8 cuda_std_dynamic_shared[];");
+
+/// The block's dynamic shared memory: as many bytes as the launch asked for, aligned to 1024, uninitialised. Every call
+/// gives the same memory.
+///
+/// Needs the feature `dynamic-shared`. Lowers to a `mov.u32` of the address of an `.extern .shared` array (PTX ISA, "Shared
+/// State Space").
+///
+/// # Safety
+/// All threads of the block share the memory and no other block does; [`shared_array!`](crate::shared_array) has the rules
+/// for its use. `T` is aligned to at most 1024 bytes.
+#[cfg(feature = "dynamic-shared")]
+#[crate::gpu_only]
+#[inline(always)]
+pub unsafe fn dynamic_shared_mem<T>() -> SharedPtr<T> {
+    let address: u32;
+    // SAFETY: takes the address of the variable that is declared above.
+    unsafe {
+        asm!("mov.u32 {}, cuda_std_dynamic_shared;", out(reg32) address,
+            options(pure, nomem, nostack));
+    }
+    SharedPtr { address, pointee: PhantomData }
+}
+
 /// A pointer into the block's shared memory, with the method names of a raw pointer.
 ///
 /// On the device it is the 32-bit address in the shared window, and accesses are `ld.shared` and `st.shared`: a generic
@@ -67,6 +94,13 @@ impl<T> SharedPtr<T> {
     #[inline(always)]
     pub unsafe fn from_address(address: u32) -> Self {
         SharedPtr { address, pointee: PhantomData }
+    }
+
+    /// The address in the shared window, in bytes.
+    #[cfg(target_arch = "nvptx64")]
+    #[inline(always)]
+    pub fn address(self) -> u32 {
+        self.address
     }
 
     /// Host memory in the place of shared memory, for tests. Using the pointer has a raw pointer's preconditions.
@@ -112,6 +146,26 @@ impl<T> SharedPtr<T> {
         SharedPtr { address, pointee: PhantomData }
     }
 
+    /// The generic pointer to the same memory, for atomics and for code that takes any memory. Accesses through it are
+    /// slower.
+    ///
+    /// Lowers to `cvta.shared.u64` (PTX ISA, "cvta").
+    #[inline(always)]
+    pub fn as_generic(self) -> *mut T {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            let generic: u64;
+            // SAFETY: computes an address.
+            unsafe {
+                asm!("cvta.shared.u64 {}, {};", out(reg64) generic, in(reg64) self.address as u64,
+                    options(pure, nomem, nostack));
+            }
+            generic as *mut T
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        self.address
+    }
+
     /// The same address, as a pointer to another type.
     #[inline(always)]
     pub fn cast<U>(self) -> SharedPtr<U> {
@@ -123,7 +177,7 @@ impl<T> SharedPtr<T> {
 impl<T: Copy> SharedPtr<T> {
     /// The value that the pointer points to.
     ///
-    /// Lowers to `ld.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA 9.7.9.8).
+    /// Lowers to `ld.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA, data movement and conversion instructions).
     ///
     /// # Safety
     /// The pointer lies in an array of the block's shared memory and is aligned for `T`. The element was written as `T`,
@@ -178,7 +232,7 @@ impl<T: Copy> SharedPtr<T> {
 
     /// Writes `value` where the pointer points.
     ///
-    /// Lowers to `st.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA 9.7.9.12).
+    /// Lowers to `st.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA, data movement and conversion instructions).
     ///
     /// # Safety
     /// The pointer lies in an array of the block's shared memory and is aligned for `T`. No other thread accesses the

@@ -22,7 +22,7 @@ use proc_macro::TokenStream;
 ///
 /// # Launch bounds
 /// `#[kernel(max_threads = EXPR, min_blocks = EXPR, cluster = (X, Y, Z))]`, each of them optional, each a constant `u32`:
-/// - `max_threads`: the most threads a block has at any launch, 1 to 1024. `.maxntid` (PTX ISA 11.4).
+/// - `max_threads`: the most threads a block has at any launch, 1 to 1024. `.maxntid` (PTX ISA, performance-tuning directives).
 /// - `min_blocks`: blocks that should fit on one multiprocessor; needs `max_threads`. `.minnctapersm`.
 /// - `cluster`: blocks of a cluster along x, y, z, at most 16 together; sm_90 and later. `.reqnctapercluster`.
 ///
@@ -46,7 +46,7 @@ pub fn gpu_only(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// `T`'s alignment if that is more; running the place again gives the same array. Inside a function that is generic,
 /// `T` and `LEN` can't name the function's parameters (nor can they in Rust-CUDA): instantiate by a macro.
 ///
-/// Lowers to a `.shared` variable of the module (PTX ISA 5.1.8) and a `mov.u32` of its address. On the host it panics.
+/// Lowers to a `.shared` variable of the module (PTX ISA, state spaces) and a `mov.u32` of its address. On the host it panics.
 ///
 /// # Safety
 /// The expression needs `unsafe`. The array is uninitialised; all threads of a block share it and no other block does.

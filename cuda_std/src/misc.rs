@@ -1,0 +1,47 @@
+//! Debugging and measuring.
+
+use crate::gpu_only;
+#[cfg(target_arch = "nvptx64")]
+use core::arch::asm;
+
+/// Stops the kernel for a debugger. With no debugger attached the launch fails.
+///
+/// Lowers to `brkpt` (PTX ISA, miscellaneous instructions).
+#[gpu_only]
+#[inline(always)]
+pub fn breakpoint() {
+    // SAFETY: stopping has no precondition.
+    unsafe { asm!("brkpt;", options(nostack)) }
+}
+
+/// Raises performance-monitor event `counter`, 0 to 7; any other number traps.
+///
+/// Lowers to `pmevent` with an immediate number (PTX ISA, miscellaneous instructions).
+#[gpu_only]
+#[inline(always)]
+pub fn profiler_counter(counter: u32) {
+    macro_rules! event {
+        ($($number:literal)*) => {
+            match counter {
+                // SAFETY: counting has no precondition.
+                $($number => unsafe {
+                    asm!(concat!("pmevent ", $number, ";"), options(nomem, nostack))
+                },)*
+                _ => panic!("a profiler counter is 0 to 7"),
+            }
+        };
+    }
+    event!(0 1 2 3 4 5 6 7)
+}
+
+/// The multiprocessor's clock-cycle counter.
+///
+/// Lowers to a read of `%clock64` (PTX ISA, special registers); it is not moved across memory accesses.
+#[gpu_only]
+#[inline(always)]
+pub fn clock() -> u64 {
+    let cycles: u64;
+    // SAFETY: reads a special register.
+    unsafe { asm!("mov.u64 {}, %clock64;", out(reg64) cycles, options(nostack)) }
+    cycles
+}
