@@ -1,1 +1,45 @@
-//! Placeholder.
+//! Matrix multiplication on NVIDIA GPUs with kernels written in Rust, and on the CPU where there is no GPU.
+//!
+//! ```
+//! use gemmite::{Device, Matrix, Shape, matmul, random};
+//!
+//! let device = Device::best(); // the first CUDA device that works, else the CPU
+//! let a: Matrix<f32> = random::normal(Shape::new(300, 200), 1)?;
+//! let b: Matrix<f32> = random::normal(Shape::new(200, 100), 2)?;
+//! let c = matmul(&device, &a, &b)?;
+//! assert_eq!(c.shape(), Shape::new(300, 100));
+//! # Ok::<(), gemmite::Error>(())
+//! ```
+//!
+//! - [`Gemm`] has the options: transposes, alpha, beta, the kernel; blocking and asynchronous calls.
+//! - [`MatrixRef`] and [`MatrixMut`] view slices with any strides; [`DeviceMatrix`] is data that stays on a device.
+//! - [`cuda`] takes device addresses and streams of those who work with `cust` themselves.
+//! - [`verify`](mod@verify) checks a product against a reference with an error bound; [`reference`](mod@reference) has
+//!   the textbook loops.
+//!
+//! The kernels are embedded as PTX, so a user of the library needs no device compiler; the driver is opened at run
+//! time, so a program that uses the library starts without one.
+
+mod backend;
+mod cpu;
+pub mod cuda;
+mod device;
+mod element;
+mod error;
+mod gemm;
+mod matrix;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+mod plan;
+pub mod random;
+pub mod reference;
+pub mod verify;
+
+pub use device::{Device, DeviceInfo, DeviceKind, DeviceMatrix, Stream};
+pub use element::{Element, Scalar};
+pub use error::Error;
+pub use gemm::{Gemm, matmul};
+pub use gemm_spec::{DType, Kernel, Layout, LayoutError, Op, Shape, Strides};
+pub use half::{bf16, f16};
+pub use matrix::{Matrix, MatrixMut, MatrixRef};
+pub use plan::{KernelChoice, LaunchLimits, Plan};

@@ -1,0 +1,257 @@
+//! The CPU engine.
+//!
+//! f32 and f64 go to the crate `gemm`, whole. The other dtypes are cut into tiles of C, one task each: a task packs
+//! blocks of A and B in the type of the sums, multiplies them (f32: the crate `gemm`; i32: [`int`]), and rounds each
+//! element of C once at the end. (The crate's own f16 product rounds to f16 after every block of k.)
+
+mod int;
+mod tiles;
+
+use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
+use crate::device::{DeviceInfo, DeviceKind};
+use crate::element::{Element, Scalar};
+use crate::error::{Error, Kind, Operand};
+use crate::plan::{KernelChoice, Product};
+use gemm_spec::DType;
+use half::{bf16, f16};
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+#[derive(Debug)]
+pub(crate) struct CpuBackend {
+    info: DeviceInfo,
+}
+
+impl CpuBackend {
+    /// The one CPU.
+    pub(crate) fn shared() -> Arc<dyn Backend> {
+        static CPU: OnceLock<Arc<CpuBackend>> = OnceLock::new();
+        let cpu = CPU.get_or_init(|| {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            let plural = if threads == 1 { "" } else { "s" };
+            Arc::new(CpuBackend {
+                info: DeviceInfo {
+                    name: format!("CPU, {threads} thread{plural}"),
+                    kind: DeviceKind::Cpu,
+                    compute_capability: None,
+                    total_memory: None,
+                    shared_memory_per_block: None,
+                    shared_memory_per_block_optin: None,
+                    multiprocessors: None,
+                    driver_version: None,
+                    launch_limits: None,
+                },
+            })
+        });
+        Arc::<CpuBackend>::clone(cpu)
+    }
+}
+
+impl Backend for CpuBackend {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>, Error> {
+        let words = bytes.div_ceil(size_of::<u64>());
+        let mut data = Vec::new();
+        data.try_reserve_exact(words).map_err(|_| {
+            Error::new(Kind::OutOfMemory { place: "the host".into(), wanted: bytes, free: None })
+        })?;
+        data.resize(words, 0);
+        Ok(Box::new(HostMemory { data, bytes }))
+    }
+
+    fn queue(&self) -> Result<Box<dyn Queue>, Error> {
+        Ok(Box::new(Immediate))
+    }
+
+    unsafe fn multiply_host(
+        &self,
+        product: &Product,
+        kernel: &KernelChoice,
+        operands: HostOperands,
+    ) -> Result<(), Error> {
+        match kernel {
+            KernelChoice::Auto => {}
+            KernelChoice::Named(name) => {
+                return Err(Error::new(Kind::KernelOnCpu { name: name.clone() }));
+            }
+            KernelChoice::Spec(kernel) => {
+                let name = kernel.variant.to_string();
+                return Err(Error::new(Kind::KernelOnCpu { name }));
+            }
+        }
+        if product.c.shape.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the caller vouches for the operands, and C is not empty.
+        unsafe { multiply(product, operands) };
+        Ok(())
+    }
+
+    fn multiply(
+        &self,
+        queue: Option<&dyn Queue>,
+        product: &Product,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+    ) -> Result<(), Error> {
+        let expected = || self.info.name.clone();
+        if queue.is_some_and(|queue| !(queue as &dyn Any).is::<Immediate>()) {
+            return Err(Error::new(Kind::ForeignStream { expected: expected() }));
+        }
+        let foreign =
+            |operand| Error::new(Kind::DifferentDevices { operand, expected: expected() });
+        let host = |memory| (memory as &dyn Any).downcast_ref::<HostMemory>();
+        let a = host(operands.a).ok_or_else(|| foreign(Operand::A))?;
+        let b = host(operands.b).ok_or_else(|| foreign(Operand::B))?;
+        let c = (operands.c as &mut dyn Any).downcast_mut::<HostMemory>();
+        let c = c.ok_or_else(|| foreign(Operand::C))?;
+        let operands = HostOperands {
+            a: a.as_bytes().as_ptr(),
+            b: b.as_bytes().as_ptr(),
+            c: c.as_mut_bytes().as_mut_ptr(),
+        };
+        // SAFETY: a `DeviceMatrix` keeps its layout inside its memory, A and B are borrowed, C exclusively.
+        unsafe { self.multiply_host(product, kernel, operands) }
+    }
+}
+
+/// Host memory, aligned for every dtype.
+#[derive(Debug)]
+struct HostMemory {
+    data: Vec<u64>,
+    bytes: usize,
+}
+
+impl HostMemory {
+    fn as_bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.data)[..self.bytes]
+    }
+
+    fn as_mut_bytes(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.data)[..self.bytes]
+    }
+}
+
+impl Memory for HostMemory {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn write(&mut self, at: usize, data: &[u8]) -> Result<(), Error> {
+        self.as_mut_bytes()[at..at + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn read(&self, at: usize, data: &mut [u8]) -> Result<(), Error> {
+        data.copy_from_slice(&self.as_bytes()[at..at + data.len()]);
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), Error> {
+        self.data.fill(0);
+        Ok(())
+    }
+}
+
+/// The CPU's queue: work is done before `enqueue` returns.
+#[derive(Debug)]
+struct Immediate;
+
+impl Queue for Immediate {
+    fn synchronize(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// The product; C is not empty.
+///
+/// # Safety
+/// As [`HostOperands`] says.
+unsafe fn multiply(product: &Product, operands: HostOperands) {
+    // SAFETY: the caller's promise, for the dtype that the product has.
+    unsafe {
+        match product.dtype {
+            DType::I32 => typed::<i32>(product, operands, tiles::multiply),
+            DType::F16 => typed::<f16>(product, operands, tiles::multiply),
+            DType::BF16 => typed::<bf16>(product, operands, tiles::multiply),
+            DType::F32 => typed::<f32>(product, operands, whole),
+            DType::F64 => typed::<f64>(product, operands, whole),
+        }
+    }
+}
+
+/// A product on elements at the layouts' indices from A, B and C; no extent is 0.
+type Engine<T> = unsafe fn(&Product, *const T, *const T, *mut T);
+
+/// # Safety
+/// As [`HostOperands`] says; T is the product's dtype.
+unsafe fn typed<T: Element>(product: &Product, operands: HostOperands, engine: Engine<T>) {
+    let HostOperands { a, b, c } = operands;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if product.k == 0 {
+            scale::<T>(product, c.cast());
+        } else {
+            engine(product, a.cast(), b.cast(), c.cast());
+        }
+    }
+}
+
+/// C = beta * C, or 0 where there is no beta.
+///
+/// # Safety
+/// Every element of C's layout from `c` is valid to read and write.
+unsafe fn scale<T: Element>(product: &Product, c: *mut T) {
+    let beta = product.beta.map(|beta| beta.get::<T::Scalar>());
+    for i in 0..product.c.shape.rows {
+        for j in 0..product.c.shape.cols {
+            // SAFETY: (i, j) is an element of the layout.
+            unsafe {
+                let element = c.add(product.c.index(i, j));
+                *element = match beta {
+                    Some(beta) => T::narrow(beta.times((*element).widen())),
+                    None => T::default(),
+                };
+            }
+        }
+    }
+}
+
+/// The product by the crate `gemm`, for the dtypes that are their own sums.
+///
+/// # Safety
+/// As [`HostOperands`] says; T is f32 or f64, and no extent is 0.
+unsafe fn whole<T: Scalar>(product: &Product, a: *const T, b: *const T, c: *mut T) {
+    let Product { a: a_layout, b: b_layout, c: c_layout, k, .. } = *product;
+    // SAFETY: the caller's promise is the crate's condition: every element is valid to read, C's to write and apart. It
+    // has engines for f32 and f64.
+    unsafe {
+        ::gemm::gemm(
+            c_layout.shape.rows,
+            c_layout.shape.cols,
+            k,
+            c.add(c_layout.offset),
+            c_layout.strides.col,
+            c_layout.strides.row,
+            product.beta.is_some(),
+            a.add(a_layout.offset),
+            a_layout.strides.col,
+            a_layout.strides.row,
+            b.add(b_layout.offset),
+            b_layout.strides.col,
+            b_layout.strides.row,
+            product.beta.map_or(T::ZERO, |beta| beta.get()),
+            product.alpha.get(),
+            false,
+            false,
+            false,
+            ::gemm::Parallelism::Rayon(0),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! Products by tiles of C, one task each, for the dtypes that the crate `gemm` does not sum as we want.
+
+use super::int;
+use crate::element::{Element, Scalar};
+use crate::plan::Product;
+use gemm_spec::{DType, Layout};
+use rayon::prelude::*;
+
+/// Rows of a tile of C. With the two below, a task's blocks of A, B and C fill half a megabyte: a second-level cache.
+const TILE_ROWS: usize = 128;
+/// Columns of a tile of C.
+const TILE_COLS: usize = 256;
+/// Products that are summed between two packings.
+const TILE_DEPTH: usize = 256;
+
+/// A task's blocks, row-major.
+#[derive(Default)]
+struct Blocks<S> {
+    a: Vec<S>,
+    b: Vec<S>,
+    sums: Vec<S>,
+}
+
+/// One rectangle of a matrix.
+#[derive(Clone, Copy)]
+struct Block {
+    row: usize,
+    col: usize,
+    rows: usize,
+    cols: usize,
+}
+
+/// Where A, B and C lie, for tasks on any thread.
+#[derive(Clone, Copy)]
+struct Origins<T> {
+    a: *const T,
+    b: *const T,
+    c: *mut T,
+}
+
+// SAFETY: tasks only read A and B, and `multiply` gives each element of C to exactly one task.
+unsafe impl<T: Send + Sync> Sync for Origins<T> {}
+
+/// The product.
+///
+/// # Safety
+/// Every element of A's and B's layouts, from `a` and `b`, is valid to read, and every element of C's from `c` to read
+/// and write; C's lie apart. No extent is 0.
+pub(super) unsafe fn multiply<T: Element>(product: &Product, a: *const T, b: *const T, c: *mut T) {
+    let (m, n) = (product.c.shape.rows, product.c.shape.cols);
+    let tiles_across = n.div_ceil(TILE_COLS);
+    let tiles = m.div_ceil(TILE_ROWS) * tiles_across;
+    let origins = Origins { a, b, c };
+    (0..tiles).into_par_iter().for_each_init(Blocks::default, |blocks, tile| {
+        let (row, col) = (tile / tiles_across * TILE_ROWS, tile % tiles_across * TILE_COLS);
+        let (rows, cols) = (TILE_ROWS.min(m - row), TILE_COLS.min(n - col));
+        let place = Block { row, col, rows, cols };
+        // SAFETY: the tile lies in C, tiles do not overlap, and the caller vouches for the elements while this runs.
+        unsafe {
+            sum_tile(product, &origins, place, blocks);
+            store_tile(product, &blocks.sums, place, &origins);
+        }
+    });
+}
+
+/// Fills `blocks.sums` with the tile's part of A * B.
+///
+/// # Safety
+/// As [`multiply`]; the tile lies in C.
+unsafe fn sum_tile<T: Element>(
+    product: &Product,
+    origins: &Origins<T>,
+    place: Block,
+    blocks: &mut Blocks<T::Scalar>,
+) {
+    let Block { row, col, rows, cols } = place;
+    blocks.sums.clear();
+    blocks.sums.resize(rows * cols, <T::Scalar as Scalar>::ZERO);
+    for p in (0..product.k).step_by(TILE_DEPTH) {
+        let depth = TILE_DEPTH.min(product.k - p);
+        let (of_a, of_b) =
+            (Block { row, col: p, rows, cols: depth }, Block { row: p, col, rows: depth, cols });
+        // SAFETY: the blocks lie in A and in B.
+        unsafe {
+            pack(origins.a, &product.a, of_a, &mut blocks.a);
+            pack(origins.b, &product.b, of_b, &mut blocks.b);
+        }
+        add_product(blocks, rows, cols, depth);
+    }
+}
+
+/// Copies a block of a matrix, row-major, in the type of the sums.
+///
+/// # Safety
+/// The block lies in the layout's shape, and its elements are valid to read from `data`.
+unsafe fn pack<T: Element>(
+    data: *const T,
+    layout: &Layout,
+    block: Block,
+    packed: &mut Vec<T::Scalar>,
+) {
+    packed.clear();
+    for i in block.row..block.row + block.rows {
+        // SAFETY: the row's first element is one of the block's, and so is each that a stride leads to.
+        unsafe {
+            let row = data.add(layout.index(i, block.col));
+            if layout.strides.col == 1 {
+                let row = std::slice::from_raw_parts(row, block.cols);
+                packed.extend(row.iter().map(|x| x.widen()));
+            } else {
+                let stride = layout.strides.col;
+                packed.extend((0..block.cols).map(|j| (*row.offset(j as isize * stride)).widen()));
+            }
+        }
+    }
+}
+
+/// sums += a * b.
+fn add_product<S: Scalar>(blocks: &mut Blocks<S>, rows: usize, cols: usize, depth: usize) {
+    if S::DTYPE == DType::I32 {
+        let sums = bytemuck::cast_slice_mut(&mut blocks.sums);
+        let (a, b) = (bytemuck::cast_slice(&blocks.a), bytemuck::cast_slice(&blocks.b));
+        return int::add_product(sums, a, b, cols, depth);
+    }
+    let Blocks { a, b, sums } = blocks;
+    assert!(a.len() == rows * depth && b.len() == depth * cols && sums.len() == rows * cols);
+    // SAFETY: the three are row-major and have the lengths that the shapes say. S is f32: f64 has no element type that
+    // it is the sum of but itself, which takes the other road.
+    unsafe {
+        ::gemm::gemm(
+            rows,
+            cols,
+            depth,
+            sums.as_mut_ptr(),
+            1,
+            cols as isize,
+            true,
+            a.as_ptr(),
+            1,
+            depth as isize,
+            b.as_ptr(),
+            1,
+            cols as isize,
+            S::ONE,
+            S::ONE,
+            false,
+            false,
+            false,
+            ::gemm::Parallelism::None,
+        );
+    }
+}
+
+/// Writes alpha * sum + beta * C to the tile's elements of C.
+///
+/// # Safety
+/// As [`multiply`]; the tile lies in C, and nothing else touches its elements meanwhile.
+unsafe fn store_tile<T: Element>(
+    product: &Product,
+    sums: &[T::Scalar],
+    place: Block,
+    origins: &Origins<T>,
+) {
+    let alpha: T::Scalar = product.alpha.get();
+    let beta = product.beta.map(|beta| beta.get::<T::Scalar>());
+    for (i, row) in sums.chunks_exact(place.cols).enumerate() {
+        for (j, &sum) in row.iter().enumerate() {
+            // SAFETY: the element is the caller's to write.
+            unsafe {
+                let element = origins.c.add(product.c.index(place.row + i, place.col + j));
+                let product = alpha.times(sum);
+                *element = T::narrow(match beta {
+                    Some(beta) => product.plus(beta.times((*element).widen())),
+                    None => product,
+                });
+            }
+        }
+    }
+}

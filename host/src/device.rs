@@ -1,0 +1,280 @@
+//! Devices, their streams, and matrices in their memory.
+
+use crate::backend::{Backend, Memory, Queue};
+use crate::cpu::CpuBackend;
+use crate::cuda;
+use crate::element::Element;
+use crate::error::{Error, Kind};
+use crate::matrix::{Matrix, MatrixRef, reserve};
+use crate::plan::{LaunchLimits, Transfer, span, transfer};
+use gemm_spec::{Layout, Shape};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Where products are computed: a CUDA GPU or the CPU.
+///
+/// Clones share one device. A choice by name never falls back: [`Device::cuda`] is a GPU or an error.
+#[derive(Clone, Debug)]
+pub struct Device {
+    pub(crate) backend: Arc<dyn Backend>,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeviceKind {
+    /// The host's processor.
+    Cpu,
+    /// An NVIDIA GPU.
+    Cuda {
+        /// Its number for the driver; `CUDA_VISIBLE_DEVICES` changes it.
+        ordinal: usize,
+    },
+}
+
+/// Facts about a device. What only a GPU has is `None` on the CPU.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// The device's name, as in "NVIDIA H100 80GB HBM3" or "CPU, 2 threads".
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Compute capability (major, minor).
+    pub compute_capability: Option<(u32, u32)>,
+    /// Bytes of memory.
+    pub total_memory: Option<u64>,
+    /// Bytes of shared memory that a block may declare.
+    pub shared_memory_per_block: Option<u32>,
+    /// Bytes of shared memory that a block may ask for at launch.
+    pub shared_memory_per_block_optin: Option<u32>,
+    /// Streaming multiprocessors.
+    pub multiprocessors: Option<u32>,
+    /// The newest CUDA (major, minor) that the driver knows.
+    pub driver_version: Option<(u32, u32)>,
+    /// What one launch may ask for.
+    pub launch_limits: Option<LaunchLimits>,
+}
+
+impl Device {
+    /// The first CUDA device that works, else the CPU.
+    pub fn best() -> Device {
+        (0..cuda::device_count().unwrap_or(0))
+            .find_map(|ordinal| Device::cuda(ordinal).ok())
+            .unwrap_or_else(Device::cpu)
+    }
+
+    /// The CPU.
+    pub fn cpu() -> Device {
+        Device { backend: CpuBackend::shared() }
+    }
+
+    /// The CUDA device of that number.
+    ///
+    /// # Errors
+    /// When there is no such device or no driver ([`Error::is_no_device`]; the message says what to do), or the driver
+    /// cannot use it.
+    pub fn cuda(ordinal: usize) -> Result<Device, Error> {
+        Ok(Device { backend: cuda::open(ordinal)? })
+    }
+
+    /// How many CUDA devices there are.
+    ///
+    /// # Errors
+    /// When there is no driver, or it does not answer.
+    pub fn cuda_count() -> Result<usize, Error> {
+        cuda::device_count()
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.info().name
+    }
+
+    /// The device's facts.
+    pub fn info(&self) -> &DeviceInfo {
+        self.backend.info()
+    }
+
+    /// A new stream: work on one stream runs in order, work on two may overlap.
+    ///
+    /// # Errors
+    /// When the driver has none left.
+    pub fn stream(&self) -> Result<Stream, Error> {
+        Ok(Stream { queue: self.backend.queue()?, backend: Arc::clone(&self.backend) })
+    }
+
+    /// Copies a matrix to the device. Strides of a view whose elements lie side by side are kept; others are gathered,
+    /// row by row.
+    ///
+    /// # Errors
+    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver fails.
+    pub fn upload<'a, T: Element>(
+        &self,
+        matrix: impl Into<MatrixRef<'a, T>>,
+    ) -> Result<DeviceMatrix<T>, Error> {
+        let matrix = matrix.into();
+        with_elements(&matrix, |data, transfer| {
+            let mut memory = self.backend.allocate(size_of_val(data))?;
+            memory.write(0, bytemuck::cast_slice(data))?;
+            Ok(self.device_matrix(memory, transfer.copy))
+        })
+    }
+
+    /// A row-major matrix whose elements are unspecified; a C to be written to.
+    ///
+    /// # Errors
+    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver fails.
+    pub fn uninit<T: Element>(&self, shape: Shape) -> Result<DeviceMatrix<T>, Error> {
+        let too_large = || Error::new(Kind::TooLarge { shape, dtype: T::DTYPE });
+        let bytes = shape.checked_len().and_then(|len| len.checked_mul(size_of::<T>()));
+        let bytes = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(too_large)?;
+        let memory = self.backend.allocate(bytes)?;
+        Ok(self.device_matrix(memory, Layout::row_major(shape)))
+    }
+
+    /// A row-major matrix of zeros.
+    ///
+    /// # Errors
+    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver fails.
+    pub fn zeros<T: Element>(&self, shape: Shape) -> Result<DeviceMatrix<T>, Error> {
+        let mut matrix = self.uninit(shape)?;
+        matrix.memory.clear()?;
+        Ok(matrix)
+    }
+
+    fn device_matrix<T>(&self, memory: Box<dyn Memory>, layout: Layout) -> DeviceMatrix<T> {
+        DeviceMatrix { memory, layout, backend: Arc::clone(&self.backend), element: PhantomData }
+    }
+}
+
+impl PartialEq for Device {
+    /// True for the same device, however often it was opened.
+    fn eq(&self, other: &Device) -> bool {
+        self.info().kind == other.info().kind
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A matrix in a device's memory, until it is dropped.
+///
+/// Dropping it waits for the work that uses it, so no order of drops can free memory under a running kernel.
+#[derive(Debug)]
+pub struct DeviceMatrix<T> {
+    pub(crate) memory: Box<dyn Memory>,
+    layout: Layout,
+    backend: Arc<dyn Backend>,
+    element: PhantomData<T>,
+}
+
+impl<T: Element> DeviceMatrix<T> {
+    /// Rows and columns.
+    pub fn shape(&self) -> Shape {
+        self.layout.shape
+    }
+
+    /// Shape, strides and offset within the device's buffer.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The device that holds it.
+    pub fn device(&self) -> Device {
+        Device { backend: Arc::clone(&self.backend) }
+    }
+
+    /// Bytes that it holds in the device's memory.
+    pub fn size_bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// Copies the matrix to the host, after the work that was enqueued on it.
+    ///
+    /// # Errors
+    /// When the host's memory does not suffice, or the driver fails; a fault of enqueued work can show here.
+    pub fn download(&self) -> Result<Matrix<T>, Error> {
+        let (first, end) = span(&self.layout);
+        let mut data: Vec<T> = reserve(Shape::new(1, end - first))?;
+        data.resize(end - first, T::default());
+        self.memory.read(first * size_of::<T>(), bytemuck::cast_slice_mut(&mut data))?;
+        if self.layout == Layout::row_major(self.layout.shape) {
+            return Matrix::from_vec(self.layout.shape, data);
+        }
+        let offset = self.layout.offset - first;
+        MatrixRef::new(&data, Layout { offset, ..self.layout })?.to_matrix()
+    }
+
+    /// Overwrites the matrix with one of the same shape from the host, after the work that was enqueued on it.
+    ///
+    /// # Errors
+    /// When the shapes differ, this matrix repeats rows or columns, or the driver fails.
+    pub fn write<'a>(&mut self, matrix: impl Into<MatrixRef<'a, T>>) -> Result<(), Error> {
+        let matrix = matrix.into();
+        let (expected, c) = (self.shape(), matrix.shape());
+        if expected != c {
+            return Err(Error::new(Kind::Output { product: expected, c }));
+        }
+        with_elements(&matrix, |data, transfer| {
+            if transfer.copy == self.layout && !self.layout.overlaps_itself() {
+                return self.memory.write(0, bytemuck::cast_slice(data));
+            }
+            // Any other pair of layouts: a fresh buffer takes this one's place.
+            *self = self.device().upload(matrix)?;
+            Ok(())
+        })
+    }
+
+    pub(crate) fn is_on(&self, backend: &Arc<dyn Backend>) -> bool {
+        self.backend.info().kind == backend.info().kind
+    }
+}
+
+/// Calls `with` with the elements that have to travel, side by side.
+fn with_elements<T: Element, R>(
+    matrix: &MatrixRef<'_, T>,
+    with: impl FnOnce(&[T], Transfer) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let shape = matrix.shape();
+    let transfer = transfer(&matrix.layout())
+        .ok_or_else(|| Error::new(Kind::TooLarge { shape, dtype: T::DTYPE }))?;
+    if transfer.dense {
+        let (first, _) = span(&transfer.source);
+        // SAFETY: the span is made of the view's elements and nothing else.
+        let data = unsafe { std::slice::from_raw_parts(matrix.as_ptr().add(first), transfer.len) };
+        return with(data, transfer);
+    }
+    // SAFETY: the source's elements are elements of the view.
+    let source = unsafe { MatrixRef::from_raw(matrix.as_ptr(), transfer.source) };
+    with(source.to_matrix()?.as_slice(), transfer)
+}
+
+/// Work in order on one device; see [`Device::stream`].
+///
+/// Dropping a stream does not wait: its work goes on, and the matrices that it uses wait for it.
+#[derive(Debug)]
+pub struct Stream {
+    pub(crate) queue: Box<dyn Queue>,
+    pub(crate) backend: Arc<dyn Backend>,
+}
+
+impl Stream {
+    /// Waits for everything that was enqueued.
+    ///
+    /// # Errors
+    /// When the driver fails; a fault of enqueued work can show here.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.queue.synchronize()
+    }
+
+    /// The device that it belongs to.
+    pub fn device(&self) -> Device {
+        Device { backend: Arc::clone(&self.backend) }
+    }
+}

@@ -1,0 +1,170 @@
+//! The element types of a matrix, and the arithmetic of their sums.
+
+use bytemuck::Pod;
+use gemm_spec::DType;
+use half::{bf16, f16};
+use std::fmt::{Debug, Display};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for i32 {}
+    impl Sealed for half::f16 {}
+    impl Sealed for half::bf16 {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// An element of a matrix: `i32`, [`f16`], [`bf16`], `f32` or `f64`.
+///
+/// The trait is sealed: a kernel exists for these five and no others.
+pub trait Element:
+    sealed::Sealed + Copy + Send + Sync + Debug + Display + Default + PartialEq + PartialOrd + Pod
+{
+    /// The type's name in kernels and files.
+    const DTYPE: DType;
+
+    /// The type of alpha, of beta and of the sums: `f32` for [`f16`] and [`bf16`], else the type itself.
+    type Scalar: Scalar;
+
+    /// The value, exactly.
+    fn to_f64(self) -> f64;
+
+    /// The nearest value, ties to even. For `i32` the fraction is cut off and values out of range become the nearest
+    /// bound.
+    fn from_f64(value: f64) -> Self;
+
+    /// The value in the type of the sums, exactly.
+    fn widen(self) -> Self::Scalar;
+
+    /// A sum as an element, rounded to nearest, ties to even, where the types differ.
+    fn narrow(sum: Self::Scalar) -> Self;
+}
+
+/// A type in which products are summed: `i32`, `f32` or `f64`.
+///
+/// `i32` wraps around on overflow, as the kernels do.
+pub trait Scalar: Element<Scalar = Self> {
+    /// Zero.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+
+    /// `self + other`.
+    fn plus(self, other: Self) -> Self;
+
+    /// `self * other`.
+    fn times(self, other: Self) -> Self;
+}
+
+macro_rules! scalar {
+    ($type:ty, $dtype:ident, $zero:literal, $one:literal, $plus:expr, $times:expr) => {
+        impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+            type Scalar = $type;
+
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+
+            fn from_f64(value: f64) -> Self {
+                value as $type
+            }
+
+            fn widen(self) -> Self {
+                self
+            }
+
+            fn narrow(sum: Self) -> Self {
+                sum
+            }
+        }
+
+        impl Scalar for $type {
+            const ZERO: Self = $zero;
+            const ONE: Self = $one;
+
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                $plus(self, other)
+            }
+
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                $times(self, other)
+            }
+        }
+    };
+}
+
+scalar!(i32, I32, 0, 1, i32::wrapping_add, i32::wrapping_mul);
+scalar!(f32, F32, 0.0, 1.0, |a, b| a + b, |a, b| a * b);
+scalar!(f64, F64, 0.0, 1.0, |a, b| a + b, |a, b| a * b);
+
+macro_rules! half_element {
+    ($type:ty, $dtype:ident) => {
+        impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+            type Scalar = f32;
+
+            fn to_f64(self) -> f64 {
+                <$type>::to_f64(self)
+            }
+
+            fn from_f64(value: f64) -> Self {
+                // Not the crate's own conversion: on x86 it rounds twice, to f32 and then to nearest.
+                <$type>::from_f32(to_f32_odd(value))
+            }
+
+            fn widen(self) -> f32 {
+                self.to_f32()
+            }
+
+            fn narrow(sum: f32) -> Self {
+                <$type>::from_f32(sum)
+            }
+        }
+    };
+}
+
+/// Rounds to odd: cuts off, and sets the last bit where something was cut off. A later rounding to a type with at least
+/// two bits fewer is then that of the exact value.
+fn to_f32_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    if f64::from(nearest) == value || value.is_nan() {
+        return nearest;
+    }
+    let outward = f64::from(nearest).abs() > value.abs();
+    f32::from_bits(nearest.to_bits() - u32::from(outward) | 1)
+}
+
+half_element!(f16, F16);
+half_element!(bf16, BF16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_types_round_to_nearest_even_once() {
+        // 1 + 2^-11 lies half way between 1 and the next f16; even is 1.
+        assert_eq!(f16::narrow(1.0 + 2f32.powi(-11)), f16::ONE);
+        assert_eq!(f16::narrow(1.0 + 3.0 * 2f32.powi(-11)).to_bits(), f16::ONE.to_bits() + 2);
+        assert_eq!(bf16::narrow(1.0 + 2f32.powi(-8)), bf16::ONE);
+        // Rounding to f32 first would make a tie of this one and lose the last bit.
+        let above_tie = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
+        assert_eq!(f16::from_f64(above_tie).to_bits(), f16::ONE.to_bits() + 1);
+        let above_tie = 1.0 + 2f64.powi(-8) + 2f64.powi(-40);
+        assert_eq!(bf16::from_f64(above_tie).to_bits(), bf16::ONE.to_bits() + 1);
+        assert_eq!(f16::from_f64(1e300), f16::INFINITY);
+        assert_eq!(f16::from_f64(-1e-300).to_bits(), f16::NEG_ZERO.to_bits());
+        assert!(f16::from_f64(f64::NAN).is_nan());
+        assert!(f16::narrow(f32::NAN).is_nan() && bf16::narrow(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn i32_wraps() {
+        assert_eq!(i32::MAX.plus(1), i32::MIN);
+        assert_eq!(65_536.times(65_537), 65_536);
+        assert_eq!(i32::from_f64(-7.9), -7);
+    }
+}

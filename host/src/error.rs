@@ -1,0 +1,284 @@
+//! The library's one error type.
+
+use gemm_spec::{DType, Kernel, Layout, LayoutError, Shape};
+use std::fmt;
+use std::ops::Range;
+
+/// Why a product, a copy or a device failed; the message says what to do about it.
+///
+/// The kinds are private so that they can grow; callers ask by predicate.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<Kind>);
+
+/// Which matrix of C = alpha * op(A) * op(B) + beta * C an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operand {
+    A,
+    B,
+    C,
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operand::A => "A",
+            Operand::B => "B",
+            Operand::C => "C",
+        })
+    }
+}
+
+/// What a driver call answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DriverCode {
+    pub call: &'static str,
+    pub code: i32,
+    pub name: String,
+    pub text: String,
+}
+
+impl fmt::Display for DriverCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} answered {} ({}): {}", self.call, self.name, self.code, self.text)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Kind {
+    #[error(
+        "shapes do not match: op(A) is {a} and op(B) is {b}; the columns of op(A) must be as many as \
+         the rows of op(B) (is a transpose missing?)"
+    )]
+    Inner { a: Shape, b: Shape },
+    #[error("shapes do not match: op(A) * op(B) is {product} and C is {c}")]
+    Output { product: Shape, c: Shape },
+    #[error("a matrix of shape {shape} has {} elements and the data has {found}", len_of(*shape))]
+    DataLength { shape: Shape, found: usize },
+    #[error("rows {rows:?} and columns {cols:?} are not all in a matrix of shape {shape}")]
+    Block { shape: Shape, rows: Range<usize>, cols: Range<usize> },
+    #[error("beta was given and there is no C to multiply it with: pass C to `run_into`")]
+    BetaWithoutC,
+    #[error("{}: {source}", describe(*operand, layout))]
+    Layout { operand: Option<Operand>, layout: Layout, source: LayoutError },
+    #[error(
+        "{}: two of its elements share one address, so the matrix cannot be written to",
+        describe(Some(*operand), layout)
+    )]
+    Overlap { operand: Operand, layout: Layout },
+    #[error("a {shape} matrix of {dtype} does not fit into the address space")]
+    TooLarge { shape: Shape, dtype: DType },
+    #[error("CUDA device {ordinal}: {reason}")]
+    NoDevice { ordinal: usize, reason: String },
+    #[error(
+        "out of memory on {place}: {wanted} bytes were wanted{}; use smaller matrices, free others, \
+         or multiply in panels",
+        free_text(*free)
+    )]
+    OutOfMemory { place: String, wanted: usize, free: Option<(usize, usize)> },
+    #[error("{operand} lies on another device than this call's: upload it to {expected}")]
+    DifferentDevices { operand: Operand, expected: String },
+    #[error("the stream belongs to another device than the matrices ({expected})")]
+    ForeignStream { expected: String },
+    #[error("{device} is no CUDA device, and this call takes device addresses")]
+    NotCuda { device: String },
+    #[error("no kernel is named {name:?} for {dtype}; there are: {}", variant_list())]
+    UnknownKernel { name: String, dtype: DType },
+    #[error(
+        "kernel {name} was chosen and the device is the CPU, which has an engine of its own: leave the \
+         kernel to `KernelChoice::Auto`, or choose a CUDA device"
+    )]
+    KernelOnCpu { name: String },
+    #[error(
+        "kernel {} with tile {} is not one of the library's, so there is nothing to launch",
+        kernel.name, kernel.tile
+    )]
+    ForeignKernel { kernel: Kernel },
+    #[error(
+        "kernel {kernel} cannot be launched for a C of shape {shape} on {device}: it needs {needed} \
+         {what} and the device has at most {limit}; choose a kernel with a smaller tile"
+    )]
+    LaunchLimit {
+        kernel: &'static str,
+        shape: Shape,
+        device: String,
+        what: &'static str,
+        needed: u64,
+        limit: u64,
+    },
+    #[error(
+        "missing kernel for this GPU: {kernel} needs compute capability {}.{} or later and {device} \
+         has {}.{}",
+        needs.0, needs.1, has.0, has.1
+    )]
+    MissingKernel { kernel: &'static str, device: String, needs: (u32, u32), has: (u32, u32) },
+    #[error(
+        "the module {module} has no kernel {kernel}; rebuild it with `cargo xtask build-ptx` ({driver})"
+    )]
+    NoEntry { kernel: &'static str, module: String, driver: DriverCode },
+    #[error(
+        "the driver did not accept the PTX of {module}: {driver}; a driver that knows PTX ISA \
+         {}.{} or later is needed, this one is for CUDA {driver_version}\n{log}",
+        ptx_version.0, ptx_version.1
+    )]
+    Jit {
+        module: String,
+        ptx_version: (u32, u32),
+        driver_version: String,
+        driver: DriverCode,
+        log: String,
+    },
+    #[error("{context}: {driver}{}", driver_remedy(driver.code))]
+    Driver { context: String, driver: DriverCode },
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Error(Box::new(kind))
+    }
+
+    /// Shapes or lengths do not match.
+    pub fn is_shape(&self) -> bool {
+        use Kind::*;
+        matches!(
+            *self.0,
+            Inner { .. }
+                | Output { .. }
+                | Block { .. }
+                | DataLength { .. }
+                | BetaWithoutC
+                | TooLarge { .. }
+        )
+    }
+
+    /// Strides do not fit the data, or make elements of C overlap.
+    pub fn is_layout(&self) -> bool {
+        matches!(*self.0, Kind::Layout { .. } | Kind::Overlap { .. })
+    }
+
+    /// There is no such CUDA device, or no driver.
+    pub fn is_no_device(&self) -> bool {
+        matches!(*self.0, Kind::NoDevice { .. })
+    }
+
+    /// Matrices and stream are not all on one device, or on a device of the wrong kind.
+    pub fn is_device_mismatch(&self) -> bool {
+        use Kind::*;
+        matches!(*self.0, DifferentDevices { .. } | ForeignStream { .. } | NotCuda { .. })
+    }
+
+    /// Host or device memory ran out; the device can still be used.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(*self.0, Kind::OutOfMemory { .. })
+    }
+
+    /// The kernel is unknown, or this device cannot run it; the device can still be used.
+    pub fn is_unsupported(&self) -> bool {
+        use Kind::*;
+        matches!(
+            *self.0,
+            UnknownKernel { .. }
+                | KernelOnCpu { .. }
+                | ForeignKernel { .. }
+                | LaunchLimit { .. }
+                | MissingKernel { .. }
+                | NoEntry { .. }
+        )
+    }
+
+    /// The driver's compiler refused a PTX module; the message holds its log.
+    pub fn is_jit(&self) -> bool {
+        matches!(*self.0, Kind::Jit { .. })
+    }
+
+    /// The device's context is destroyed by an earlier fault (an illegal address, say): every further call on it
+    /// fails until all its matrices, streams and `Device`s are dropped, or for the rest of the process.
+    pub fn is_context_lost(&self) -> bool {
+        self.driver_code().is_some_and(is_sticky)
+    }
+
+    /// The code of the driver call that failed, as in `cuda.h`.
+    pub fn driver_code(&self) -> Option<i32> {
+        match &*self.0 {
+            Kind::Driver { driver, .. }
+            | Kind::Jit { driver, .. }
+            | Kind::NoEntry { driver, .. } => Some(driver.code),
+            _ => None,
+        }
+    }
+}
+
+/// Codes after which a context answers nothing else (CUDA driver API, `CUresult`: "the process must be terminated and
+/// relaunched", "leaves the process in an inconsistent state").
+pub(crate) fn is_sticky(code: i32) -> bool {
+    matches!(code, 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721)
+}
+
+fn driver_remedy(code: i32) -> &'static str {
+    match code {
+        _ if is_sticky(code) => {
+            "; the device's context is lost: drop its matrices and devices, or restart the program"
+        }
+        3 | 4 => "; is the NVIDIA driver's library loaded? `cargo xtask doctor` says",
+        701 => "; choose a kernel with a smaller tile",
+        _ => "",
+    }
+}
+
+fn len_of(shape: Shape) -> u128 {
+    shape.rows as u128 * shape.cols as u128
+}
+
+fn describe(operand: Option<Operand>, layout: &Layout) -> String {
+    let Layout { shape, strides, offset } = layout;
+    let name = operand.map_or_else(|| "a matrix".to_string(), |operand| operand.to_string());
+    format!(
+        "{name} of shape {shape} with strides ({}, {}) from element {offset}",
+        strides.row, strides.col
+    )
+}
+
+fn free_text(free: Option<(usize, usize)>) -> String {
+    free.map_or_else(String::new, |(free, total)| format!(", {free} of {total} are free"))
+}
+
+fn variant_list() -> String {
+    gemm_spec::variants().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_shapes_and_remedies() {
+        let error = Error::new(Kind::Inner { a: Shape::new(3, 4), b: Shape::new(5, 6) });
+        assert!(error.is_shape() && !error.is_unsupported());
+        let text = error.to_string();
+        assert!(
+            text.contains("3x4") && text.contains("5x6") && text.contains("transpose"),
+            "{text}"
+        );
+
+        let error = Error::new(Kind::UnknownKernel { name: "k99".into(), dtype: DType::F32 });
+        assert!(error.to_string().contains("k02_tiled_16"), "{error}");
+    }
+
+    #[test]
+    fn sticky_codes_are_context_losses() {
+        let error = |code| {
+            let driver =
+                DriverCode { call: "cuX", code, name: "E".into(), text: "what it means".into() };
+            Error::new(Kind::Driver { context: "k02 on 3x4".into(), driver })
+        };
+        assert!(error(700).is_context_lost());
+        assert!(error(700).to_string().contains("restart"));
+        assert!(!error(1).is_context_lost());
+        assert_eq!(error(1).driver_code(), Some(1));
+    }
+
+    #[test]
+    fn an_error_is_one_pointer() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+}

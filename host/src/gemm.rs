@@ -1,0 +1,217 @@
+//! The product and its options.
+
+use crate::backend::{HostOperands, Operands};
+use crate::device::{Device, DeviceInfo, DeviceMatrix, Stream};
+use crate::element::{Element, Scalar};
+use crate::error::{Error, Kind, Operand};
+use crate::matrix::{Matrix, MatrixMut, MatrixRef};
+use crate::plan::{KernelChoice, Options, Plan, Product, choose_kernel, output_shape};
+use gemm_spec::{Layout, Op};
+
+/// A * B on `device`, into a new matrix.
+///
+/// ```
+/// use gemmite::{Device, Matrix, Shape, matmul};
+/// let a = Matrix::from_vec(Shape::new(2, 2), vec![1.0f32, 2.0, 3.0, 4.0])?;
+/// let b = Matrix::from_vec(Shape::new(2, 1), vec![10.0, 100.0])?;
+/// let c = matmul(&Device::best(), &a, &b)?;
+/// assert_eq!(c.as_slice(), [210.0, 430.0]);
+/// # Ok::<(), gemmite::Error>(())
+/// ```
+///
+/// # Errors
+/// When A's columns are not as many as B's rows, memory does not suffice, or the device fails.
+pub fn matmul<'a, 'b, T: Element>(
+    device: &Device,
+    a: impl Into<MatrixRef<'a, T>>,
+    b: impl Into<MatrixRef<'b, T>>,
+) -> Result<Matrix<T>, Error> {
+    Gemm::new().run(device, a, b)
+}
+
+/// The options of C = alpha * op(A) * op(B) + beta * C, and the ways to compute it.
+///
+/// - op(A): (m, k), op(B): (k, n), C: (m, n); any strides, any extents from 0 up.
+/// - Without beta, or with a beta of 0, C's old value is never read.
+/// - With an alpha of 0, A and B are never read. With k = 0 their product is 0.
+/// - `i32` wraps around. `f16` and `bf16` are summed in `f32`, alpha * sum + beta * C is computed in `f32` and rounded
+///   once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gemm<T: Element> {
+    options: Options<T::Scalar>,
+    kernel: KernelChoice,
+}
+
+impl<T: Element> Default for Gemm<T> {
+    fn default() -> Self {
+        Gemm::new()
+    }
+}
+
+impl<T: Element> Gemm<T> {
+    /// C = A * B, with the kernel chosen by the library.
+    pub fn new() -> Self {
+        let alpha = <T::Scalar as Scalar>::ONE;
+        Gemm {
+            options: Options { op_a: Op::None, op_b: Op::None, alpha, beta: None },
+            kernel: KernelChoice::Auto,
+        }
+    }
+
+    /// What to do with A before it is multiplied.
+    pub fn op_a(mut self, op: Op) -> Self {
+        self.options.op_a = op;
+        self
+    }
+
+    /// What to do with B before it is multiplied.
+    pub fn op_b(mut self, op: Op) -> Self {
+        self.options.op_b = op;
+        self
+    }
+
+    /// The factor of the product; 1 unless set.
+    pub fn alpha(mut self, alpha: T::Scalar) -> Self {
+        self.options.alpha = alpha;
+        self
+    }
+
+    /// The factor of C's old value, which takes no part unless this is set.
+    pub fn beta(mut self, beta: T::Scalar) -> Self {
+        self.options.beta = Some(beta);
+        self
+    }
+
+    /// The kernel; [`KernelChoice::Auto`] unless set. A name is turned into a choice by `into()`.
+    pub fn kernel(mut self, kernel: impl Into<KernelChoice>) -> Self {
+        self.kernel = kernel.into();
+        self
+    }
+
+    /// What a call with operands of these layouts would run on a device, without running anything.
+    ///
+    /// # Errors
+    /// When shapes do not match, or the device cannot run the chosen kernel.
+    pub fn plan(&self, device: &DeviceInfo, a: Layout, b: Layout) -> Result<Plan, Error> {
+        let shape = output_shape(self.options.op_a, self.options.op_b, a, b)?;
+        let k = a.apply(self.options.op_a).shape.cols;
+        let on_cpu = device.compute_capability.is_none() && self.kernel == KernelChoice::Auto;
+        let kernel = if on_cpu {
+            None
+        } else {
+            Some(choose_kernel(&self.kernel, T::DTYPE, shape, k, device)?)
+        };
+        Ok(Plan { shape, k, kernel })
+    }
+
+    /// alpha * op(A) * op(B) into a new matrix; host data, and the result is there when the call returns.
+    ///
+    /// # Errors
+    /// When shapes do not match, beta was set, memory does not suffice, or the device fails.
+    pub fn run<'a, 'b>(
+        &self,
+        device: &Device,
+        a: impl Into<MatrixRef<'a, T>>,
+        b: impl Into<MatrixRef<'b, T>>,
+    ) -> Result<Matrix<T>, Error> {
+        if self.options.beta.is_some() {
+            return Err(Error::new(Kind::BetaWithoutC));
+        }
+        let (a, b) = (a.into(), b.into());
+        let shape = output_shape(self.options.op_a, self.options.op_b, a.layout(), b.layout())?;
+        let mut c = Matrix::zeros(shape)?;
+        self.run_into(device, a, b, &mut c)?;
+        Ok(c)
+    }
+
+    /// C = alpha * op(A) * op(B) + beta * C on host data; C holds the result when the call returns.
+    ///
+    /// Of C's slice nothing but C's elements is written.
+    ///
+    /// # Errors
+    /// When shapes do not match, memory does not suffice, or the device fails; C's elements are unspecified then.
+    pub fn run_into<'a, 'b, 'c>(
+        &self,
+        device: &Device,
+        a: impl Into<MatrixRef<'a, T>>,
+        b: impl Into<MatrixRef<'b, T>>,
+        c: impl Into<MatrixMut<'c, T>>,
+    ) -> Result<(), Error> {
+        let (a, b, mut c) = (a.into(), b.into(), c.into());
+        let product = Product::new::<T>(self.options, a.layout(), b.layout(), c.layout())?;
+        let operands =
+            HostOperands { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_mut_ptr().cast() };
+        // SAFETY: the views hold their layouts' elements, A's and B's shared, C's exclusively.
+        unsafe { device.backend.multiply_host(&product, &self.kernel, operands) }
+    }
+
+    /// C = alpha * op(A) * op(B) + beta * C on matrices of one device; C holds the result when the call returns.
+    ///
+    /// # Errors
+    /// When shapes do not match, the matrices are on different devices, C repeats rows or columns, or the device fails.
+    pub fn run_device(
+        &self,
+        a: &DeviceMatrix<T>,
+        b: &DeviceMatrix<T>,
+        c: &mut DeviceMatrix<T>,
+    ) -> Result<(), Error> {
+        self.multiply(None, a, b, c)
+    }
+
+    /// Enqueues C = alpha * op(A) * op(B) + beta * C on `stream` and returns; [`Stream::synchronize`] and
+    /// [`DeviceMatrix::download`] wait.
+    ///
+    /// The order of calls is kept for each matrix, over all streams: work that reads a matrix waits for the work
+    /// before it that writes it, and the other way round.
+    ///
+    /// # Errors
+    /// When shapes do not match, stream and matrices are on different devices, C repeats rows or columns, or the
+    /// device refuses the launch. A fault while it runs shows where it is waited for.
+    pub fn enqueue(
+        &self,
+        stream: &Stream,
+        a: &DeviceMatrix<T>,
+        b: &DeviceMatrix<T>,
+        c: &mut DeviceMatrix<T>,
+    ) -> Result<(), Error> {
+        if !c.is_on(&stream.backend) {
+            let expected = c.device().to_string();
+            return Err(Error::new(Kind::ForeignStream { expected }));
+        }
+        self.multiply(Some(stream), a, b, c)
+    }
+
+    fn multiply(
+        &self,
+        stream: Option<&Stream>,
+        a: &DeviceMatrix<T>,
+        b: &DeviceMatrix<T>,
+        c: &mut DeviceMatrix<T>,
+    ) -> Result<(), Error> {
+        let device = c.device();
+        for (operand, matrix) in [(Operand::A, a), (Operand::B, b)] {
+            if !matrix.is_on(&device.backend) {
+                let expected = device.to_string();
+                return Err(Error::new(Kind::DifferentDevices { operand, expected }));
+            }
+        }
+        let product = Product::new::<T>(self.options, a.layout(), b.layout(), c.layout())?;
+        device.backend.multiply(
+            stream.map(|stream| &*stream.queue),
+            &product,
+            &self.kernel,
+            Operands { a: &*a.memory, b: &*b.memory, c: &mut *c.memory },
+        )
+    }
+
+    pub(crate) fn options(&self) -> Options<T::Scalar> {
+        self.options
+    }
+
+    pub(crate) fn kernel_choice(&self) -> &KernelChoice {
+        &self.kernel
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! What a call will do, decided before anything runs: shapes, layouts, the kernel, the device's limits.
+//!
+//! Everything here is a pure function of shapes, options and a [`DeviceInfo`]; nothing here knows a driver.
+
+use crate::device::DeviceInfo;
+use crate::element::{Element, Scalar};
+use crate::error::{Error, Kind, Operand};
+use gemm_spec::{DType, Kernel, Launches, Layout, Op, Shape};
+use std::fmt;
+
+/// Which kernel computes a product.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum KernelChoice {
+    /// The library chooses by the shape; see [`Plan`].
+    #[default]
+    Auto,
+    /// The variant of that name, one of [`gemm_spec::variants`]: `k02_tiled_16`. Only CUDA devices have kernels.
+    Named(String),
+    /// A row of the table of kernels, or one made by hand to ask what its limits are. It is checked against the
+    /// device's limits first, and only rows of the table are launched.
+    Spec(Kernel),
+}
+
+impl From<&str> for KernelChoice {
+    /// `auto` is [`KernelChoice::Auto`], everything else a name.
+    fn from(name: &str) -> Self {
+        match name {
+            "auto" => KernelChoice::Auto,
+            name => KernelChoice::Named(name.to_string()),
+        }
+    }
+}
+
+/// What a GPU allows of one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchLimits {
+    /// Threads of a block.
+    pub threads_per_block: u32,
+    /// Threads of a block along x, y, z.
+    pub block: [u32; 3],
+    /// Blocks of a grid along x, y, z.
+    pub grid: [u32; 3],
+    /// Bytes of statically declared shared memory of a block.
+    pub shared_bytes_per_block: u32,
+}
+
+/// Alpha or beta, in the type of the sums.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Factor {
+    I32(i32),
+    F32(f32),
+    F64(f64),
+}
+
+impl Factor {
+    pub(crate) fn new<S: Scalar>(value: S) -> Self {
+        match S::DTYPE {
+            DType::I32 => Factor::I32(bytemuck::cast(value)),
+            DType::F64 => Factor::F64(bytemuck::cast(value)),
+            _ => Factor::F32(bytemuck::cast(value)),
+        }
+    }
+
+    /// The value as `S`, which is the type that it was made from.
+    pub(crate) fn get<S: Scalar>(self) -> S {
+        match self {
+            Factor::I32(value) => bytemuck::cast(value),
+            Factor::F32(value) => bytemuck::cast(value),
+            Factor::F64(value) => bytemuck::cast(value),
+        }
+    }
+}
+
+/// A checked product C = alpha * A * B + beta * C, free of its elements' type.
+///
+/// Transposes are already in the layouts. The trivial cases are folded: `beta` is `None` where C is not read, and `k`
+/// is 0 where A and B are not read because alpha is 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Product {
+    pub dtype: DType,
+    /// A: (m, k).
+    pub a: Layout,
+    /// B: (k, n).
+    pub b: Layout,
+    /// C: (m, n).
+    pub c: Layout,
+    /// The products that one sum has.
+    pub k: usize,
+    pub alpha: Factor,
+    pub beta: Option<Factor>,
+}
+
+/// The options of a product; see `Gemm`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Options<S> {
+    pub op_a: Op,
+    pub op_b: Op,
+    pub alpha: S,
+    pub beta: Option<S>,
+}
+
+/// The shape of op(A) * op(B).
+pub(crate) fn output_shape(op_a: Op, op_b: Op, a: Layout, b: Layout) -> Result<Shape, Error> {
+    let (a, b) = (a.apply(op_a).shape, b.apply(op_b).shape);
+    if a.cols != b.rows {
+        return Err(Error::new(Kind::Inner { a, b }));
+    }
+    Ok(Shape::new(a.rows, b.cols))
+}
+
+impl Product {
+    /// Checks shapes and that C's elements lie apart; the layouts already fit their buffers.
+    pub(crate) fn new<T: Element>(
+        options: Options<T::Scalar>,
+        a: Layout,
+        b: Layout,
+        c: Layout,
+    ) -> Result<Self, Error> {
+        let Options { op_a, op_b, alpha, beta } = options;
+        let product = output_shape(op_a, op_b, a, b)?;
+        if product != c.shape {
+            return Err(Error::new(Kind::Output { product, c: c.shape }));
+        }
+        if c.overlaps_itself() {
+            return Err(Error::new(Kind::Overlap { operand: Operand::C, layout: c }));
+        }
+        let (a, b) = (a.apply(op_a), b.apply(op_b));
+        let zero = <T::Scalar as Scalar>::ZERO;
+        // With nothing to sum, alpha must not take part: it may be infinite, and the product is 0.
+        let nothing_to_sum = alpha == zero || a.shape.cols == 0;
+        Ok(Product {
+            dtype: T::DTYPE,
+            a,
+            b,
+            c,
+            k: if nothing_to_sum { 0 } else { a.shape.cols },
+            alpha: Factor::new(if nothing_to_sum { zero } else { alpha }),
+            beta: beta.filter(|&beta| beta != zero).map(Factor::new),
+        })
+    }
+}
+
+/// The least extent from which the 32-wide tile is chosen: below it, a C of few large tiles leaves multiprocessors idle.
+const LARGE_TILE_FROM: usize = 512;
+
+/// Chooses the kernel for `shape` = (m, n) and `k`, and holds it against the device.
+///
+/// The rule of [`KernelChoice::Auto`]: `k02_tiled_32` where m, n and k are all at least 512, `k02_tiled_16` elsewhere.
+pub(crate) fn choose_kernel(
+    choice: &KernelChoice,
+    dtype: DType,
+    shape: Shape,
+    k: usize,
+    info: &DeviceInfo,
+) -> Result<&'static Kernel, Error> {
+    let named = |name: &str| {
+        Kernel::find(name, dtype)
+            .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))
+    };
+    let kernel = match choice {
+        KernelChoice::Auto if shape.rows.min(shape.cols).min(k) >= LARGE_TILE_FROM => {
+            named("k02_tiled_32")?
+        }
+        KernelChoice::Auto => named("k02_tiled_16")?,
+        KernelChoice::Named(name) => named(name)?,
+        KernelChoice::Spec(kernel) => {
+            check_launch(kernel, shape, info)?;
+            let row = Kernel::find(kernel.variant, dtype).filter(|row| *row == kernel);
+            row.ok_or_else(|| Error::new(Kind::ForeignKernel { kernel: *kernel }))?
+        }
+    };
+    check_launch(kernel, shape, info)?;
+    Ok(kernel)
+}
+
+/// Checks a kernel against the device's compute capability and launch limits.
+fn check_launch(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> Result<(), Error> {
+    let (Some(has), Some(limits)) = (info.compute_capability, info.launch_limits) else {
+        return Err(Error::new(Kind::KernelOnCpu { name: kernel.variant.to_string() }));
+    };
+    let needs = kernel.target.min_capability();
+    if has < needs {
+        let device = info.name.clone();
+        return Err(Error::new(Kind::MissingKernel { kernel: kernel.name, device, needs, has }));
+    }
+    let limit = |what, needed: u128, limit: u32| {
+        if needed <= u128::from(limit) {
+            return Ok(());
+        }
+        Err(Error::new(Kind::LaunchLimit {
+            kernel: kernel.name,
+            shape,
+            device: info.name.clone(),
+            what,
+            needed: u64::try_from(needed).unwrap_or(u64::MAX),
+            limit: limit.into(),
+        }))
+    };
+    let tile = kernel.tile as u128;
+    limit("threads per block", tile * tile, limits.threads_per_block)?;
+    limit("threads per block along x", tile, limits.block[0])?;
+    limit("threads per block along y", tile, limits.block[1])?;
+    let sum_bytes = kernel.dtype.accumulator().size_bytes() as u128;
+    let shared = if kernel.shared_bytes() == 0 { 0 } else { 2 * tile * tile * sum_bytes };
+    limit("bytes of shared memory per block", shared, limits.shared_bytes_per_block)?;
+    // x is covered by one grid; y is cut into panels.
+    let Some(mut launches) = kernel.launches(shape) else {
+        let blocks = shape.rows.max(shape.cols).div_ceil(kernel.tile) as u128;
+        return limit("blocks along x", blocks, limits.grid[0].min(i32::MAX as u32));
+    };
+    if let Some(first) = launches.next() {
+        limit("blocks along x", first.grid.0.into(), limits.grid[0])?;
+        limit("blocks along y", first.grid.1.into(), limits.grid[1])?;
+    }
+    Ok(())
+}
+
+/// What a product will run, for display; made by `Gemm::plan`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Shape of C.
+    pub shape: Shape,
+    /// Products that one element of C sums.
+    pub k: usize,
+    /// The kernel, or `None` where the CPU's engine computes.
+    pub kernel: Option<&'static Kernel>,
+}
+
+impl Plan {
+    /// The kernel's launches, one after the other; `None` where the CPU's engine computes.
+    pub fn launches(&self) -> Option<Launches> {
+        self.kernel.and_then(|kernel| kernel.launches(self.shape))
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((kernel, mut launches)) = self.kernel.zip(self.launches()) else {
+            return f.write_str("CPU engine");
+        };
+        write!(f, "{}", kernel.name)?;
+        if let Some(first) = launches.next() {
+            let ((gx, gy), (bx, by)) = (first.grid, first.block);
+            write!(f, ", grid {gx}x{gy} of {bx}x{by} threads")?;
+            match launches.count() {
+                0 => {}
+                more => write!(f, " and {more} more panels")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The elements of a buffer that a layout reaches: (first, one past the last), both 0 for an empty shape.
+///
+/// The layout has passed [`Layout::check`].
+pub(crate) fn span(layout: &Layout) -> (usize, usize) {
+    if layout.shape.is_empty() {
+        return (0, 0);
+    }
+    let reach = |count: usize, stride: isize| match stride {
+        0 => 0, // a repeated row may be repeated usize::MAX times
+        stride => (count - 1) as isize * stride,
+    };
+    let row = reach(layout.shape.rows, layout.strides.row);
+    let col = reach(layout.shape.cols, layout.strides.col);
+    let first = layout.offset.wrapping_add_signed(row.min(0) + col.min(0));
+    let last = layout.offset.wrapping_add_signed(row.max(0) + col.max(0));
+    (first, last + 1)
+}
+
+/// How a matrix travels between host and device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Transfer {
+    /// The elements to copy, each once: the layout with the extents of stride 0 cut to 1.
+    pub source: Layout,
+    /// They lie side by side, and the span is copied as it is. Otherwise they are gathered row by row: what lies between
+    /// them is not the matrix's, and may be changing.
+    pub dense: bool,
+    /// Elements that are copied.
+    pub len: usize,
+    /// The matrix's layout in the copy.
+    pub copy: Layout,
+}
+
+/// Decides how a matrix travels; `None` where the copy would not fit into the address space.
+pub(crate) fn transfer(layout: &Layout) -> Option<Transfer> {
+    if layout.shape.is_empty() {
+        let copy = Layout { offset: 0, ..*layout };
+        return Some(Transfer { source: *layout, dense: true, len: 0, copy });
+    }
+    let mut source = *layout;
+    if source.strides.row == 0 {
+        source.shape.rows = 1;
+    }
+    if source.strides.col == 0 {
+        source.shape.cols = 1;
+    }
+    let len = source.shape.checked_len()?;
+    let (first, end) = span(&source);
+    if end - first == len && !source.overlaps_itself() {
+        let copy = Layout { offset: layout.offset - first, ..*layout };
+        return Some(Transfer { source, dense: true, len, copy });
+    }
+    let mut copy = Layout { shape: layout.shape, ..Layout::row_major(source.shape) };
+    if layout.strides.row == 0 {
+        copy.strides.row = 0;
+    }
+    if layout.strides.col == 0 {
+        copy.strides.col = 0;
+    }
+    Some(Transfer { source, dense: false, len, copy })
+}
+
+#[cfg(test)]
+mod tests;
