@@ -1,2 +1,65 @@
-//! Placeholder.
-fn main() {}
+//! The project's own commands, run as `cargo xtask <command>`: one module a command, and this file
+//! chooses.
+
+mod build_ptx;
+mod bundle;
+mod demo;
+mod doctor;
+mod nvidia_tools;
+mod ptxas;
+mod source_hash;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use workspace::Workspace;
+
+/// The project's own commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Says what this machine has of what the project needs, with the remedy for what is missing
+    Doctor,
+    /// Compiles the kernels to the PTX files in host/ptx
+    BuildPtx(build_ptx::Args),
+    /// Multiplies real matrices on the best device and checks the result
+    Demo(demo::Args),
+    /// Assembles the PTX for each GPU generation; shows registers, shared memory, spills and
+    /// warnings
+    Ptxas(ptxas::Args),
+    /// Formatting, lints, documentation and the style's sizes
+    Tidy,
+    /// A folder to run on a GPU machine that has no Rust: the command, the tests and what they need
+    Bundle(bundle::Args),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    let workspace = Workspace::find()?;
+    match command {
+        Command::Doctor => doctor::run(&workspace),
+        Command::BuildPtx(args) => build_ptx::run(&workspace, &args),
+        Command::Demo(args) => demo::run(&workspace, &args),
+        Command::Ptxas(args) => ptxas::run(&workspace, &args),
+        Command::Tidy => tidy::run(&workspace),
+        Command::Bundle(args) => bundle::run(&workspace, &args),
+    }
+}

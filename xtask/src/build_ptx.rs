@@ -1,0 +1,199 @@
+//! Compiles the kernels to the PTX files that the library embeds, and tells whether the committed
+//! ones are today's.
+//!
+//! The files are committed, so that users of the library need no device compiler. A file's header
+//! records the compiler and the hash of everything else that made it (see `source_hash`); `--check`
+//! compares both.
+
+mod entries;
+mod header;
+
+pub use header::Header;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use cuda_builder::toolchain::{CACHE_VARIABLE, DeviceToolchain};
+use cuda_builder::{CudaBuilder, NvvmArch};
+use gemm_spec::Target;
+
+use crate::source_hash::Sources;
+use crate::workspace::Workspace;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Changes nothing; fails where a committed file is not what today's sources give
+    #[arg(long)]
+    check: bool,
+}
+
+pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let sources = Sources::read(workspace)?;
+    if args.check { check(workspace, &sources) } else { build_all(workspace, &sources) }
+}
+
+/// Builds the PTX files if one is missing or older than its sources.
+pub fn make_current(workspace: &Workspace) -> Result<()> {
+    let stale = stale(workspace)?;
+    if stale.is_empty() {
+        return Ok(());
+    }
+    eprintln!("{}; building", stale.join("; "));
+    build_all(workspace, &Sources::read(workspace)?)
+}
+
+/// What is wrong with each committed file that is missing or older than its sources.
+pub fn stale(workspace: &Workspace) -> Result<Vec<String>> {
+    Ok(stale_files(workspace, &Sources::read(workspace)?))
+}
+
+fn stale_files(workspace: &Workspace, sources: &Sources) -> Vec<String> {
+    Target::ALL.into_iter().filter_map(|target| staleness(workspace, sources, target)).collect()
+}
+
+fn build_all(workspace: &Workspace, sources: &Sources) -> Result<()> {
+    for target in Target::ALL {
+        let text = build(workspace, sources, target)?;
+        let path = workspace.ptx_file(target.arch());
+        let said = workspace.display(&path);
+        if std::fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            println!("{said} is unchanged");
+            continue;
+        }
+        // Renamed into place: nothing that runs beside us reads half a file.
+        let unfinished = path.with_extension("ptx.new");
+        workspace.sh.write_file(&unfinished, &text)?;
+        std::fs::rename(&unfinished, &path)?;
+        let kernels = gemm_spec::kernels().filter(|kernel| kernel.target == target).count();
+        println!("{said} written: {kernels} kernels");
+    }
+    Ok(())
+}
+
+fn check(workspace: &Workspace, sources: &Sources) -> Result<()> {
+    let stale = stale_files(workspace, sources);
+    if !stale.is_empty() {
+        bail!("{}: run `cargo xtask build-ptx` and commit the result", stale.join("; "));
+    }
+    let ours = compiler_line(workspace);
+    for target in Target::ALL {
+        let said = workspace.display(&workspace.ptx_file(target.arch()));
+        let recorded = Header::read(&workspace.ptx_file(target.arch()))?.compiler;
+        match &ours {
+            Ok(ours) if *ours == recorded => {
+                compare_with_rebuild(workspace, sources, target)?;
+                println!("{said}: the hash is today's, and a rebuild by {recorded} is the same");
+            }
+            Ok(ours) => println!(
+                "{said}: the hash is today's; only the hash was compared, because {recorded} made \
+                 the file and here is {ours}"
+            ),
+            Err(error) => println!(
+                "{said}: the hash is today's; only the hash was compared, because there is no \
+                 device compiler here: {error:#}"
+            ),
+        }
+    }
+    Ok(())
+}
+
+fn compare_with_rebuild(workspace: &Workspace, sources: &Sources, target: Target) -> Result<()> {
+    let path = workspace.ptx_file(target.arch());
+    let rebuilt = build(workspace, sources, target)?;
+    let committed = std::fs::read_to_string(&path)?.replace("\r\n", "\n");
+    if let Some((line, (old, new))) = first_difference(&committed, &rebuilt) {
+        bail!(
+            "{}:{line} is not what the same compiler makes of these sources\n\
+             committed: {old}\n  rebuilt: {new}\n\
+             run `cargo xtask build-ptx` and commit the result",
+            workspace.display(&path)
+        );
+    }
+    Ok(())
+}
+
+/// What is wrong with the committed file, judged by its header; `None` where it is today's.
+fn staleness(workspace: &Workspace, sources: &Sources, target: Target) -> Option<String> {
+    let path = workspace.ptx_file(target.arch());
+    let said = workspace.display(&path);
+    if !path.exists() {
+        return Some(format!("{said} is missing"));
+    }
+    match Header::read(&path) {
+        Ok(header) if header.hash == sources.hash(&settings(target)) => None,
+        Ok(_) => Some(format!("{said} was built from other sources")),
+        Err(error) => Some(format!("{error:#}")),
+    }
+}
+
+/// Everything that this command asks of the builder, for the hash.
+fn settings(target: Target) -> String {
+    let (major, minor) = target.ptx_version();
+    format!("arch {} ptx {major}.{minor} release", target.arch())
+}
+
+fn nvvm_arch(target: Target) -> NvvmArch {
+    match target {
+        Target::Sm70 => NvvmArch::Compute70,
+    }
+}
+
+/// The text of a target's file: header and PTX, checked against the table of kernels.
+fn build(workspace: &Workspace, sources: &Sources, target: Target) -> Result<String> {
+    let (major, minor) = target.ptx_version();
+    let report = CudaBuilder::new(workspace.root.join("gpu-kernels"))
+        .arch(nvvm_arch(target))
+        .ptx_version(major, minor)
+        .build_with_report()
+        .with_context(|| format!("compiling gpu-kernels for {}", target.arch()))?;
+    sources.ensure_cover(workspace, &report.sources)?;
+    let ptx =
+        std::fs::read_to_string(&report.path).with_context(|| report.path.display().to_string())?;
+    entries::check(&ptx, target)?;
+    let compiler = compiler_line(workspace)?;
+    let header = Header::new(target, compiler, sources.hash(&settings(target)));
+    Ok(format!("{header}{ptx}"))
+}
+
+/// The device compiler, as headers record it; it is fetched where it has to be.
+fn compiler_line(workspace: &Workspace) -> Result<String> {
+    Ok(format!("rustc {}", device_compiler(workspace)?.description()))
+}
+
+/// The compiler that the builder uses.
+pub fn device_compiler(workspace: &Workspace) -> Result<DeviceToolchain> {
+    let cache = match std::env::var_os(CACHE_VARIABLE) {
+        Some(dir) => PathBuf::from(dir),
+        None => workspace.target_dir.join("device-toolchain"),
+    };
+    Ok(DeviceToolchain::find_or_fetch(&cache)?)
+}
+
+/// The first line, from 1, in which two texts differ, with both versions of it.
+fn first_difference<'a>(old: &'a str, new: &'a str) -> Option<(usize, (&'a str, &'a str))> {
+    if old == new {
+        return None;
+    }
+    let (mut old, mut new) = (old.lines(), new.lines());
+    for number in 1.. {
+        match (old.next(), new.next()) {
+            (None, None) => break,
+            (a, b) if a == b => {}
+            (a, b) => return Some((number, (a.unwrap_or("(end)"), b.unwrap_or("(end)")))),
+        }
+    }
+    Some((1, ("other line ends", "")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_found() {
+        assert_eq!(first_difference("a\nb\n", "a\nb\n"), None);
+        assert_eq!(first_difference("a\nb\n", "a\nc\n"), Some((2, ("b", "c"))));
+        assert_eq!(first_difference("a\n", "a\nc\n"), Some((2, ("(end)", "c"))));
+        assert!(first_difference("a\n", "a").is_some());
+    }
+}

@@ -1,0 +1,50 @@
+//! Whether a PTX module is the one that the table of kernels describes.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use cuda_builder::ptx::{self, Entry};
+use gemm_spec::{DType, GemmParams, Kernel, Target};
+
+/// Fails unless the entry points of `ptx` are the kernels of `target`, each with the parameters and
+/// the launch bounds that the host launches it with.
+pub fn check(text: &str, target: Target) -> Result<()> {
+    let entries = ptx::entries(text);
+    let mut unmatched: BTreeMap<&str, &Entry> =
+        entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
+    let mut problems = Vec::new();
+    for kernel in gemm_spec::kernels().filter(|kernel| kernel.target == target) {
+        match unmatched.remove(kernel.name) {
+            Some(entry) => problems.extend(mismatch(kernel, entry)),
+            None => problems.push(format!("{} is in the table and not in the PTX", kernel.name)),
+        }
+    }
+    problems.extend(unmatched.keys().map(|name| format!("{name} is in no table of gemm-spec")));
+    ensure!(problems.is_empty(), "the PTX for {}:\n{}", target.arch(), problems.join("\n"));
+    Ok(())
+}
+
+fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
+    let pointer = size_of::<u64>();
+    let expected = [pointer, pointer, pointer, block_bytes(kernel.dtype)];
+    let params: Vec<usize> = entry.params.iter().map(|param| param.bytes).collect();
+    if params != expected {
+        return Some(format!("{}: parameters of {params:?} bytes, not {expected:?}", kernel.name));
+    }
+    let threads = kernel.tile * kernel.tile;
+    let bound = format!(".maxntid {threads}, 1, 1");
+    if !entry.directives.contains(&bound) {
+        let directives = entry.directives.join(" ");
+        return Some(format!("{}: no `{bound}` among `{directives}`", kernel.name));
+    }
+    None
+}
+
+/// Bytes of the parameter block for elements of `dtype`.
+fn block_bytes(dtype: DType) -> usize {
+    match dtype.accumulator() {
+        DType::F64 => size_of::<GemmParams<f64>>(),
+        DType::I32 => size_of::<GemmParams<i32>>(),
+        DType::F32 | DType::F16 | DType::BF16 => size_of::<GemmParams<f32>>(),
+    }
+}

@@ -1,0 +1,225 @@
+//! A folder that runs on a GPU machine without Rust: the command, the tests, and what both need.
+//!
+//! Everything is built with the release profile, as a user would run it, and stripped.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use xshell::{Cmd, cmd};
+
+use crate::nvidia_tools::in_path;
+use crate::workspace::{Workspace, files_under, slashes};
+
+/// Packages whose test executables go in.
+const TESTED: [&str; 3] = ["gemmite", "gemmite-tests", "device-tests"];
+/// Packages whose programs go in.
+const PROGRAMS: [&str; 2] = ["gemmite-cli", "gemmite-bench"];
+/// The most that a bundle may weigh.
+const MAX_BYTES: u64 = 64 << 20;
+
+const RUN_TESTS: &str = include_str!("bundle/run-tests.sh");
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The folder; what is in it goes
+    #[arg(long, default_value = "bundle")]
+    out: PathBuf,
+}
+
+pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let sh = &workspace.sh;
+    let out = sh.current_dir().join(&args.out);
+    ensure!(
+        !out.exists() || out.join("BUNDLE").exists() || files_under(&out)?.is_empty(),
+        "{} is there and is no bundle: choose another folder with --out",
+        out.display()
+    );
+    sh.remove_path(&out)?;
+    sh.create_dir(out.join("tests"))?;
+
+    let mut executables = Vec::new();
+    for (name, path) in programs(workspace)? {
+        executables.push((out.join(name), path));
+    }
+    for (name, path) in tests(workspace)? {
+        executables.push((out.join("tests").join(name), path));
+    }
+    for (copy, original) in &executables {
+        sh.copy_file(original, copy)?;
+    }
+    strip(workspace, executables.iter().map(|(copy, _)| copy.as_path()))?;
+    copy_sources(workspace, &out)?;
+    sh.write_file(out.join("run-tests.sh"), RUN_TESTS)?;
+    cmd!(sh, "chmod +x").arg(out.join("run-tests.sh")).quiet().run()?;
+
+    let glibc =
+        executables.iter().map(|(copy, _)| newest_glibc(copy)).collect::<Result<Vec<_>>>()?;
+    let glibc = glibc.into_iter().max().unwrap_or_default();
+    sh.write_file(out.join("BUNDLE"), description(workspace, glibc)?)?;
+
+    let files = files_under(&out)?;
+    let mut bytes = 0;
+    for file in &files {
+        bytes += std::fs::metadata(file)?.len();
+    }
+    print!("{}", sh.read_file(out.join("BUNDLE"))?);
+    println!("{}: {} files, {:.1} MB", out.display(), files.len(), bytes as f64 / 1e6);
+    ensure!(bytes <= MAX_BYTES, "a bundle may have {} MiB at most", MAX_BYTES >> 20);
+    Ok(())
+}
+
+/// Name and path of each program of [`PROGRAMS`] that the workspace has.
+fn programs(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
+    let sh = &workspace.sh;
+    let packages = PROGRAMS.iter().flat_map(|name| ["--package", name]);
+    let build = cmd!(sh, "cargo build --release --bins --message-format json {packages...}");
+    let mut programs = BTreeMap::new();
+    for artifact in artifacts(build)? {
+        programs.insert(artifact.target, artifact.executable);
+    }
+    ensure!(programs.contains_key("gemmite"), "gemmite-cli built no program called gemmite");
+    Ok(programs)
+}
+
+/// Name and path of each test executable of [`TESTED`]; the name is the package's and the target's.
+fn tests(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
+    let sh = &workspace.sh;
+    let packages = TESTED.iter().flat_map(|name| ["--package", name]);
+    let build =
+        cmd!(sh, "cargo test --release --no-run --lib --tests --message-format json {packages...}");
+    let mut tests = BTreeMap::new();
+    for artifact in artifacts(build)?.into_iter().filter(|artifact| artifact.is_test) {
+        let name = format!("{}-{}", artifact.package, artifact.target);
+        if let Some(other) = tests.insert(name, artifact.executable) {
+            bail!("two tests of one package have the name of {}", other.display());
+        }
+    }
+    Ok(tests)
+}
+
+/// An executable that cargo built.
+struct Artifact {
+    package: String,
+    target: String,
+    is_test: bool,
+    executable: PathBuf,
+}
+
+/// Runs a cargo command and reads its messages.
+fn artifacts(build: Cmd<'_>) -> Result<Vec<Artifact>> {
+    let mut artifacts = Vec::new();
+    for line in build.read()?.lines().filter(|line| line.starts_with('{')) {
+        let message: Value = serde_json::from_str(line)?;
+        if let (Some("compiler-artifact"), Some(path)) =
+            (message["reason"].as_str(), message["executable"].as_str())
+        {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            artifacts.push(Artifact {
+                package: package_name(&message["package_id"])?,
+                target: text(&message["target"]["name"]),
+                is_test: message["profile"]["test"] == true,
+                executable: path.into(),
+            });
+        }
+    }
+    Ok(artifacts)
+}
+
+/// The name in a package id: `path+file:///x/cli#gemmite-cli@0.1.0`, or `path+file:///x/tests#0.1.0` where the folder has
+/// the package's name.
+fn package_name(id: &Value) -> Result<String> {
+    let id = id.as_str().context("a message without package_id")?;
+    let (folder, version) = id.rsplit_once('#').with_context(|| id.to_owned())?;
+    Ok(match version.split_once('@') {
+        Some((name, _)) => name.to_owned(),
+        None => folder.rsplit('/').next().unwrap_or_default().to_owned(),
+    })
+}
+
+fn strip<'a>(workspace: &Workspace, executables: impl Iterator<Item = &'a Path>) -> Result<()> {
+    if in_path("strip").is_none() {
+        eprintln!("`strip` (package binutils) is not in PATH: the bundle keeps its symbols");
+        return Ok(());
+    }
+    let sh = &workspace.sh;
+    Ok(cmd!(sh, "strip").args(executables).quiet().run()?)
+}
+
+/// The Python test and the C++ twins, at the paths that they have here.
+fn copy_sources(workspace: &Workspace, out: &Path) -> Result<()> {
+    let mut files = files_under(&workspace.root.join("bench/peers"))?;
+    files.push(workspace.root.join("tests/digits.py"));
+    for file in files {
+        let to = out.join(file.strip_prefix(&workspace.root)?);
+        if let Some(dir) = to.parent() {
+            workspace.sh.create_dir(dir)?;
+        }
+        workspace.sh.copy_file(&file, &to)?;
+    }
+    Ok(())
+}
+
+/// The newest glibc symbol version that an executable names. A stripped executable names those
+/// alone that it needs.
+fn newest_glibc(executable: &Path) -> Result<(u32, u32)> {
+    let bytes = std::fs::read(executable)?;
+    Ok(glibc_versions(&bytes).max().unwrap_or_default())
+}
+
+fn glibc_versions(bytes: &[u8]) -> impl Iterator<Item = (u32, u32)> {
+    const NAME: &[u8] = b"GLIBC_";
+    let starts = bytes.windows(NAME.len()).enumerate().filter(|(_, window)| *window == NAME);
+    starts.filter_map(|(at, _)| {
+        let rest = &bytes[at + NAME.len()..];
+        let end = rest.iter().position(|b| !b.is_ascii_digit() && *b != b'.')?;
+        let mut parts = std::str::from_utf8(&rest[..end]).ok()?.split('.');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    })
+}
+
+fn description(workspace: &Workspace, (major, minor): (u32, u32)) -> Result<String> {
+    let sh = &workspace.sh;
+    let commit = match cmd!(sh, "git rev-parse HEAD").quiet().ignore_stderr().read() {
+        Ok(commit) => {
+            let changes = cmd!(sh, "git status --porcelain").quiet().read()?;
+            commit + if changes.is_empty() { "" } else { " dirty" }
+        }
+        Err(_) => "unknown: not a git checkout".into(),
+    };
+    let compiler = cmd!(sh, "rustc --version --verbose").quiet().read()?;
+    let field =
+        |name: &str| compiler.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("?");
+    let mut text = String::new();
+    writeln!(text, "commit: {commit}")?;
+    writeln!(text, "compiler: {}", compiler.lines().next().unwrap_or("?"))?;
+    writeln!(text, "host: {}", field("host: "))?;
+    writeln!(text, "glibc: {major}.{minor} or newer")?;
+    for target in gemm_spec::Target::ALL {
+        let ptx = workspace.ptx_file(target.arch());
+        let header = crate::build_ptx::Header::read(&ptx)?;
+        writeln!(text, "{}: {}", slashes(ptx.strip_prefix(&workspace.root)?), header.hash)?;
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn glibc_versions_are_found_in_binary_text() {
+        let bytes = b"\0GLIBC_2.2.5\0xGLIBC_2.34\0GLIBC_PRIVATE\0GLIBC_2.4\0GLIBC_";
+        assert_eq!(glibc_versions(bytes).max(), Some((2, 34)));
+        assert_eq!(glibc_versions(bytes).count(), 3);
+    }
+
+    #[test]
+    fn package_ids_have_two_forms() {
+        let name = |id: &str| package_name(&Value::from(id)).unwrap();
+        assert_eq!(name("path+file:///x/cli#gemmite-cli@0.1.0"), "gemmite-cli");
+        assert_eq!(name("path+file:///x/gemm-spec#0.1.0"), "gemm-spec");
+    }
+}

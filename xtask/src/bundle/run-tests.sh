@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs every test of this bundle on the machine's GPU; a missing GPU is a failure.
+#
+#   ./run-tests.sh [TEST...]     only tests whose name contains one of the words
+#   WRAP="compute-sanitizer --tool memcheck --error-exitcode 9" ./run-tests.sh
+#   RUST_TEST_THREADS=1 ./run-tests.sh
+set -uo pipefail
+cd "$(dirname "$0")"
+export GEMMITE_REQUIRE_CUDA=1
+# Tests that start the command find this one.
+export GEMMITE="$PWD/gemmite"
+
+cat BUNDLE
+mkdir -p log
+passed=0 failed=0 ignored=0
+failures=()
+for program in tests/*; do
+    if [[ ! -x $program || -d $program ]]; then continue; fi
+    name=$(basename "$program")
+    log="log/$name.log"
+    start=$(date +%s)
+    # shellcheck disable=SC2086  # WRAP is a command with its arguments
+    ${WRAP:-} "./$program" "$@" >"$log" 2>&1
+    status=$?
+    seconds=$(($(date +%s) - start))
+    result=$(grep '^test result:' "$log" | tail -n 1)
+    count() { grep -o "[0-9]* $1" <<<"$result" | cut -d ' ' -f 1; }
+    passed=$((passed + $(count passed || echo 0) + 0))
+    failed=$((failed + $(count failed || echo 0) + 0))
+    ignored=$((ignored + $(count ignored || echo 0) + 0))
+    printf '%-40s %5s s  %s\n' "$name" "$seconds" "${result:-no result, exit status $status}"
+    if ((status != 0)); then
+        failures+=("$name")
+        tail -n 60 "$log"
+    fi
+done
+echo "passed $passed, failed $failed, ignored $ignored, failing programs: ${failures[*]:-none}"
+((${#failures[@]} == 0))

@@ -1,0 +1,88 @@
+//! What a change has to pass: formatting, lints, documentation, and the style's rules that a
+//! machine can check.
+
+mod manifests;
+mod rust_text;
+mod sources;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use xshell::cmd;
+
+use crate::workspace::Workspace;
+
+/// A rule that is broken somewhere.
+#[derive(Debug, PartialEq)]
+struct Violation {
+    /// Relative to the root.
+    path: String,
+    /// From 1.
+    line: usize,
+    message: String,
+}
+
+pub fn run(workspace: &Workspace) -> Result<()> {
+    let mut failed = Vec::new();
+    let violations = style(workspace)?;
+    for violation in &violations {
+        println!("{}:{}: {}", violation.path, violation.line, violation.message);
+    }
+    if !violations.is_empty() {
+        failed.push(format!("the style, in {} places", violations.len()));
+    }
+
+    let sh = &workspace.sh;
+    let doc_flags = "-D warnings";
+    let commands = [
+        ("formatting", cmd!(sh, "cargo fmt --all --check")),
+        ("lints", cmd!(sh, "cargo clippy --workspace --all-targets -- -D warnings")),
+        (
+            "lints with all features",
+            cmd!(sh, "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
+        ),
+        (
+            "documentation",
+            // The library and the command have the same name; only the library's pages are read.
+            cmd!(sh, "cargo doc --workspace --no-deps --lib --all-features")
+                .env("RUSTDOCFLAGS", doc_flags),
+        ),
+    ];
+    for (what, command) in commands {
+        if command.run().is_err() {
+            failed.push(what.to_owned());
+        }
+    }
+    if !failed.is_empty() {
+        bail!("not tidy: {}", failed.join("; "));
+    }
+    println!("tidy");
+    Ok(())
+}
+
+/// The style's rules, over every file that git tracks or would track.
+fn style(workspace: &Workspace) -> Result<Vec<Violation>> {
+    let listed = cmd!(workspace.sh, "git ls-files --cached --others --exclude-standard")
+        .quiet()
+        .read()
+        .context("the style's check asks git which files are the project's")?;
+    let mut violations = Vec::new();
+    for path in listed.lines() {
+        let file: PathBuf = workspace.root.join(path);
+        // Deleted and not yet committed, or not text.
+        let Ok(text) = std::fs::read_to_string(&file) else { continue };
+        let mut report = |line: usize, message: String| {
+            violations.push(Violation { path: path.to_owned(), line, message });
+        };
+        sources::machine_paths(&text, &mut report);
+        if path.ends_with(".rs") {
+            let limit = sources::function_limit(path);
+            sources::check(&text, limit, &mut report);
+        } else if path == "Cargo.toml" {
+            manifests::reasons(&text, &mut report);
+        } else if path.ends_with("/Cargo.toml") {
+            manifests::inherited(&text, &mut report);
+        }
+    }
+    Ok(violations)
+}
