@@ -14,7 +14,7 @@ use crate::nvidia_tools::in_path;
 use crate::workspace::{Workspace, files_under, slashes};
 
 /// Packages whose test executables go in.
-const TESTED: [&str; 3] = ["gemmite", "gemmite-tests", "device-tests"];
+const TESTED: [&str; 2] = ["gemmite", "gemmite-tests"];
 /// Packages whose programs go in.
 const PROGRAMS: [&str; 2] = ["gemmite-cli", "gemmite-bench"];
 /// The most that a bundle may weigh.
@@ -38,14 +38,14 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         out.display()
     );
     sh.remove_path(&out)?;
-    sh.create_dir(out.join("tests"))?;
+    sh.create_dir(out.join("test-programs"))?;
 
     let mut executables = Vec::new();
     for (name, path) in programs(workspace)? {
         executables.push((out.join(name), path));
     }
     for (name, path) in tests(workspace)? {
-        executables.push((out.join("tests").join(name), path));
+        executables.push((out.join("test-programs").join(name), path));
     }
     for (copy, original) in &executables {
         sh.copy_file(original, copy)?;

@@ -33,7 +33,10 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     }
 
     let sh = &workspace.sh;
-    let doc_flags = "-D warnings";
+    let doc = |what| {
+        cmd!(sh, "cargo doc --workspace --no-deps --all-features {what}")
+            .env("RUSTDOCFLAGS", "-D warnings")
+    };
     let commands = [
         ("formatting", cmd!(sh, "cargo fmt --all --check")),
         ("lints", cmd!(sh, "cargo clippy --workspace --all-targets -- -D warnings")),
@@ -41,12 +44,10 @@ pub fn run(workspace: &Workspace) -> Result<()> {
             "lints with all features",
             cmd!(sh, "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
         ),
-        (
-            "documentation",
-            // The library and the command have the same name; only the library's pages are read.
-            cmd!(sh, "cargo doc --workspace --no-deps --lib --all-features")
-                .env("RUSTDOCFLAGS", doc_flags),
-        ),
+        // The library and the command have the same name, so each has a run of its own; the library's
+        // pages are those that stay.
+        ("the programs' documentation", doc("--bins")),
+        ("documentation", doc("--lib")),
     ];
     for (what, command) in commands {
         if command.run().is_err() {

@@ -3,7 +3,6 @@
 #
 #   ./run-tests.sh [TEST...]     only tests whose name contains one of the words
 #   WRAP="compute-sanitizer --tool memcheck --error-exitcode 9" ./run-tests.sh
-#   RUST_TEST_THREADS=1 ./run-tests.sh
 set -uo pipefail
 cd "$(dirname "$0")"
 export GEMMITE_REQUIRE_CUDA=1
@@ -14,8 +13,7 @@ cat BUNDLE
 mkdir -p log
 passed=0 failed=0 ignored=0
 failures=()
-for program in tests/*; do
-    if [[ ! -x $program || -d $program ]]; then continue; fi
+for program in test-programs/*; do
     name=$(basename "$program")
     log="log/$name.log"
     start=$(date +%s)
