@@ -1,2 +1,67 @@
-//! Placeholder.
-fn main() {}
+//! The command `gemmite`: multiplies .npy matrices on a GPU or on the CPU, makes test matrices, and
+//! shows what the machine has.
+
+mod args;
+mod demo;
+mod element;
+mod engine;
+mod generate;
+mod info;
+mod matmul;
+mod npy;
+mod output;
+mod progress;
+mod reference001;
+mod report;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command, Reference};
+
+fn main() -> ExitCode {
+    // clap itself ends the process with 2 on wrong usage.
+    let cli = Cli::parse();
+    let mut out = io::stdout().lock();
+    let result = match &cli.command {
+        Command::Matmul(args) => matmul::run(args, &mut out),
+        Command::Generate(args) => generate::run(args, &mut out),
+        Command::Info => info::run(&mut out),
+        Command::Demo(args) => match args.reference {
+            None => demo::run(args, &mut out),
+            Some(Reference::Tiling001) => reference001::run(args, &mut out),
+        },
+    };
+    match result.and_then(|()| Ok(out.flush()?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Whoever reads the output has read enough (`gemmite info | head -1`): nothing to
+            // complain about.
+            if !is_broken_pipe(&error) {
+                print_error(&error);
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// The error and, indented, what caused it. Nothing is left to do where stderr is closed.
+fn print_error(error: &anyhow::Error) {
+    let mut err = io::stderr().lock();
+    let _ = writeln!(err, "error: {error}");
+    let mut above = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        // A message that repeats its cause has said it already.
+        if !above.contains(&cause) {
+            let _ = writeln!(err, "  caused by: {cause}");
+        }
+        above = cause;
+    }
+}

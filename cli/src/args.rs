@@ -1,0 +1,267 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use gemmite::{DType, Device, Error, Shape};
+
+/// Multiplies matrices on NVIDIA GPUs with kernels written in Rust, or on the CPU where there is no
+/// GPU.
+#[derive(Parser)]
+#[command(name = "gemmite", version, arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Multiply two matrices from .npy files: C = alpha * op(A) * op(B) + beta * C
+    Matmul(Box<MatmulArgs>),
+    /// Write a matrix of seeded random numbers to a .npy file
+    Generate(GenerateArgs),
+    /// Show the driver, the GPUs, and the kernels that fit each
+    Info,
+    /// Multiply real matrices, verify every product, and print how long it took and how exact it is
+    Demo(DemoArgs),
+}
+
+/// Options of `gemmite matmul`.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  gemmite matmul a.npy b.npy -o c.npy
+  gemmite matmul a.npy a.npy --transpose-a -o gram.npy --verify
+  gemmite matmul a.npy b.npy --alpha 0.5 --beta 1 --c c0.npy -o c.npy
+  gemmite matmul a.npy b.npy -o c.npy --device cuda:1 --kernel k02_tiled_16
+
+A and B are matrices of one dtype: int32, float16, float32 or float64 as numpy.save writes them, or
+bfloat16 of the package ml_dtypes. Sums run in f32 for f16 and bf16; i32 wraps around.
+
+Exit status: 0 done, 1 an error or a product that failed its verification, 2 wrong usage.")]
+pub struct MatmulArgs {
+    /// A, as a .npy file
+    pub a: PathBuf,
+    /// B, as a .npy file
+    pub b: PathBuf,
+    /// Where to write the product
+    #[arg(short, long, value_name = "C.npy")]
+    pub output: PathBuf,
+    /// Multiply by the transpose of A
+    #[arg(long)]
+    pub transpose_a: bool,
+    /// Multiply by the transpose of B
+    #[arg(long)]
+    pub transpose_b: bool,
+    /// Factor of the product
+    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true)]
+    pub alpha: Scalar,
+    /// Factor of the C that is added to the product
+    #[arg(long, value_name = "Y", requires = "c", allow_negative_numbers = true)]
+    pub beta: Option<Scalar>,
+    /// The C that is added to the product, as a .npy file
+    #[arg(long, value_name = "C0.npy", requires = "beta")]
+    pub c: Option<PathBuf>,
+    /// The dtype of the files, where they do not say it (raw bytes), or to have it checked
+    #[arg(long, value_parser = dtype_parser())]
+    pub dtype: Option<DType>,
+    /// The device: best (a GPU, else the CPU), cpu, cuda (the first GPU) or cuda:N
+    #[arg(long, default_value = "best", value_name = "DEVICE")]
+    pub device: DeviceChoice,
+    /// The GPU kernel, instead of the one that the library would choose
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = PossibleValuesParser::new(gemm_spec::variants())
+    )]
+    pub kernel: Option<String>,
+    /// Compare the product with one that the CPU sums in higher precision
+    #[arg(
+        long,
+        value_name = "ROWS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "auto"
+    )]
+    pub verify: Option<VerifyRows>,
+    /// Overwrite the output
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Options of `gemmite generate`.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  gemmite generate --shape 512x256 --dtype f32 --seed 1 -o a.npy
+  gemmite generate --shape 1000x1000 --dtype i32 --distribution integers -o a.npy
+
+The same shape, dtype, seed and distribution give the same numbers on every machine.")]
+pub struct GenerateArgs {
+    /// Rows and columns
+    #[arg(long, value_name = "ROWSxCOLS", value_parser = parse_shape)]
+    pub shape: Shape,
+    /// The dtype
+    #[arg(long, default_value = "f32", value_parser = dtype_parser())]
+    pub dtype: DType,
+    /// Where the random numbers start
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// How they are distributed
+    #[arg(long, value_enum, default_value_t = Distribution::Normal)]
+    pub distribution: Distribution,
+    /// Where to write the matrix
+    #[arg(short, long, value_name = "A.npy")]
+    pub output: PathBuf,
+    /// Overwrite the output
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Options of `gemmite demo`.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  gemmite demo
+  gemmite demo --device cpu
+  gemmite demo --reference 001
+
+Reference 001 is the tutorial's comparison of a CPU loop, a naive kernel and a tiled kernel on
+2000x2000 matrices of i32.")]
+pub struct DemoArgs {
+    /// A tutorial's comparison instead of the products of all dtypes
+    #[arg(long, value_name = "NUMBER")]
+    pub reference: Option<Reference>,
+    /// Rows and columns of the matrices [default: 2048 on a GPU, 512 on the CPU, 2000 for the
+    /// reference]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub size: Option<u16>,
+    /// The device: best (a GPU, else the CPU), cpu, cuda (the first GPU) or cuda:N
+    #[arg(long, default_value = "best", value_name = "DEVICE")]
+    pub device: DeviceChoice,
+}
+
+/// The tutorials that have a demonstration.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Reference {
+    /// 2000x2000 matrices of i32: CPU loop, naive kernel, tiled kernel.
+    #[value(name = "001")]
+    Tiling001,
+}
+
+/// How random numbers are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Distribution {
+    /// Mean 0 and standard deviation 1; for i32 100, cut to whole numbers
+    Normal,
+    /// From 0 to 1; for i32 whole numbers from -100 to 100
+    Uniform,
+    /// Whole numbers from -9 to 9
+    Integers,
+}
+
+/// How much of a product is verified.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum VerifyRows {
+    /// All rows of a small product, a sample of a large one's
+    Auto,
+    /// All rows
+    All,
+}
+
+/// The value of `--device`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The first GPU that works, else the CPU.
+    Best,
+    /// The CPU.
+    Cpu,
+    /// This GPU and no other.
+    Cuda(usize),
+}
+
+impl DeviceChoice {
+    /// Opens the device. An explicit choice never falls back.
+    pub fn open(self) -> Result<Device, Error> {
+        match self {
+            DeviceChoice::Best => Ok(Device::best()),
+            DeviceChoice::Cpu => Ok(Device::cpu()),
+            DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal),
+        }
+    }
+}
+
+impl FromStr for DeviceChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = "expected best, cpu, cuda or cuda:N, as in cuda:1";
+        match text {
+            "best" => Ok(DeviceChoice::Best),
+            "cpu" => Ok(DeviceChoice::Cpu),
+            "cuda" => Ok(DeviceChoice::Cuda(0)),
+            _ => {
+                let ordinal = text.strip_prefix("cuda:").ok_or(unknown)?;
+                ordinal.parse().map(DeviceChoice::Cuda).map_err(|_| unknown)
+            }
+        }
+    }
+}
+
+/// A number from the command line, which becomes alpha or beta once the dtype is known.
+#[derive(Clone, Debug)]
+pub struct Scalar(pub String);
+
+impl FromStr for Scalar {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse::<f64>() {
+            Ok(_) => Ok(Scalar(text.to_owned())),
+            Err(_) => Err("expected a number"),
+        }
+    }
+}
+
+fn parse_shape(text: &str) -> Result<Shape, &'static str> {
+    let usage = "expected ROWSxCOLS, as in 512x256";
+    let (rows, cols) = text.split_once('x').ok_or(usage)?;
+    let shape = Shape::new(rows.parse().map_err(|_| usage)?, cols.parse().map_err(|_| usage)?);
+    let bytes = shape.checked_len().and_then(|len| len.checked_mul(size_of::<f64>()));
+    bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or("larger than any memory")?;
+    Ok(shape)
+}
+
+fn dtype_parser() -> impl clap::builder::TypedValueParser<Value = DType> {
+    use clap::builder::TypedValueParser;
+    PossibleValuesParser::new(DType::ALL.map(DType::name)).try_map(|name| name.parse::<DType>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn devices_and_shapes() {
+        assert_eq!("cuda".parse(), Ok(DeviceChoice::Cuda(0)));
+        assert_eq!("cuda:3".parse(), Ok(DeviceChoice::Cuda(3)));
+        for wrong in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda3"] {
+            assert!(wrong.parse::<DeviceChoice>().is_err(), "{wrong}");
+        }
+        assert_eq!(parse_shape("512x256"), Ok(Shape::new(512, 256)));
+        assert_eq!(parse_shape("0x7"), Ok(Shape::new(0, 7)));
+        for wrong in ["512", "x", "5x", "-1x2", "1x2x3", "99999999999x99999999999"] {
+            assert!(parse_shape(wrong).is_err(), "{wrong}");
+        }
+    }
+}

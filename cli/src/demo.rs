@@ -1,0 +1,146 @@
+//! `gemmite demo`: products of every dtype, each verified.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use gemmite::verify::Problem;
+use gemmite::{DType, Device, DeviceKind, Element, Error, Gemm, Matrix, Shape, random, reference};
+
+use crate::args::{DemoArgs, DeviceChoice};
+use crate::engine;
+use crate::progress::watch;
+use crate::report;
+use crate::with_element;
+
+/// The device of a demonstration and, where `best` had to be the CPU, why there is no GPU.
+pub fn open(choice: DeviceChoice) -> Result<(Device, Option<Error>)> {
+    let device = choice.open()?;
+    let no_gpu = match (choice, device.info().kind) {
+        (DeviceChoice::Best, DeviceKind::Cpu) => Device::cuda(0).err(),
+        _ => None,
+    };
+    Ok((device, no_gpu))
+}
+
+/// Multiplies matrices of every dtype and verifies each product; an error where one is wrong.
+pub fn run(args: &DemoArgs, out: &mut impl Write) -> Result<()> {
+    let (device, no_gpu) = open(args.device)?;
+    let on_gpu = device.info().kind != DeviceKind::Cpu;
+    let size = args.size.map_or(if on_gpu { 2048 } else { 512 }, usize::from);
+    let shape = Shape::new(size, size);
+    writeln!(out, "device   {}", engine::describe(&device))?;
+    if let Some((major, minor)) = device.info().compute_capability {
+        writeln!(out, "         compute capability {major}.{minor}")?;
+    }
+    writeln!(out, "product  {shape} times {shape}, elements from N(0, 1) (i32: whole numbers)\n")?;
+
+    let mut tally = Tally::default();
+    let head = ["dtype", "kernel", "time", "speed", "with copies", "error/bound", "checked"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for dtype in DType::ALL {
+        rows.push(with_element!(dtype, T => product::<T>(&device, shape, &mut tally))?);
+    }
+    writeln!(out, "{}", report::table(2, &rows))?;
+    if !on_gpu {
+        loops(&device, shape, &mut tally, out)?;
+    }
+    if let Some(why) = no_gpu {
+        tally.skipped += DType::ALL.len();
+        writeln!(out, "skipped  the {} products on a GPU: {why}\n", DType::ALL.len())?;
+    }
+    tally.finish(out)
+}
+
+/// What became of the verifications.
+#[derive(Default)]
+pub struct Tally {
+    verified: usize,
+    wrong: Vec<String>,
+    /// Products that this machine has no device for.
+    pub skipped: usize,
+}
+
+impl Tally {
+    /// Counts one verification; returns how exact the product is, or `WRONG`.
+    pub fn add(&mut self, what: &str, result: Result<impl Display, impl Display>) -> String {
+        match result {
+            Ok(exactness) => {
+                self.verified += 1;
+                exactness.to_string()
+            }
+            Err(why) => {
+                self.wrong.push(format!("{what}: {why}"));
+                "WRONG".into()
+            }
+        }
+    }
+
+    /// Whether nothing was wrong so far.
+    pub fn all_right(&self) -> bool {
+        self.wrong.is_empty()
+    }
+
+    /// The last line, and an error where anything was wrong.
+    pub fn finish(self, out: &mut impl Write) -> Result<()> {
+        let Tally { verified, wrong, skipped } = self;
+        writeln!(out, "{verified} products verified, {} wrong, {skipped} skipped", wrong.len())?;
+        if !wrong.is_empty() {
+            bail!("the verification failed:\n  {}", wrong.join("\n  "));
+        }
+        Ok(())
+    }
+}
+
+/// One row of the table.
+fn product<T: Element>(device: &Device, shape: Shape, tally: &mut Tally) -> Result<Vec<String>> {
+    let (a, b) = watch("generating", || -> Result<_, Error> {
+        Ok((random::normal::<T>(shape, 1)?, random::normal::<T>(shape, 2)?))
+    })?;
+    let gemm = Gemm::<T>::new();
+    let plan = gemm.plan(device.info(), a.view().layout(), b.view().layout())?;
+    let mut c = Matrix::zeros(shape)?;
+    let times = engine::run(device, &gemm, a.view(), b.view(), &mut c, false)?;
+    let problem = Problem::product(a.view(), b.view());
+    let rows = engine::affordable_rows(shape, shape.rows);
+    let exactness = engine::verify(&problem, &c, rows);
+    let checked = exactness.as_ref().map_or("".into(), |e| engine::checked_rows(e, shape));
+    let kernel = plan.kernel.map_or("CPU engine", |kernel| kernel.name);
+    let verdict = tally.add(kernel, exactness.map(|e| engine::error_over_bound(&e)));
+    Ok(vec![
+        T::DTYPE.to_string(),
+        kernel.into(),
+        report::duration(times.product),
+        report::speed(T::DTYPE, shape, shape.rows, times.product),
+        times.with_copies.map_or("-".into(), report::duration),
+        verdict,
+        checked,
+    ])
+}
+
+/// The most that the tutorials' loops get: they take seconds where the engine takes milliseconds.
+const LOOP_SIZE: usize = 512;
+
+/// The CPU engine against the tutorials' loops, which share no code with it. Sums of small whole
+/// numbers are exact in every order, so the products have to be equal.
+fn loops(device: &Device, shape: Shape, tally: &mut Tally, out: &mut impl Write) -> Result<()> {
+    let shape = Shape::new(shape.rows.min(LOOP_SIZE), shape.cols.min(LOOP_SIZE));
+    let integers = |seed| random::integers::<f32>(shape, seed, -9..=9);
+    let (a, b) = (integers(1)?, integers(2)?);
+    let engine = Gemm::new().run(device, &a, &b)?;
+    let head = ["CPU loop", "time", "speed", "as the engine"];
+    let mut table = vec![head.map(String::from).to_vec()];
+    for (name, run) in reference::loops::<f32>() {
+        let start = Instant::now();
+        let c = watch(name, || run(a.view(), b.view()))?;
+        let time = start.elapsed();
+        let equal = if c == engine { Ok("equal") } else { Err("it is not what the engine gives") };
+        let speed = report::speed(DType::F32, shape, shape.rows, time);
+        let verdict = tally.add(&format!("the loop {name}"), equal);
+        table.push(vec![name.into(), report::duration(time), speed, verdict]);
+    }
+    writeln!(out, "the tutorials' loops, {shape} f32, whole numbers")?;
+    writeln!(out, "{}", report::table(1, &table))?;
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! From a dtype, known when a file has been opened, to a type, known when the program was compiled.
+
+use anyhow::{Context, Result};
+use gemmite::{Element, bf16, f16};
+
+use crate::args::Scalar;
+
+/// What the command needs to know of a dtype beyond what the library knows.
+pub trait CliElement: Element {
+    /// alpha or beta from the command line.
+    fn scalar(text: &Scalar) -> Result<Self::Scalar>;
+}
+
+macro_rules! cli_elements {
+    ($($element:ty),*) => {$(
+        impl CliElement for $element {
+            fn scalar(text: &Scalar) -> Result<Self::Scalar> {
+                text.0.parse().with_context(|| {
+                    format!("alpha and beta of {} matrices are numbers of {}, and {} is none",
+                        Self::DTYPE, Self::DTYPE.accumulator(), text.0)
+                })
+            }
+        }
+    )*};
+}
+
+cli_elements!(i32, f16, bf16, f32, f64);
+
+/// Evaluates an expression with `$T` as the type of the dtype.
+#[macro_export]
+macro_rules! with_element {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            gemmite::DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            gemmite::DType::F16 => {
+                type $T = gemmite::f16;
+                $body
+            }
+            gemmite::DType::BF16 => {
+                type $T = gemmite::bf16;
+                $body
+            }
+            gemmite::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            gemmite::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+        }
+    };
+}

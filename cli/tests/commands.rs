@@ -1,0 +1,101 @@
+//! `gemmite generate`, `gemmite info`, `gemmite demo`, and the help.
+
+mod common;
+
+use common::{Folder, has_gpu};
+use gemmite::{Shape, random};
+
+#[test]
+fn generate_writes_what_the_library_makes() {
+    let folder = Folder::new();
+    let arguments = ["generate", "--shape", "5x7", "--dtype", "f32", "--seed", "42", "-o"];
+    let run = |name: &str, more: &[&str]| {
+        let stdout = folder.gemmite(&[&arguments, &[name][..], more].concat()).ok();
+        assert!(stdout.starts_with("5x7 f32"), "{stdout}");
+        folder.f32_data(name)
+    };
+    let shape = Shape::new(5, 7);
+    assert_eq!(run("a.npy", &[]), random::normal::<f32>(shape, 42).unwrap().as_slice());
+    let uniform = run("b.npy", &["--distribution", "uniform"]);
+    assert_eq!(uniform, random::uniform::<f32>(shape, 42).unwrap().as_slice());
+    let integers = run("c.npy", &["--distribution", "integers"]);
+    assert!(integers.iter().all(|x| x.abs() <= 9.0 && x.fract() == 0.0));
+}
+
+#[test]
+fn generate_rejects_what_is_no_shape() {
+    let folder = Folder::new();
+    let shape = |shape: &str| folder.gemmite(&["generate", "--shape", shape, "-o", "a.npy"]);
+    shape("512").usage(&["ROWSxCOLS", "512x256"]);
+    shape("9999999999x9999999999").usage(&["larger than any memory"]);
+    folder.gemmite(&["generate", "--shape", "1x1"]).usage(&["--output"]);
+    // An EiB: a size that a shape may have and no machine does.
+    shape("536870912x536870912").error(&["out of memory"]);
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn info_says_what_there_is() {
+    let stdout = Folder::new().gemmite(&["info"]).ok();
+    assert!(stdout.contains("cpu      CPU, "), "{stdout}");
+    if has_gpu() {
+        for word in ["compute capability", "memory", "multiprocessors", "k02_tiled_32"] {
+            assert!(stdout.contains(word), "no {word:?} in:\n{stdout}");
+        }
+    } else {
+        assert!(stdout.contains("gpu      none: "), "{stdout}");
+        assert!(stdout.contains("driver"), "{stdout}");
+    }
+}
+
+#[test]
+fn demo_verifies_every_dtype() {
+    let stdout = Folder::new().gemmite(&["demo", "--size", "100", "--device", "cpu"]).ok();
+    for word in ["i32", "f16", "bf16", "f32", "f64", "ijk", "kij", "unrolled_16", "tiled_16"] {
+        assert!(stdout.contains(word), "no {word:?} in:\n{stdout}");
+    }
+    assert!(stdout.ends_with("9 products verified, 0 wrong, 0 skipped\n"), "{stdout}");
+
+    let best = Folder::new().gemmite(&["demo", "--size", "100"]).ok();
+    let last = if has_gpu() {
+        "5 products verified, 0 wrong, 0 skipped\n"
+    } else {
+        "9 products verified, 0 wrong, 5 skipped\n"
+    };
+    assert!(best.ends_with(last), "{best}");
+}
+
+#[test]
+fn demo_of_reference_001() {
+    let stdout = Folder::new().gemmite(&["demo", "--reference", "001", "--size", "70"]).ok();
+    for word in ["70x70 i32", "cpu Duration: ", "correctness check pass"] {
+        assert!(stdout.contains(word), "no {word:?} in:\n{stdout}");
+    }
+    if has_gpu() {
+        let words =
+            ["cuda Duration: ", "cuda tile Duration: ", "kernel alone", "threads per block"];
+        for word in words.into_iter().chain(["7 products verified, 0 wrong, 0 skipped"]) {
+            assert!(stdout.contains(word), "no {word:?} in:\n{stdout}");
+        }
+    } else {
+        assert!(stdout.contains("skipped: cuda, cuda tile"), "{stdout}");
+        assert!(stdout.ends_with("2 products verified, 0 wrong, 4 skipped\n"), "{stdout}");
+    }
+    let unknown = Folder::new().gemmite(&["demo", "--reference", "999"]);
+    unknown.usage(&["999", "001"]);
+}
+
+#[test]
+fn a_device_that_is_asked_for_is_not_replaced() {
+    Folder::new().gemmite(&["demo", "--device", "cuda:99"]).error(&["CUDA device 99"]);
+}
+
+#[test]
+fn help_has_examples() {
+    for command in ["matmul", "generate", "demo"] {
+        let help = Folder::new().gemmite(&[command, "--help"]).ok();
+        assert!(help.contains("Examples:\n  gemmite "), "{help}");
+        let mut lines = help.lines().filter(|line| !line.contains("[possible values"));
+        assert!(lines.all(|line| line.chars().count() <= 100), "{help}");
+    }
+}
