@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -210,6 +210,15 @@ pub(crate) struct Compile<'a> {
 }
 
 impl Compile<'_> {
+    /// Waits until no other builder, in this process or another, works in the target folder.
+    pub fn lock(&self) -> Result<File, CudaBuilderError> {
+        let path = self.target_dir.join("lock");
+        let locked = fs::create_dir_all(self.target_dir)
+            .and_then(|()| File::create(&path))
+            .and_then(|file| file.lock().map(|()| file));
+        locked.map_err(CudaBuilderError::io(format!("locking {}", path.display())))
+    }
+
     /// Runs cargo. The error is the message of rustc, or of cargo if rustc never ran.
     pub fn run(&self) -> Result<Result<(), String>, CudaBuilderError> {
         for output in &self.outputs {
@@ -233,7 +242,7 @@ impl Compile<'_> {
         let said = progress.and_then(|thread| thread.join().ok()).unwrap_or_default();
         let status = child.wait().map_err(CudaBuilderError::io("waiting for cargo"))?;
         if status.success() {
-            return Ok(Ok(()));
+            return self.stand_in_for_linker().map(Ok);
         }
         // Cargo's own last words ("could not compile") add nothing to rustc's.
         Ok(Err(if rendered.is_empty() { said } else { rendered }.trim_end().to_owned()))
@@ -252,7 +261,9 @@ impl Compile<'_> {
         command.arg("-Zpanic-immediate-abort");
         command.arg("--target-dir").arg(self.target_dir);
         let profile = ["inherits=\"release\"", "lto=\"fat\"", "panic=\"immediate-abort\""];
-        for setting in profile.into_iter().chain(["codegen-units=1", "incremental=false"]) {
+        for setting in
+            profile.into_iter().chain(["codegen-units=1", "incremental=false", "debug=false"])
+        {
             command.args(["--config", &format!("profile.{PROFILE}.{setting}")]);
         }
         command.args(self.build_args).arg("--").args(&self.last_flags);
@@ -262,6 +273,18 @@ impl Compile<'_> {
             .env("CARGO_BUILD_BUILD_DIR", self.target_dir)
             .env("CUDA_ARCH", &self.cuda_arch);
         command
+    }
+
+    /// Makes the file that the linker would have made, where it is missing: without it cargo
+    /// would run the last step every time.
+    fn stand_in_for_linker(&self) -> Result<(), CudaBuilderError> {
+        let folder = self.target_dir.join(DEVICE_TARGET).join(PROFILE).join("deps");
+        let linked = folder.join(format!("{}.ptx", self.package.lib_name));
+        if linked.is_file() {
+            return Ok(());
+        }
+        let action = format!("writing {}", linked.display());
+        fs::write(&linked, "").map_err(CudaBuilderError::io(action))
     }
 
     /// Cargo does not know of the files that the last step writes beside its own: when one has
@@ -280,18 +303,10 @@ impl Compile<'_> {
     }
 }
 
-/// Passes cargo's progress on to standard error and returns the rest.
+/// Passes cargo's progress on to standard error, if there is any, and returns the rest.
 fn read_progress(pipe: impl Read) -> String {
-    const PROGRESS: [&str; 8] = [
-        "Compiling",
-        "Downloading",
-        "Downloaded",
-        "Updating",
-        "Blocking",
-        "Locking",
-        "Adding",
-        "Finished",
-    ];
+    const PROGRESS: [&str; 7] =
+        ["Compiling", "Downloading", "Downloaded", "Updating", "Blocking", "Locking", "Adding"];
     let mut rest = String::new();
     for line in BufReader::new(pipe).lines().map_while(Result::ok) {
         let word = line.split_whitespace().next().unwrap_or_default();

@@ -209,6 +209,14 @@ impl CudaBuilder {
         self
     }
 
+    /// Cargo's target folder: what is built goes into `cuda-builder` in it, and a fetched
+    /// compiler into `device-toolchain`. The default is the outer cargo's target folder in a
+    /// build script, and else the one that cargo has for the kernel crate.
+    pub fn target_dir(mut self, target_dir: impl AsRef<Path>) -> Self {
+        self.options.target_dir = Some(target_dir.as_ref().to_owned());
+        self
+    }
+
     /// Compiles the crate and returns the path of the PTX.
     ///
     /// In a build script it also tells cargo what to watch.
@@ -237,7 +245,11 @@ impl CudaBuilder {
         if is_build_script() {
             watch(&package);
         }
-        let target = build_script_target().unwrap_or_else(|| package.target_directory.clone());
+        let target = match &options.target_dir {
+            Some(folder) => std::path::absolute(folder)
+                .map_err(CudaBuilderError::io(format!("finding {}", folder.display())))?,
+            None => build_script_target().unwrap_or_else(|| package.target_directory.clone()),
+        };
         let toolchain = DeviceToolchain::find_or_fetch(&toolchain::default_cache(&target))?;
         let target_dir = target.join("cuda-builder");
         let mut flags = options.all_flags();
@@ -257,6 +269,8 @@ impl CudaBuilder {
             build_args: &options.build_args,
             outputs: outputs.iter().map(|(_, path)| path.clone()).collect(),
         };
+        // Until the file is delivered, no other build may write the outputs that this one reads.
+        let lock = compile.lock()?;
         compile.run()?.map_err(|message| CudaBuilderError::BuildFailed {
             package: package.name.clone(),
             arch: options.arch,
@@ -264,6 +278,7 @@ impl CudaBuilder {
         })?;
         let finished = self.finish(&package, &outputs[0].1)?;
         let path = deliver(&finished, &folder.join(format!("{}.ptx", package.lib_name)), options)?;
+        drop(lock);
         let output = |kind| outputs.iter().find(|(k, _)| *k == kind).map(|(_, path)| path.clone());
         let llvm_ir = output("llvm-ir");
         if let (Some(from), Some(to)) = (&llvm_ir, &options.final_module_path) {

@@ -37,6 +37,7 @@ pub(crate) struct Options {
     pub unroll_threshold: u32,
     pub allow_local: bool,
     pub allow_call: bool,
+    pub target_dir: Option<PathBuf>,
     pub copy_to: Option<PathBuf>,
     pub final_module_path: Option<PathBuf>,
     pub build_args: Vec<String>,
@@ -64,6 +65,7 @@ impl Default for Options {
             unroll_threshold: 20_000,
             allow_local: false,
             allow_call: false,
+            target_dir: None,
             copy_to: None,
             final_module_path: None,
             build_args: Vec::new(),
@@ -152,5 +154,33 @@ impl Options {
             outputs.push(("llvm-bc", folder.join(format!("{stem}.bc"))));
         }
         outputs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_information_is_for_debugging_or_by_request() {
+        let has_lines = |options: Options| {
+            options.all_flags().contains(&"-Cdebuginfo=line-directives-only".to_owned())
+        };
+        let with = |release, debug, generate_line_info| {
+            has_lines(Options { release, debug, generate_line_info, ..Options::default() })
+        };
+        assert!(!with(true, DebugInfo::None, true) && !with(false, DebugInfo::None, false));
+        assert!(with(true, DebugInfo::LineTables, false) && with(false, DebugInfo::None, true));
+    }
+
+    #[test]
+    fn the_lowest_ptx_version_that_will_do() {
+        let version = |arch| Options { arch, ..Options::default() }.ptx_version();
+        assert_eq!(version(NvvmArch::Compute70), (7, 0));
+        assert_eq!(version(NvvmArch::Compute90a), (8, 0));
+        assert_eq!(version(NvvmArch::Compute100f), (8, 8));
+        for &arch in NvvmArch::ALL {
+            Options { arch, ..Options::default() }.check().unwrap();
+        }
     }
 }

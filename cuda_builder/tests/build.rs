@@ -1,0 +1,228 @@
+//! Compiles the crate in `tests/fixture` and looks at the PTX and the errors.
+//!
+//! All builds share the workspace's target folder, so `core` is compiled once, and the device compiler is fetched at
+//! most once. Needs one (see `cuda_builder::toolchain`), and no GPU.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use cuda_builder::{BuildReport, CudaBuilder, CudaBuilderError, NvvmArch, ptx};
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture")
+}
+
+/// The workspace's target folder.
+fn target() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("`target/tmp` has a parent")
+}
+
+/// The architecture and PTX version that the workspace's own kernels are built for, so that `core` is shared with them.
+fn builder() -> CudaBuilder {
+    CudaBuilder::new(fixture()).arch(NvvmArch::Compute70).ptx_version(7, 0).target_dir(target())
+}
+
+fn built(builder: CudaBuilder) -> (BuildReport, String) {
+    let report = builder.build_with_report().unwrap_or_else(|error| panic!("{error}"));
+    let text = fs::read_to_string(&report.path).unwrap();
+    (report, text)
+}
+
+/// The body of one kernel.
+fn body<'a>(text: &'a str, kernel: &str) -> &'a str {
+    let start = text.find(&format!(".entry {kernel}(")).expect("the kernel is there");
+    let end = text[start..].find("\n}").expect("its body ends") + start;
+    &text[start..end]
+}
+
+#[test]
+fn the_ptx_is_what_was_asked_for() {
+    let (report, text) = built(builder());
+    let entries = ptx::entries(&text);
+    let mut names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["accumulators", "arithmetic", "checked", "staged"]);
+    let arithmetic = entries.iter().find(|entry| entry.name == "arithmetic").unwrap();
+    assert_eq!(arithmetic.directives, [".maxntid 256, 1, 1", ".minnctapersm 2"]);
+    assert_eq!(arithmetic.params.len(), 2);
+    assert!(!text.contains("@kernel"));
+    assert_eq!(ptx::version(&text), Some((7, 0)));
+    assert!(text.contains(".target sm_70\n"));
+    assert!(body(&text, "arithmetic").contains(", 700;"), "CUDA_ARCH did not reach the crate");
+    // The fixture's own profile asks for no optimisation and for checks.
+    assert!(!body(&text, "checked").contains("setp.eq.b64"), "{}", body(&text, "checked"));
+    assert!(!text.contains(".file") && !text.contains(".loc"));
+    let sources = ["Cargo.toml", "src/lib.rs"].map(|name| fixture().join(name));
+    assert_eq!(report.sources, sources);
+    assert!(report.dependencies.is_empty());
+    assert!(report.rustc_version.contains("LLVM"), "{}", report.rustc_version);
+    let paths = fixture().display().to_string();
+    assert!(!text.contains(&paths) && !report.flags.concat().contains(&paths));
+}
+
+#[test]
+fn nothing_is_done_twice_and_a_lost_file_is_made_again() {
+    let (report, text) = built(builder());
+    let assembly = report.path.with_extension("s");
+    let written = fs::metadata(&assembly).unwrap().modified().unwrap();
+    let start = Instant::now();
+    built(builder());
+    assert_eq!(fs::metadata(&assembly).unwrap().modified().unwrap(), written, "compiled again");
+    // About a second when nothing else runs; other tests' builds may hold cargo's lock.
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    fs::remove_file(&assembly).unwrap();
+    fs::remove_file(&report.path).unwrap();
+    assert_eq!(built(builder()).1, text);
+}
+
+#[test]
+fn copies_and_llvm_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let [copy, module] = ["copy.ptx", "module.ll"].map(|name| folder.path().join(name));
+    let all = builder().copy_to(&copy).final_module_path(&module).emit_llvm_bitcode(true);
+    let (report, text) = built(all);
+    assert_eq!(report.path, copy);
+    let ir = fs::read_to_string(&module).unwrap();
+    assert!(ir.contains("ptx_kernel void @arithmetic"), "no kernel in the LLVM text");
+    assert_eq!(fs::read_to_string(report.llvm_ir.unwrap()).unwrap(), ir);
+    assert!(fs::read(report.llvm_bitcode.unwrap()).unwrap().starts_with(b"BC"));
+    assert_eq!(text, built(builder()).1, "the extra files change the code");
+    assert!(built(builder()).0.llvm_ir.is_none());
+    let nowhere = builder().copy_to(folder.path().join("no/folder.ptx")).build();
+    assert!(matches!(nowhere, Err(CudaBuilderError::FailedToCopyPtxFile { .. })), "{nowhere:?}");
+}
+
+#[test]
+fn numeric_options_change_the_instructions() {
+    let exact = ["mul.rn.f32", "add.rn.f32", "div.rn.f32", "sqrt.rn.f32"];
+    let fast = ["fma.rn.f32", "div.full.f32", "sqrt.approx.f32"];
+    let has = |builder: CudaBuilder, present: &[&str], absent: &[&str]| {
+        let (_, text) = built(builder);
+        let body = body(&text, "arithmetic");
+        assert!(present.iter().all(|word| body.contains(word)), "{present:?} not in {body}");
+        assert!(absent.iter().all(|word| !body.contains(word)), "{absent:?} in {body}");
+    };
+    has(builder(), &exact, &fast);
+    has(builder().fma_contraction(true), &fast[..1], &fast[1..]);
+    has(builder().fma_contraction(false).fast_div(true), &fast[1..2], &["fma.", "sqrt.approx"]);
+    has(builder().fast_sqrt(true), &fast[2..], &["fma.", "div.full"]);
+    // And back: cargo must not take one for the other.
+    has(builder(), &exact, &fast);
+}
+
+#[test]
+fn rules_hold_unless_lifted() {
+    let with = |feature| builder().build_args(&["--features", feature]);
+    let problem = |builder: CudaBuilder| match builder.build() {
+        Err(CudaBuilderError::BadPtx { problem, .. }) => problem,
+        other => panic!("{other:?}"),
+    };
+    let found = problem(with("local"));
+    assert!(
+        matches!(&found, ptx::PtxProblem::Local { function, .. } if function == "local"),
+        "{found}"
+    );
+    built(with("local").allow_local(true));
+    let found = problem(with("call"));
+    assert!(
+        matches!(&found, ptx::PtxProblem::Call { function, .. } if function == "call"),
+        "{found}"
+    );
+    built(with("call").allow_call(true));
+    let found = problem(with("generic-shared"));
+    assert!(matches!(&found, ptx::PtxProblem::GenericShared { .. }), "{found}");
+    let found = problem(with("bad-bounds"));
+    assert!(found.to_string().contains("1024 threads"), "{found}");
+    // LLVM's own threshold leaves the accumulators in local memory: the check sees it.
+    let found = problem(builder().unroll_threshold(300));
+    assert!(
+        matches!(&found, ptx::PtxProblem::Local { function, .. } if function == "accumulators"),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_broken_crate_shows_the_compilers_message() {
+    let error = builder().build_args(&["--features", "broken"]).build().unwrap_err();
+    let text = error.to_string();
+    for part in ["fixture-kernels", "error[E0308]: mismatched types", "src/lib.rs", "not a number"]
+    {
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+    }
+    // Cargo's own errors, before any rustc runs.
+    let error = builder().build_args(&["--features", "nowhere"]).build().unwrap_err();
+    assert!(error.to_string().contains("nowhere"), "{error}");
+    let error = builder().ptx_version(9, 9).build().unwrap_err();
+    assert!(error.to_string().contains("9, 9"), "{error}");
+}
+
+#[test]
+fn a_folder_without_a_crate() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = CudaBuilder::new(folder.path()).build();
+    assert!(matches!(none, Err(CudaBuilderError::CratePathDoesntExist(_))), "{none:?}");
+    fs::write(folder.path().join("Cargo.toml"), "[package]\nname = 3\n").unwrap();
+    let error = CudaBuilder::new(folder.path()).build().unwrap_err();
+    assert!(matches!(error, CudaBuilderError::Metadata { .. }), "{error:?}");
+    assert!(error.to_string().contains("Cargo.toml"), "{error}");
+}
+
+#[test]
+fn options_that_this_back_end_has_not() {
+    let refused: [(CudaBuilder, &str); 5] = [
+        (builder().ftz(true), "ftz(true)"),
+        (builder().nvvm_opts(false), "nvvm_opts(false)"),
+        (builder().optix(true), "optix(true)"),
+        (builder().override_libm(true), "override_libm(true)"),
+        (builder().use_constant_memory_space(true), "use_constant_memory_space(true)"),
+    ];
+    for (builder, name) in refused {
+        let error = builder.build().unwrap_err();
+        assert!(
+            matches!(&error, CudaBuilderError::UnsupportedOption { option, .. } if option == name),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    let old = builder().arch(NvvmArch::Compute90a).ptx_version(7, 8).build().unwrap_err();
+    assert_eq!(old.to_string(), "PTX 7.8 does not know compute_90a: it needs 8.0 or later");
+}
+
+/// The example, run as cargo runs a build script, in an environment that would break a build.
+fn as_build_script(variables: &[(&str, &str)]) -> Output {
+    let out = target().join("debug/build/host-0123456789abcdef/out");
+    Command::new(target().join("debug/examples/ptx"))
+        .arg(fixture())
+        .arg("compute_70")
+        .env("OUT_DIR", out)
+        .envs([("PROFILE", "debug"), ("NUM_JOBS", "2"), ("TARGET", "x86_64-unknown-linux-gnu")])
+        .envs([("RUSTFLAGS", "--nonsense"), ("CARGO_ENCODED_RUSTFLAGS", "--nonsense")])
+        .envs([("RUSTC_WRAPPER", "/bin/false"), ("RUSTC_WORKSPACE_WRAPPER", "/bin/false")])
+        .envs([("CARGO_BUILD_TARGET", "nonsense"), ("CARGO_PROFILE_RELEASE_LTO", "nonsense")])
+        .envs(variables.iter().copied())
+        .output()
+        .expect("cargo test builds the example")
+}
+
+#[test]
+fn in_a_build_script() {
+    let output = as_build_script(&[]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for name in ["Cargo.toml", "src", "Cargo.lock"] {
+        let line = format!("cargo:rerun-if-changed={}\n", fixture().join(name).display());
+        assert!(said.contains(&line), "{line:?} is not in:\n{said}");
+    }
+    assert!(said.contains("cargo:rerun-if-env-changed=CUDA_BUILDER_RUSTC"), "{said}");
+    let place = target().join("cuda-builder").display().to_string();
+    assert!(said.lines().last().unwrap().starts_with(&place), "{said}");
+}
+
+#[test]
+fn a_named_compiler_that_will_not_do() {
+    let output = as_build_script(&[("CUDA_BUILDER_RUSTC", "/no/such/rustc")]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("/no/such/rustc"), "{said}");
+}
