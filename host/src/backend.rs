@@ -9,7 +9,7 @@ use std::any::Any;
 use std::fmt::Debug;
 
 /// A device.
-pub(crate) trait Backend: Debug + Send + Sync {
+pub(crate) trait Backend: Any + Debug + Send + Sync {
     fn info(&self) -> &DeviceInfo;
 
     /// Memory of `bytes` bytes, whose contents are unspecified.

@@ -1,13 +1,24 @@
-//! CUDA devices.
+//! CUDA devices, and the way in for those who bring device memory and streams of their own.
+//!
+//! This module and its children are the only ones that name `cust` and the driver. A device uses its primary context, as
+//! cust, the CUDA runtime and the libraries on it do, so addresses and streams of theirs can be used here. Every call
+//! makes the context current for its own time and leaves the thread as it was.
+//!
+//! Kernels are loaded once a context, at the first product that needs them; the driver compiles their PTX then.
 
-use crate::backend::Backend;
-use crate::error::{Error, Kind};
-use std::sync::Arc;
+mod backend;
+mod context;
+mod driver;
+mod launch;
+mod memory;
+mod module;
+mod raw;
+mod stream;
 
-pub(crate) fn device_count() -> Result<usize, Error> {
-    Err(Error::new(Kind::NoDevice { ordinal: 0, reason: "this build has no CUDA yet".into() }))
-}
+// cust's symbols come from this crate; a dependency that nothing names would not be linked.
+extern crate cuda_driver_loader as _;
 
-pub(crate) fn open(ordinal: usize) -> Result<Arc<dyn Backend>, Error> {
-    Err(Error::new(Kind::NoDevice { ordinal, reason: "this build has no CUDA yet".into() }))
-}
+pub(crate) use context::{device_count, has_kernels, open};
+pub use cust;
+pub use module::check_ptx;
+pub use raw::RawOperands;

@@ -57,10 +57,13 @@ pub struct DeviceInfo {
 }
 
 impl Device {
-    /// The first CUDA device that works, else the CPU.
+    /// The first CUDA device that opens and for which there are kernels, else the CPU.
     pub fn best() -> Device {
+        let has_kernels =
+            |device: &Device| device.info().compute_capability.is_some_and(cuda::has_kernels);
         (0..cuda::device_count().unwrap_or(0))
-            .find_map(|ordinal| Device::cuda(ordinal).ok())
+            .filter_map(|ordinal| Device::cuda(ordinal).ok())
+            .find(has_kernels)
             .unwrap_or_else(Device::cpu)
     }
 

@@ -134,7 +134,7 @@ fn to_f32_odd(value: f64) -> f32 {
         return nearest;
     }
     let outward = f64::from(nearest).abs() > value.abs();
-    f32::from_bits(nearest.to_bits() - u32::from(outward) | 1)
+    f32::from_bits((nearest.to_bits() - u32::from(outward)) | 1)
 }
 
 half_element!(f16, F16);
@@ -152,12 +152,12 @@ mod tests {
         assert_eq!(bf16::narrow(1.0 + 2f32.powi(-8)), bf16::ONE);
         // Rounding to f32 first would make a tie of this one and lose the last bit.
         let above_tie = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
-        assert_eq!(f16::from_f64(above_tie).to_bits(), f16::ONE.to_bits() + 1);
+        assert_eq!(<f16 as Element>::from_f64(above_tie).to_bits(), f16::ONE.to_bits() + 1);
         let above_tie = 1.0 + 2f64.powi(-8) + 2f64.powi(-40);
-        assert_eq!(bf16::from_f64(above_tie).to_bits(), bf16::ONE.to_bits() + 1);
-        assert_eq!(f16::from_f64(1e300), f16::INFINITY);
-        assert_eq!(f16::from_f64(-1e-300).to_bits(), f16::NEG_ZERO.to_bits());
-        assert!(f16::from_f64(f64::NAN).is_nan());
+        assert_eq!(<bf16 as Element>::from_f64(above_tie).to_bits(), bf16::ONE.to_bits() + 1);
+        assert_eq!(<f16 as Element>::from_f64(1e300), f16::INFINITY);
+        assert_eq!(<f16 as Element>::from_f64(-1e-300).to_bits(), f16::NEG_ZERO.to_bits());
+        assert!(<f16 as Element>::from_f64(f64::NAN).is_nan());
         assert!(f16::narrow(f32::NAN).is_nan() && bf16::narrow(f32::NAN).is_nan());
     }
 

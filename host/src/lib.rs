@@ -31,6 +31,7 @@ mod matrix;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod plan;
+mod ptx;
 pub mod random;
 pub mod reference;
 pub mod verify;

@@ -1,0 +1,130 @@
+//! Launches.
+
+use super::context::CudaContext;
+use super::driver::Check;
+use crate::element::{Element, Scalar};
+use crate::error::Error;
+use crate::plan::{KernelChoice, Product, choose_kernel};
+use cust::sys::{self, CUstream};
+use gemm_spec::{DType, GemmParams, Launch, Layout, Strides};
+use half::{bf16, f16};
+use std::ffi::c_void;
+
+/// Device addresses of index 0 of the layouts of A, B and C.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Addresses {
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+}
+
+/// Enqueues the product's launches on `stream`. The context is current.
+///
+/// # Safety
+/// Every element of C's layout lies in device memory of this context at its address, A's and B's too where the product
+/// reads them; until the stream has got so far, nobody writes to A's and B's, and nobody touches C's.
+pub(super) unsafe fn enqueue(
+    context: &CudaContext,
+    stream: CUstream,
+    product: &Product,
+    choice: &KernelChoice,
+    addresses: Addresses,
+) -> Result<(), Error> {
+    // SAFETY: the caller's promise, for the dtype that the product has.
+    unsafe {
+        match product.dtype {
+            DType::I32 => typed::<i32>(context, stream, product, choice, addresses),
+            DType::F16 => typed::<f16>(context, stream, product, choice, addresses),
+            DType::BF16 => typed::<bf16>(context, stream, product, choice, addresses),
+            DType::F32 => typed::<f32>(context, stream, product, choice, addresses),
+            DType::F64 => typed::<f64>(context, stream, product, choice, addresses),
+        }
+    }
+}
+
+/// # Safety
+/// As [`enqueue`]; T is the product's dtype.
+unsafe fn typed<T: Element>(
+    context: &CudaContext,
+    stream: CUstream,
+    product: &Product,
+    choice: &KernelChoice,
+    addresses: Addresses,
+) -> Result<(), Error> {
+    let shape = product.c.shape;
+    let kernel = choose_kernel(choice, T::DTYPE, shape, product.k, context.info())?;
+    if shape.is_empty() {
+        return Ok(());
+    }
+    let function = context.modules().function(kernel, context)?;
+    // `choose_kernel` has seen that the shape can be launched.
+    for launch in kernel.launches(shape).into_iter().flatten() {
+        let (row, col) = launch.start;
+        let mut a = address::<T>(addresses.a, &product.a, row, 0);
+        let mut b = address::<T>(addresses.b, &product.b, 0, col);
+        let mut c = address::<T>(addresses.c, &product.c, row, col);
+        let mut params: GemmParams<T::Scalar> = params(product, &launch);
+        let mut arguments: [*mut c_void; 4] = [
+            (&raw mut a).cast(),
+            (&raw mut b).cast(),
+            (&raw mut c).cast(),
+            (&raw mut params).cast(),
+        ];
+        let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
+        // SAFETY: the kernel takes three addresses and the block by value, which the driver copies before it returns;
+        // grid and block are the kernel's own, within the device's limits; the caller vouches for the memory.
+        let result = unsafe {
+            sys::cuLaunchKernel(
+                function.0,
+                grid_x,
+                grid_y,
+                1,
+                block_x,
+                block_y,
+                1,
+                0,
+                stream,
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        result.check("cuLaunchKernel", || {
+            let device = context.name();
+            format!(
+                "launching {} for a C of shape {shape} (grid {grid_x}x{grid_y}, block {block_x}x{block_y}) \
+                 on {device}",
+                kernel.name
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// The parameter block of one launch, whose C is a panel.
+fn params<S: Scalar>(product: &Product, launch: &Launch) -> GemmParams<S> {
+    let (a, b, c) = (product.a.strides, product.b.strides, product.c.strides);
+    GemmParams {
+        m: launch.shape.rows as u64,
+        n: launch.shape.cols as u64,
+        k: product.k as u64,
+        a_row_stride: a.row as i64,
+        a_col_stride: a.col as i64,
+        b_row_stride: b.row as i64,
+        b_col_stride: b.col as i64,
+        c_row_stride: c.row as i64,
+        c_col_stride: c.col as i64,
+        alpha: product.alpha.get(),
+        beta: product.beta.map_or(S::ZERO, |beta| beta.get()),
+        reads_c: u32::from(product.beta.is_some()),
+    }
+}
+
+/// The device address of element (row, col). It wraps for a layout of elements that are not read, and only for those.
+fn address<T>(base: u64, layout: &Layout, row: usize, col: usize) -> u64 {
+    let Strides { row: row_stride, col: col_stride } = layout.strides;
+    let distance = (row as isize)
+        .wrapping_mul(row_stride)
+        .wrapping_add((col as isize).wrapping_mul(col_stride));
+    let index = layout.offset.wrapping_add_signed(distance);
+    base.wrapping_add(index.wrapping_mul(size_of::<T>()) as u64)
+}

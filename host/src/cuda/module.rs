@@ -1,0 +1,145 @@
+//! Modules: PTX, compiled by the driver.
+
+use super::context::CudaContext;
+use super::driver::last_failure;
+use crate::device::Device;
+use crate::error::{DriverCode, Error, Kind};
+use crate::ptx;
+use cust::module::Module;
+use cust::sys::{self, CUfunction, CUjit_option};
+use gemm_spec::{Kernel, Target};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::{CStr, CString, c_void};
+
+/// The modules of a context, loaded when first asked for.
+#[derive(Debug, Default)]
+pub(super) struct Modules {
+    loaded: HashMap<Target, Module>,
+    functions: HashMap<&'static str, Function>,
+}
+
+/// A kernel of a loaded module, for as long as the context lives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Function(pub CUfunction);
+
+// SAFETY: a handle, which the driver takes from any thread.
+unsafe impl Send for Function {}
+
+impl Modules {
+    /// The kernel's entry point. The context is current, and is `context`.
+    pub(super) fn function(
+        &mut self,
+        kernel: &'static Kernel,
+        context: &CudaContext,
+    ) -> Result<Function, Error> {
+        if let Some(function) = self.functions.get(kernel.name) {
+            return Ok(*function);
+        }
+        let target = kernel.target;
+        let name = format!("{}.ptx", target.arch());
+        let module = match self.loaded.entry(target) {
+            Entry::Occupied(module) => module.into_mut(),
+            Entry::Vacant(place) => {
+                place.insert(load(context, &name, ptx::source(target), target.ptx_version())?)
+            }
+        };
+        let function = module.get_function(kernel.name).map_err(|_| {
+            let driver = last_failure("cuModuleGetFunction");
+            Error::new(Kind::NoEntry { kernel: kernel.name, module: name, driver })
+        })?;
+        let function = Function(function.to_raw());
+        self.functions.insert(kernel.name, function);
+        Ok(function)
+    }
+}
+
+/// Has the driver compile a module for `device`, and forgets it again: a check of PTX from elsewhere.
+///
+/// `name` is what an error calls it.
+///
+/// # Errors
+/// When the driver does not accept it ([`Error::is_jit`]; the message holds the compiler's log), or `device` is no CUDA
+/// device.
+pub fn check_ptx(device: &Device, name: &str, ptx: &str) -> Result<(), Error> {
+    let context = super::backend::context_of(device)?;
+    let _current = context.make_current()?;
+    load(context, name, ptx, version_of(ptx)).map(drop)
+}
+
+/// The PTX ISA version that a module states, (0, 0) where it states none.
+fn version_of(ptx: &str) -> (u32, u32) {
+    let stated = ptx.lines().find_map(|line| line.trim().strip_prefix(".version"));
+    let parse = |text: &str| {
+        let (major, minor) = text.trim().split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    stated.and_then(parse).unwrap_or((0, 0))
+}
+
+/// Compiles a module. The context is current.
+fn load(
+    context: &CudaContext,
+    name: &str,
+    ptx: &str,
+    ptx_version: (u32, u32),
+) -> Result<Module, Error> {
+    let jit_error = |driver, log| {
+        let (major, minor) = context.info().driver_version.unwrap_or((0, 0));
+        Error::new(Kind::Jit {
+            module: name.to_string(),
+            ptx_version,
+            driver_version: format!("{major}.{minor}"),
+            driver,
+            log,
+        })
+    };
+    let Ok(source) = CString::new(ptx) else {
+        let (call, code) = ("cuModuleLoadDataEx", 218);
+        let (name, text) = ("CUDA_ERROR_INVALID_PTX".into(), "the text holds a NUL".into());
+        return Err(jit_error(DriverCode { call, code, name, text }, String::new()));
+    };
+    Module::from_ptx_cstr(&source, &[]).map_err(|_| {
+        let driver = last_failure("cuModuleLoadDataEx");
+        jit_error(driver, compiler_log(&source))
+    })
+}
+
+/// The compiler's words on a module that it has refused: cust has no option for them, so it is compiled again.
+fn compiler_log(source: &CStr) -> String {
+    let mut log = vec![0u8; 16 << 10];
+    let mut options =
+        [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
+    let mut module = std::ptr::null_mut();
+    // SAFETY: two options with their values, a buffer of the stated size, and a NUL-terminated source.
+    let result = unsafe {
+        sys::cuModuleLoadDataEx(
+            &mut module,
+            source.as_ptr().cast(),
+            options.len() as u32,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    if result == sys::CUresult::CUDA_SUCCESS {
+        // SAFETY: just loaded, and used by nobody.
+        let _ = unsafe { sys::cuModuleUnload(module) };
+        return "(the second try succeeded)".to_string();
+    }
+    let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+    let text = String::from_utf8_lossy(&log[..end]).trim().to_string();
+    if text.is_empty() { "(the driver gave no log)".to_string() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_the_text() {
+        assert_eq!(version_of("// a comment\n.version 8.3\n.target sm_90\n"), (8, 3));
+        assert_eq!(version_of(ptx::source(Target::Sm70)), Target::Sm70.ptx_version());
+        assert_eq!(version_of("nonsense"), (0, 0));
+    }
+}

@@ -1,0 +1,67 @@
+//! Products on device addresses and streams of the caller's.
+
+use super::launch::{self, Addresses};
+use crate::device::Device;
+use crate::element::Element;
+use crate::error::{Error, Kind, Operand};
+use crate::gemm::Gemm;
+use crate::plan::Product;
+use cust::stream::Stream;
+use gemm_spec::Layout;
+
+/// Device addresses (`DevicePointer::as_raw` of cust) and layouts of A, B and C.
+///
+/// An address is that of the layout's index 0, so a layout with negative strides has an offset. Layouts are those before
+/// the transposes of [`Gemm`].
+#[derive(Clone, Copy, Debug)]
+pub struct RawOperands {
+    /// Address of A.
+    pub a: u64,
+    /// Layout of A, in elements.
+    pub a_layout: Layout,
+    /// Address of B.
+    pub b: u64,
+    /// Layout of B, in elements.
+    pub b_layout: Layout,
+    /// Address of C.
+    pub c: u64,
+    /// Layout of C, in elements.
+    pub c_layout: Layout,
+}
+
+impl<T: Element> Gemm<T> {
+    /// Enqueues C = alpha * op(A) * op(B) + beta * C on a stream of cust's and returns; the work is ordered by that
+    /// stream and nothing else.
+    ///
+    /// # Safety
+    /// - Stream and addresses belong to the primary context of `device`.
+    /// - Every element of the three layouts lies in allocated device memory, aligned for T.
+    /// - C's memory overlaps neither A's nor B's.
+    /// - Until the stream has got past this work, the memory stays allocated, nobody writes to A's and B's, and nobody
+    ///   touches C's.
+    ///
+    /// # Errors
+    /// When shapes do not match, C repeats rows or columns, `device` is no CUDA device, or it refuses the launch.
+    pub unsafe fn enqueue_raw(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        operands: RawOperands,
+    ) -> Result<(), Error> {
+        let context = super::backend::context_of(device)?;
+        let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
+        let layouts = [(Operand::A, a_layout), (Operand::B, b_layout), (Operand::C, c_layout)];
+        for (operand, layout) in layouts {
+            layout.check(isize::MAX as usize / size_of::<T>()).map_err(|source| {
+                Error::new(Kind::Layout { operand: Some(operand), layout, source })
+            })?;
+        }
+        let product = Product::new::<T>(self.options(), a_layout, b_layout, c_layout)?;
+        let _current = context.make_current()?;
+        let addresses = Addresses { a, b, c };
+        // SAFETY: the caller's promise.
+        unsafe {
+            launch::enqueue(context, stream.as_inner(), &product, self.kernel_choice(), addresses)
+        }
+    }
+}
