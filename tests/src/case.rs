@@ -1,0 +1,181 @@
+//! One case: what is multiplied, where it lies, and what the numbers are.
+
+use crate::place::{Place, Placed};
+use gemmite::{DType, Element, Op, Scalar, Shape, random};
+
+/// The numbers that an operand holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// N(0, 1); for i32 a hundred times that.
+    Normal,
+    /// Whole numbers from -8 to 8: sums are exact in most dtypes, so that one wrong product shows.
+    Integers,
+    /// N(0, 1) with NaN in the last row and column of A, and in the last of B.
+    Nan,
+    /// N(0, 1) with infinities of both signs in A's last column and in B's last row, and zeros to meet them.
+    Infinite,
+    /// Numbers whose products reach the end of the dtype's range and go past it; i32 wraps around.
+    Large,
+    /// Numbers whose products are subnormal or 0.
+    Tiny,
+}
+
+/// A product to compute, in any dtype.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// What a failure is reported by.
+    pub name: String,
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Terms of each sum.
+    pub k: usize,
+    /// What is done with A first.
+    pub op_a: Op,
+    /// What is done with B first.
+    pub op_b: Op,
+    /// Where A, B and C lie; A and B as they are before the transpose.
+    pub places: [Place; 3],
+    /// Factor of the product, rounded to the dtype's scalar (towards 0 for i32).
+    pub alpha: f64,
+    /// Factor of C's old value, rounded likewise.
+    pub beta: Option<f64>,
+    /// The numbers.
+    pub data: Data,
+}
+
+impl Case {
+    /// A row-major product of N(0, 1) numbers without alpha and beta.
+    pub fn new(name: impl Into<String>, m: usize, n: usize, k: usize) -> Case {
+        Case {
+            name: name.into(),
+            m,
+            n,
+            k,
+            op_a: Op::None,
+            op_b: Op::None,
+            places: [Place::RowMajor; 3],
+            alpha: 1.0,
+            beta: None,
+            data: Data::Normal,
+        }
+    }
+
+    /// With these transposes.
+    pub fn ops(self, op_a: Op, op_b: Op) -> Case {
+        Case { op_a, op_b, ..self }
+    }
+
+    /// With A, B and C placed so.
+    pub fn places(self, a: Place, b: Place, c: Place) -> Case {
+        Case { places: [a, b, c], ..self }
+    }
+
+    /// With these factors.
+    pub fn factors(self, alpha: f64, beta: Option<f64>) -> Case {
+        Case { alpha, beta, ..self }
+    }
+
+    /// With these numbers.
+    pub fn data(self, data: Data) -> Case {
+        Case { data, ..self }
+    }
+
+    /// Multiplications that the case takes.
+    pub fn products(&self) -> usize {
+        self.m * self.n * self.k
+    }
+
+    /// Alpha in the scalar of `T`.
+    pub fn alpha<T: Element>(&self) -> T::Scalar {
+        T::Scalar::from_f64(self.alpha)
+    }
+
+    /// Beta in the scalar of `T`.
+    pub fn beta<T: Element>(&self) -> Option<T::Scalar> {
+        self.beta.map(T::Scalar::from_f64)
+    }
+
+    /// True where an engine has to read C's old value.
+    pub fn reads_c<T: Element>(&self) -> bool {
+        self.beta::<T>().is_some_and(|beta| beta != T::Scalar::ZERO)
+    }
+
+    /// A, in its place.
+    pub fn a<T: Element>(&self) -> Placed<T> {
+        let shape = stored(Shape::new(self.m, self.k), self.op_a);
+        let data = self.numbers::<T>(shape, 1);
+        Placed::new(shape, self.places[0], |i, j| {
+            let (row, depth) = if self.op_a == Op::None { (i, j) } else { (j, i) };
+            self.special(data[(i, j)], (row + 1 == self.m, depth + 1 == self.k), row)
+        })
+    }
+
+    /// B, in its place.
+    pub fn b<T: Element>(&self) -> Placed<T> {
+        let shape = stored(Shape::new(self.k, self.n), self.op_b);
+        let data = self.numbers::<T>(shape, 2);
+        Placed::new(shape, self.places[1], |i, j| {
+            let (depth, col) = if self.op_b == Op::None { (i, j) } else { (j, i) };
+            self.special(data[(i, j)], (col + 1 == self.n, depth + 1 == self.k), col + 1)
+        })
+    }
+
+    /// C's old value in its place: poison where no engine may read it.
+    pub fn c<T: Element>(&self) -> Placed<T> {
+        let shape = Shape::new(self.m, self.n);
+        if !self.reads_c::<T>() {
+            return Placed::poisoned(shape, self.places[2]);
+        }
+        let data = self.numbers::<T>(shape, 3);
+        Placed::new(shape, self.places[2], |i, j| data[(i, j)])
+    }
+
+    fn numbers<T: Element>(&self, shape: Shape, seed: u64) -> gemmite::Matrix<T> {
+        let range = match (self.data, T::DTYPE) {
+            (Data::Integers, _) => -8..=8,
+            (Data::Large, DType::I32) => i32::MIN..=i32::MAX,
+            _ => return self.scaled(random::normal(shape, seed).expect("test operands are small")),
+        };
+        random::integers(shape, seed, range).expect("test operands are small")
+    }
+
+    fn scaled<T: Element>(&self, normal: gemmite::Matrix<T>) -> gemmite::Matrix<T> {
+        // The square roots of the largest number and of the least normal one, roughly.
+        let exp = match (self.data, T::DTYPE) {
+            (Data::Large, DType::F16) => 7,
+            (Data::Large, DType::BF16 | DType::F32) => 63,
+            (Data::Large, DType::F64) => 511,
+            (Data::Tiny, DType::F16) => -9,
+            (Data::Tiny, DType::BF16 | DType::F32) => -70,
+            (Data::Tiny, DType::F64) => -532,
+            _ => return normal,
+        };
+        let factor = 2f64.powi(exp);
+        let scaled = |i, j| T::from_f64(normal[(i, j)].to_f64() * factor);
+        gemmite::Matrix::from_fn(normal.shape(), scaled).expect("test operands are small")
+    }
+
+    /// The number at a place of an input where the case has a special one: at the last row of A or column of B, at the
+    /// last step of the sums, and in row or column `at`.
+    fn special<T: Element>(&self, number: T, (last, last_step): (bool, bool), at: usize) -> T {
+        match self.data {
+            Data::Nan if last && last_step && T::DTYPE != DType::I32 => T::from_f64(f64::NAN),
+            Data::Infinite if last_step && T::DTYPE != DType::I32 => match at % 4 {
+                0 => T::from_f64(f64::INFINITY),
+                1 => T::from_f64(f64::NEG_INFINITY),
+                2 => T::from_f64(0.0),
+                _ => number,
+            },
+            _ => number,
+        }
+    }
+}
+
+fn stored(shape: Shape, op: Op) -> Shape {
+    match op {
+        Op::None => shape,
+        Op::Transpose => shape.transposed(),
+    }
+}

@@ -1,0 +1,216 @@
+//! The engines that a case runs on, and the skips of those that are not there.
+
+use crate::case::Case;
+use crate::place::Placed;
+use gemmite::cuda::RawOperands;
+use gemmite::cuda::cust::{
+    self,
+    context::Context,
+    error::CudaError,
+    memory::{CopyDestination, DeviceBuffer},
+    stream::{Stream, StreamFlags},
+};
+use gemmite::{Device, DeviceKind, Element, Gemm, MatrixMut, MatrixRef};
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How the operands reach an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// `run_into`: host slices.
+    Host,
+    /// `run_device`: matrices in the device's memory, with the case's strides.
+    Device,
+    /// `enqueue_raw`: device memory of the caller's own, guards included. For GPUs only.
+    Raw,
+}
+
+/// A way to compute a product.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    /// What a failure is reported by, as in `cuda k02_tiled_16 host`.
+    pub name: String,
+    /// Where it computes.
+    pub device: Device,
+    /// The variant of [`gemm_spec::variants`]; `None` for the library's choice.
+    pub kernel: Option<&'static str>,
+    /// How it gets its operands.
+    pub path: Path,
+}
+
+impl Engine {
+    fn new(device: &Device, kernel: Option<&'static str>, path: Path) -> Engine {
+        let engine = if device.info().compute_capability.is_some() { "cuda" } else { "cpu" };
+        let name = format!("{engine} {} {path:?}", kernel.unwrap_or("auto"));
+        Engine { name, device: device.clone(), kernel, path }
+    }
+
+    /// The options of `case` on this engine.
+    pub fn gemm<T: Element>(&self, case: &Case) -> Gemm<T> {
+        let gemm = Gemm::new().op_a(case.op_a).op_b(case.op_b).alpha(case.alpha::<T>());
+        let gemm = match case.beta::<T>() {
+            Some(beta) => gemm.beta(beta),
+            None => gemm,
+        };
+        match self.kernel {
+            Some(kernel) => gemm.kernel(kernel),
+            None => gemm,
+        }
+    }
+
+    /// Computes `case` into `c`. Where the engine has copies of whole buffers, guards included, they are copied back.
+    ///
+    /// # Errors
+    /// What the library or the driver answers.
+    pub fn run<T: Element>(
+        &self,
+        case: &Case,
+        a: &mut Placed<T>,
+        b: &mut Placed<T>,
+        c: &mut Placed<T>,
+    ) -> Result<(), String> {
+        let gemm = self.gemm::<T>(case);
+        match self.path {
+            Path::Host => self.run_host(&gemm, a, b, c).map_err(|error| error.to_string()),
+            Path::Device => self.run_device(&gemm, a, b, c).map_err(|error| error.to_string()),
+            Path::Raw => run_raw(&self.device, &gemm, a, b, c),
+        }
+    }
+
+    fn run_host<T: Element>(
+        &self,
+        gemm: &Gemm<T>,
+        a: &Placed<T>,
+        b: &Placed<T>,
+        c: &mut Placed<T>,
+    ) -> Result<(), gemmite::Error> {
+        let a = MatrixRef::new(&a.buffer, a.layout)?;
+        let b = MatrixRef::new(&b.buffer, b.layout)?;
+        gemm.run_into(&self.device, a, b, MatrixMut::new(&mut c.buffer, c.layout)?)
+    }
+
+    fn run_device<T: Element>(
+        &self,
+        gemm: &Gemm<T>,
+        a: &Placed<T>,
+        b: &Placed<T>,
+        c: &mut Placed<T>,
+    ) -> Result<(), gemmite::Error> {
+        let a = self.device.upload(MatrixRef::new(&a.buffer, a.layout)?)?;
+        let b = self.device.upload(MatrixRef::new(&b.buffer, b.layout)?)?;
+        let mut on_device = self.device.upload(MatrixRef::new(&c.buffer, c.layout)?)?;
+        gemm.run_device(&a, &b, &mut on_device)?;
+        let result = on_device.download()?;
+        for i in 0..result.shape().rows {
+            for j in 0..result.shape().cols {
+                c.buffer[c.layout.index(i, j)] = result[(i, j)];
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whole buffers, guards included, in memory of cust's; the kernel works between the guards. They come back after it, so
+/// that the runner sees every byte that it wrote to.
+fn run_raw<T: Element>(
+    device: &Device,
+    gemm: &Gemm<T>,
+    a: &mut Placed<T>,
+    b: &mut Placed<T>,
+    c: &mut Placed<T>,
+) -> Result<(), String> {
+    let DeviceKind::Cuda { ordinal } = device.info().kind else {
+        return Err(format!("{device} takes no device addresses"));
+    };
+    let text = |error: CudaError| error.to_string();
+    let ordinal = u32::try_from(ordinal).map_err(|error| error.to_string())?;
+    let device_of_cust = cust::device::Device::get_device(ordinal).map_err(text)?;
+    // The primary context, which the library uses as well; `device` keeps it alive.
+    let _context = Context::new(device_of_cust).map_err(text)?;
+    // A stream that waits for the copies, which are work of the default stream.
+    let stream = Stream::new(StreamFlags::DEFAULT, None).map_err(text)?;
+    let upload = |operand: &Placed<T>| -> Result<DeviceBuffer<u8>, CudaError> {
+        DeviceBuffer::from_slice(bytemuck::cast_slice(&operand.buffer))
+    };
+    let buffers = [upload(a).map_err(text)?, upload(b).map_err(text)?, upload(c).map_err(text)?];
+    let [a_address, b_address, c_address] =
+        [0, 1, 2].map(|operand: usize| buffers[operand].as_device_ptr().as_raw());
+    let operands = RawOperands {
+        a: a_address,
+        a_layout: a.layout,
+        b: b_address,
+        b_layout: b.layout,
+        c: c_address,
+        c_layout: c.layout,
+    };
+    // SAFETY: stream and buffers are of the primary context of `device`; the layouts were made for these buffers, which
+    // are three and live until the stream is done.
+    unsafe { gemm.enqueue_raw(device, &stream, operands) }.map_err(|error| error.to_string())?;
+    stream.synchronize().map_err(text)?;
+    for (operand, buffer) in [a, b, c].into_iter().zip(&buffers) {
+        buffer.copy_to(bytemuck::cast_slice_mut(&mut operand.buffer)).map_err(text)?;
+    }
+    Ok(())
+}
+
+/// Every engine of this machine: the CPU, and each kernel of the table where there is a GPU; a missing GPU is a skip.
+pub fn engines() -> Vec<Engine> {
+    let mut engines = cpu_engines();
+    engines.extend(cuda().iter().flat_map(cuda_engines));
+    engines
+}
+
+/// The CPU, from host slices and from device matrices.
+pub fn cpu_engines() -> Vec<Engine> {
+    [Path::Host, Path::Device].map(|path| Engine::new(&Device::cpu(), None, path)).into()
+}
+
+/// The library's own choice and every variant of the table on a GPU.
+pub fn cuda_engines(device: &Device) -> Vec<Engine> {
+    let kernels = || std::iter::once(None).chain(gemm_spec::variants().map(Some));
+    [Path::Host, Path::Device, Path::Raw]
+        .into_iter()
+        .flat_map(|path| kernels().map(move |kernel| (kernel, path)))
+        .map(|(kernel, path)| Engine::new(device, kernel, path))
+        .collect()
+}
+
+/// The first GPU. `None`, and a counted and printed skip, where there is none.
+///
+/// # Panics
+/// Where there is a GPU that does not work, and where there is none and the environment says `GEMMITE_REQUIRE_CUDA=1`: a
+/// machine that has to have one can't pass by skipping.
+pub fn cuda() -> Option<Device> {
+    match Device::cuda(0) {
+        Ok(device) => Some(device),
+        Err(error) if error.is_no_device() && !cuda_is_required() => {
+            skip("engine cuda", &error.to_string());
+            None
+        }
+        Err(error) => panic!("engine cuda: {error}"),
+    }
+}
+
+fn cuda_is_required() -> bool {
+    std::env::var("GEMMITE_REQUIRE_CUDA").is_ok_and(|value| value == "1")
+}
+
+static SKIPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a skip and prints it, in sight even where the test passes.
+pub fn skip(what: &str, why: &str) {
+    let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
+    let test = std::thread::current().name().unwrap_or("?").to_string();
+    say(&format!("skipped ({count}): {what}, in test {test}: {why}"));
+}
+
+/// How many skips this process has counted.
+pub fn skipped() -> usize {
+    SKIPPED.load(Ordering::Relaxed)
+}
+
+/// Prints a line to standard error past the test harness, which would keep the lines of passing tests to itself.
+pub fn say(line: &str) {
+    // Nothing can be done about a closed standard error.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,107 @@
+//! Runs cases on engines and judges what they leave behind.
+
+use crate::case::Case;
+use crate::engine::Engine;
+use crate::place::Placed;
+use gemmite::verify::{self, Exactness, Problem, Rows};
+use gemmite::{Element, MatrixRef};
+
+/// What a run over many cases and engines found.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// Cases times engines.
+    pub runs: usize,
+    /// One line for each run that failed.
+    pub failures: Vec<String>,
+    /// The largest error over its bound of the runs that passed, and where it was.
+    pub largest: Option<(f64, String)>,
+}
+
+/// Runs `case` on `engine` in dtype `T` and checks the result and everything around the operands.
+///
+/// # Errors
+/// What went wrong: the library's error, the verification's mismatch, or the name of a buffer that changed where it must
+/// not.
+pub fn run_case<T: Element>(case: &Case, engine: &Engine) -> Result<Exactness, String> {
+    run_case_with::<T>(case, |a, b, c| {
+        engine.run(case, a, b, c).map_err(|error| format!("the call failed: {error}"))
+    })
+}
+
+/// [`run_case`] with anything that multiplies: `multiply` gets A, B and C in their buffers.
+///
+/// # Errors
+/// As [`run_case`].
+pub fn run_case_with<T: Element>(
+    case: &Case,
+    multiply: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<T>) -> Result<(), String>,
+) -> Result<Exactness, String> {
+    let (a, b, before) = (case.a::<T>(), case.b::<T>(), case.c::<T>());
+    let (mut a_after, mut b_after, mut c) = (a.clone(), b.clone(), before.clone());
+    multiply(&mut a_after, &mut b_after, &mut c)?;
+    if c.surroundings() != before.surroundings() {
+        return Err("C's guards or gaps were written to".into());
+    }
+    for (name, before, after) in [("A", &a, &a_after), ("B", &b, &b_after)] {
+        if bytes(before) != bytes(after) {
+            return Err(format!("{name} was written to"));
+        }
+    }
+    let problem = Problem {
+        a: view(&a)?,
+        b: view(&b)?,
+        op_a: case.op_a,
+        op_b: case.op_b,
+        alpha: case.alpha::<T>(),
+        beta: case.beta::<T>(),
+        c: Some(view(&before)?),
+    };
+    verify::check(&problem, view(&c)?, Rows::All).map_err(|mismatch| mismatch.to_string())
+}
+
+/// Runs every case on every engine in dtype `T`.
+pub fn run_table<T: Element>(cases: &[Case], engines: &[Engine]) -> Summary {
+    let mut summary = Summary::default();
+    for engine in engines {
+        for case in cases {
+            let name = format!("{} on {} in {}", case.name, engine.name, T::DTYPE);
+            summary.runs += 1;
+            match run_case::<T>(case, engine) {
+                Ok(exactness) => summary.note(exactness.max_err_over_bound, name),
+                Err(failure) => summary.failures.push(format!("{name}: {failure}")),
+            }
+        }
+    }
+    summary
+}
+
+impl Summary {
+    fn note(&mut self, ratio: f64, name: String) {
+        if self.largest.as_ref().is_none_or(|(largest, _)| ratio > *largest) {
+            self.largest = Some((ratio, name));
+        }
+    }
+
+    /// Fails with every failure at once.
+    ///
+    /// # Panics
+    /// Where a run failed, or there was none.
+    pub fn assert_passed(&self) {
+        assert!(self.runs > 0, "nothing was run");
+        assert!(
+            self.failures.is_empty(),
+            "{} of {} runs failed:\n{}",
+            self.failures.len(),
+            self.runs,
+            self.failures.join("\n")
+        );
+    }
+}
+
+fn bytes<T: Element>(placed: &Placed<T>) -> &[u8] {
+    bytemuck::cast_slice(&placed.buffer)
+}
+
+fn view<T: Element>(placed: &Placed<T>) -> Result<MatrixRef<'_, T>, String> {
+    MatrixRef::new(&placed.buffer, placed.layout).map_err(|error| error.to_string())
+}

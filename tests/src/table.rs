@@ -1,0 +1,150 @@
+//! The table of cases.
+
+use crate::case::{Case, Data};
+use crate::place::Place;
+use gemmite::Op;
+
+const N: Op = Op::None;
+const T: Op = Op::Transpose;
+
+/// Every case. With the environment variable `GEMMITE_CASES=small` those of more than 50,000 products are left out, for runs
+/// under a sanitizer.
+pub fn table() -> Vec<Case> {
+    let mut cases = shapes();
+    cases.extend(transposes());
+    cases.extend(places());
+    cases.extend(factors());
+    cases.extend(numbers());
+    if std::env::var("GEMMITE_CASES").is_ok_and(|which| which == "small") {
+        cases.retain(|case| case.products() <= 50_000);
+    }
+    cases
+}
+
+/// Empty, single, around the tiles of 8, 16 and 32, prime, long and thin.
+fn shapes() -> Vec<Case> {
+    let empty = [
+        ("no rows", 0, 5, 7),
+        ("no columns", 5, 0, 7),
+        ("no terms", 5, 7, 0),
+        ("nothing", 0, 0, 0),
+    ];
+    let single = [
+        ("one element", 1, 1, 1),
+        ("one row", 1, 33, 20),
+        ("one column", 33, 1, 20),
+        ("one term", 19, 21, 1),
+    ];
+    let tiles = [
+        ("below tile 8", 7, 7, 7),
+        ("tile 8", 8, 8, 8),
+        ("above tile 8", 9, 9, 9),
+        ("below tile 16", 15, 15, 15),
+        ("tile 16", 16, 16, 16),
+        ("above tile 16", 17, 17, 17),
+        ("below tile 32", 31, 31, 31),
+        ("tile 32", 32, 32, 32),
+        ("above tile 32", 33, 33, 33),
+        ("tiles and ends mixed", 47, 65, 31),
+        ("whole tiles", 64, 96, 128),
+    ];
+    let odd = [
+        ("primes", 37, 53, 71),
+        ("more primes", 101, 3, 89),
+        ("tall", 1031, 3, 5),
+        ("wide", 3, 1031, 5),
+        ("deep", 2, 3, 4099),
+        ("flat", 150, 170, 2),
+        ("large", 130, 190, 210),
+    ];
+    let all = [&empty[..], &single, &tiles, &odd].concat();
+    all.into_iter().map(|(name, m, n, k)| Case::new(name, m, n, k)).collect()
+}
+
+fn transposes() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, op_a, op_b) in [("A B", N, N), ("At B", T, N), ("A Bt", N, T), ("At Bt", T, T)] {
+        cases.push(
+            Case::new(format!("{name}, exact"), 35, 18, 50).ops(op_a, op_b).data(Data::Integers),
+        );
+        let strided = Case::new(format!("{name}, strided"), 20, 41, 33).ops(op_a, op_b);
+        cases.push(
+            strided.places(Place::Padded, Place::Spaced, Place::ColMajor).factors(-2.0, Some(0.5)),
+        );
+    }
+    cases
+}
+
+fn places() -> Vec<Case> {
+    use Place::*;
+    [
+        ("columns first", ColMajor, ColMajor, ColMajor),
+        ("A by columns", ColMajor, RowMajor, RowMajor),
+        ("B by columns", RowMajor, ColMajor, RowMajor),
+        ("C by columns", RowMajor, RowMajor, ColMajor),
+        ("padded rows", Padded, Padded, Padded),
+        ("every other element", Spaced, Spaced, Spaced),
+        ("rows backwards", RowsBackwards, RowsBackwards, RowsBackwards),
+        ("columns backwards", ColsBackwards, ColsBackwards, ColsBackwards),
+        ("all backwards", Backwards, Backwards, Backwards),
+        ("A one row, B one column", RepeatedRow, RepeatedCol, RowMajor),
+        ("A one column, B one row", RepeatedCol, RepeatedRow, Padded),
+        ("A one element", RepeatedElement, RowMajor, Backwards),
+        ("all one element", RepeatedElement, RepeatedElement, Spaced),
+    ]
+    .into_iter()
+    .map(|(name, a, b, c)| {
+        let case = Case::new(name, 34, 21, 19).places(a, b, c).factors(1.0, Some(-1.0));
+        case.data(Data::Integers)
+    })
+    .collect()
+}
+
+fn factors() -> Vec<Case> {
+    let of = |name: &str, alpha, beta| Case::new(name, 25, 35, 18).factors(alpha, beta);
+    vec![
+        of("beta 0 reads no C", 1.0, Some(0.0)),
+        of("beta 1", 1.0, Some(1.0)),
+        of("beta -3", 1.0, Some(-3.0)),
+        of("alpha 0", 0.0, None),
+        of("alpha 0, beta 0", 0.0, Some(0.0)),
+        of("alpha 0, beta 2", 0.0, Some(2.0)),
+        of("alpha 0 reads no A and B", 0.0, Some(2.0)).data(Data::Nan),
+        of("alpha -1", -1.0, None),
+        of("alpha 2.5, beta -1.5", 2.5, Some(-1.5)),
+        of("alpha 2.5, beta -1.5, padded", 2.5, Some(-1.5)).places(
+            Place::Padded,
+            Place::Padded,
+            Place::Padded,
+        ),
+        Case::new("no terms, beta 2", 18, 9, 0).factors(1.0, Some(2.0)),
+        Case::new("no terms, beta 0", 18, 9, 0).factors(3.0, Some(0.0)),
+    ]
+}
+
+fn numbers() -> Vec<Case> {
+    let of = |name: &str, data| Case::new(name, 33, 18, 35).data(data);
+    vec![
+        of("NaN", Data::Nan),
+        of("NaN, beta", Data::Nan).factors(1.0, Some(1.0)),
+        of("infinity at the ragged end", Data::Infinite),
+        of("infinity, transposed, alpha -1", Data::Infinite).ops(T, T).factors(-1.0, Some(1.0)),
+        of("past the end of the range", Data::Large),
+        of("past the end of the range, beta", Data::Large).factors(-2.0, Some(3.0)),
+        of("subnormal products", Data::Tiny),
+        of("small whole numbers", Data::Integers),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique() {
+        let cases = table();
+        let names: HashSet<_> = cases.iter().map(|case| case.name.clone()).collect();
+        assert_eq!(names.len(), cases.len());
+    }
+}

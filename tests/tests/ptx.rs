@@ -1,0 +1,73 @@
+//! Facts of the built PTX in host/ptx, which need no GPU: every kernel of the table is there, and takes what the host passes.
+
+use cuda_builder::ptx;
+use gemm_spec::{DType, GemmParams, Target, kernels};
+use std::path::PathBuf;
+
+fn built(target: Target) -> String {
+    let name = format!("../host/ptx/{}.ptx", target.arch());
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| {
+        panic!("{}: {error}; build it with `cargo xtask build-ptx`", path.display())
+    })
+}
+
+/// Bytes of the parameters of every kernel for `dtype`: A, B, C, and the block.
+fn parameters(dtype: DType) -> [usize; 4] {
+    let block = match dtype.accumulator() {
+        DType::I32 => size_of::<GemmParams<i32>>(),
+        DType::F64 => size_of::<GemmParams<f64>>(),
+        _ => size_of::<GemmParams<f32>>(),
+    };
+    [8, 8, 8, block]
+}
+
+#[test]
+fn every_kernel_has_its_entry_and_takes_what_the_host_passes() {
+    for target in Target::ALL {
+        let entries = ptx::entries(&built(target));
+        for kernel in kernels().filter(|kernel| kernel.target == target) {
+            let found: Vec<_> = entries.iter().filter(|e| e.name == kernel.name).collect();
+            assert_eq!(found.len(), 1, "entries named {}", kernel.name);
+            let bytes: Vec<_> = found[0].params.iter().map(|param| param.bytes).collect();
+            assert_eq!(bytes, parameters(kernel.dtype), "{}", kernel.name);
+        }
+    }
+}
+
+#[test]
+fn there_is_no_entry_beside_the_table() {
+    for target in Target::ALL {
+        for entry in ptx::entries(&built(target)) {
+            let known = kernels().any(|k| k.name == entry.name && k.target == target);
+            assert!(known, "{} is in the PTX and not in the table", entry.name);
+        }
+    }
+}
+
+#[test]
+fn every_kernel_may_have_as_many_threads_as_it_is_launched_with() {
+    for target in Target::ALL {
+        for entry in ptx::entries(&built(target)) {
+            let kernel = kernels().find(|kernel| kernel.name == entry.name).unwrap();
+            let threads = kernel.tile * kernel.tile;
+            let bound = entry.directives.iter().find(|line| line.contains(".maxntid"));
+            let numbers = |line: &String| -> Vec<usize> {
+                let digits = line.split(|c: char| !c.is_ascii_digit());
+                digits.filter_map(|number| number.parse().ok()).collect()
+            };
+            let allowed: usize = bound.map_or(1024, |line| numbers(line).iter().product());
+            assert!(threads <= allowed, "{}: {threads} threads, {bound:?}", kernel.name);
+        }
+    }
+}
+
+#[test]
+fn version_and_target_are_the_tables() {
+    for target in Target::ALL {
+        let text = built(target);
+        assert_eq!(ptx::version(&text), Some(target.ptx_version()));
+        let line = format!(".target {}", target.arch());
+        assert!(text.lines().any(|l| l.trim() == line), "no line {line:?}");
+    }
+}
