@@ -1,16 +1,13 @@
 // CUDA C++ twins of k01_naive and k02_tiled, for comparison in the same run.
 //
 // Two forms of each kernel. "tutorial" is what the tutorials teach: square-stride row-major matrices, C = A * B, 32-bit
-// index arithmetic. "twin" does what ours does: any strides, alpha, beta, 64-bit offsets, one parameter block of the
-// same layout as gemm_spec::GemmParams. Names: tutorial_<algorithm>_<tile>_<dtype>, twin_<algorithm>_<tile>_<dtype>.
+// index arithmetic. "twin" does what ours does: any strides, alpha, beta, 64-bit offsets, with our parameters
+// (gemm_spec::GemmParams). Names: tutorial_<algorithm>_<tile>_<dtype>, twin_<algorithm>_<tile>_<dtype>.
 
 #include <cstdint>
 
 template <typename T>
 struct GemmParams {
-    const T *a;
-    const T *b;
-    T *c;
     uint64_t m, n, k;
     int64_t a_row_stride, a_col_stride;
     int64_t b_row_stride, b_col_stride;
@@ -20,38 +17,38 @@ struct GemmParams {
 };
 
 template <typename T>
-__device__ void store(const GemmParams<T> &p, uint64_t row, uint64_t col, T sum) {
-    T *c = p.c + (int64_t)row * p.c_row_stride + (int64_t)col * p.c_col_stride;
+__device__ void store(T *c, const GemmParams<T> &p, uint64_t row, uint64_t col, T sum) {
+    c += (int64_t)row * p.c_row_stride + (int64_t)col * p.c_col_stride;
     T value = p.alpha * sum;
     if (p.reads_c) value += p.beta * *c;
     *c = value;
 }
 
 template <typename T, int TILE>
-__device__ void twin_naive(const GemmParams<T> &p) {
+__device__ void twin_naive(const T *a, const T *b, T *c, const GemmParams<T> &p) {
     uint64_t row = (uint64_t)blockIdx.y * TILE + threadIdx.y;
     uint64_t col = (uint64_t)blockIdx.x * TILE + threadIdx.x;
     if (row >= p.m || col >= p.n) return;
-    const T *a = p.a + (int64_t)row * p.a_row_stride;
-    const T *b = p.b + (int64_t)col * p.b_col_stride;
+    a += (int64_t)row * p.a_row_stride;
+    b += (int64_t)col * p.b_col_stride;
     T sum = 0;
     for (uint64_t i = 0; i < p.k; i++) {
         sum += *a * *b;
         a += p.a_col_stride;
         b += p.b_row_stride;
     }
-    store(p, row, col, sum);
+    store(c, p, row, col, sum);
 }
 
 template <typename T, int TILE>
-__device__ void twin_tiled(const GemmParams<T> &p) {
+__device__ void twin_tiled(const T *a, const T *b, T *c, const GemmParams<T> &p) {
     __shared__ T tile_a[TILE][TILE];
     __shared__ T tile_b[TILE][TILE];
     int i = threadIdx.y, j = threadIdx.x;
     uint64_t row = (uint64_t)blockIdx.y * TILE + i;
     uint64_t col = (uint64_t)blockIdx.x * TILE + j;
-    const T *a = p.a + (int64_t)row * p.a_row_stride + j * p.a_col_stride;
-    const T *b = p.b + i * p.b_row_stride + (int64_t)col * p.b_col_stride;
+    a += (int64_t)row * p.a_row_stride + j * p.a_col_stride;
+    b += i * p.b_row_stride + (int64_t)col * p.b_col_stride;
     T sum = 0;
     for (uint64_t k0 = 0; k0 < p.k; k0 += TILE) {
         tile_a[i][j] = row < p.m && k0 + j < p.k ? *a : (T)0;
@@ -62,7 +59,7 @@ __device__ void twin_tiled(const GemmParams<T> &p) {
         a += TILE * p.a_col_stride;
         b += TILE * p.b_row_stride;
     }
-    if (row < p.m && col < p.n) store(p, row, col, sum);
+    if (row < p.m && col < p.n) store(c, p, row, col, sum);
 }
 
 template <typename T, int TILE>
@@ -95,8 +92,8 @@ __device__ void tutorial_tiled(const T *a, const T *b, T *c, int m, int n, int k
 
 #define KERNELS(T, dtype, tile, algorithm)                                                              \
     extern "C" __global__ void __launch_bounds__(tile * tile)                                           \
-        twin_##algorithm##_##tile##_##dtype(const __grid_constant__ GemmParams<T> p) {                  \
-        twin_##algorithm<T, tile>(p);                                                                   \
+        twin_##algorithm##_##tile##_##dtype(const T *a, const T *b, T *c, const GemmParams<T> p) {      \
+        twin_##algorithm<T, tile>(a, b, c, p);                                                          \
     }                                                                                                   \
     extern "C" __global__ void __launch_bounds__(tile * tile) tutorial_##algorithm##_##tile##_##dtype( \
         const T *a, const T *b, T *c, int m, int n, int k) {                                            \
