@@ -38,14 +38,14 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         out.display()
     );
     sh.remove_path(&out)?;
-    sh.create_dir(out.join("test-programs"))?;
+    sh.create_dir(out.join("tests"))?;
 
     let mut executables = Vec::new();
     for (name, path) in programs(workspace)? {
         executables.push((out.join(name), path));
     }
     for (name, path) in tests(workspace)? {
-        executables.push((out.join("test-programs").join(name), path));
+        executables.push((out.join("tests").join(name), path));
     }
     for (copy, original) in &executables {
         sh.copy_file(original, copy)?;

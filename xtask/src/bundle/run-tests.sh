@@ -6,14 +6,15 @@
 set -uo pipefail
 cd "$(dirname "$0")"
 export GEMMITE_REQUIRE_CUDA=1
-# Tests that start the command find this one.
-export GEMMITE="$PWD/gemmite"
+# Tests that start the command start this one.
+export GEMMITE_BIN="$PWD/gemmite"
 
 cat BUNDLE
 mkdir -p log
-passed=0 failed=0 ignored=0
+passed=0 failed=0 ignored=0 skipped=0
 failures=()
-for program in test-programs/*; do
+for program in tests/*; do
+    [[ $program == *.py ]] && continue
     name=$(basename "$program")
     log="log/$name.log"
     start=$(date +%s)
@@ -27,10 +28,12 @@ for program in test-programs/*; do
     failed=$((failed + $(count failed || echo 0) + 0))
     ignored=$((ignored + $(count ignored || echo 0) + 0))
     printf '%-40s %5s s  %s\n' "$name" "$seconds" "${result:-no result, exit status $status}"
+    grep '^skipped (' "$log"
+    skipped=$((skipped + $(grep -c '^skipped (' "$log")))
     if ((status != 0)); then
         failures+=("$name")
         tail -n 60 "$log"
     fi
 done
-echo "passed $passed, failed $failed, ignored $ignored, failing programs: ${failures[*]:-none}"
+echo "passed $passed, failed $failed, ignored $ignored, skipped $skipped; failing programs: ${failures[*]:-none}"
 ((${#failures[@]} == 0))
