@@ -27,10 +27,13 @@ fn every_dtype(check: [fn(); 5]) {
     check.into_iter().for_each(|check| check());
 }
 
+/// Spoils a buffer with a number.
+type Spoil<T> = fn(&mut Placed<T>, T);
+
 fn finds_spoiled_buffers<T: Element>() {
     let one = T::from_f64(1.0);
     verdict::<T>(&padded(), |_, _, _| ()).unwrap();
-    let spoils: [(&str, fn(&mut Placed<T>, T)); 4] = [
+    let spoils: [(&str, Spoil<T>); 4] = [
         ("C's guards", |c, x| c.buffer[GUARD - 1] = x),
         ("C's guards", |c, x| *c.buffer.last_mut().unwrap() = x),
         ("C's guards", |c, x| c.buffer[GUARD + 18] = x),
