@@ -146,26 +146,6 @@ impl<T> SharedPtr<T> {
         SharedPtr { address, pointee: PhantomData }
     }
 
-    /// The generic pointer to the same memory, for atomics and for code that takes any memory. Accesses through it are
-    /// slower.
-    ///
-    /// Lowers to `cvta.shared.u64` (PTX ISA, "cvta").
-    #[inline(always)]
-    pub fn as_generic(self) -> *mut T {
-        #[cfg(target_arch = "nvptx64")]
-        {
-            let generic: u64;
-            // SAFETY: computes an address.
-            unsafe {
-                asm!("cvta.shared.u64 {}, {};", out(reg64) generic, in(reg64) self.address as u64,
-                    options(pure, nomem, nostack));
-            }
-            generic as *mut T
-        }
-        #[cfg(not(target_arch = "nvptx64"))]
-        self.address
-    }
-
     /// The same address, as a pointer to another type.
     #[inline(always)]
     pub fn cast<U>(self) -> SharedPtr<U> {

@@ -205,7 +205,7 @@ pub fn first() -> bool {
 
 /// Threads of a warp: 32 on every GPU so far.
 ///
-/// Lowers to the constant `WARP_SZ` (PTX ISA, constants).
+/// Lowers to the constant 32, which PTX calls `WARP_SZ`.
 #[gpu_only]
 #[inline(always)]
 pub fn warp_size() -> u32 {
