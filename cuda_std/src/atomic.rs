@@ -1,15 +1,16 @@
 //! Atomic numbers with CUDA's scopes.
 //!
-//! A scope says which threads an operation is atomic with and ordered with: for [`AtomicF32`] and its like those of the
-//! device, for [`BlockAtomicF32`] and its like those of the block, for [`SystemAtomicF32`] and its like those of the host
-//! and of other devices too. The block's types are unsafe to use: nothing keeps another block away.
+//! A scope says which threads an operation is atomic with and ordered with: for [`AtomicF32`] and
+//! its like those of the device, for [`BlockAtomicF32`] and its like those of the block, for
+//! [`SystemAtomicF32`] and its like those of the host and of other devices too. The block's types
+//! are unsafe to use: nothing keeps another block away.
 //!
-//! A type has the layout of its number, so that a kernel that gets a pointer to the number can use `from_ptr`. Orderings
-//! are those of `core::sync::atomic`; a sequentially consistent operation is a `fence.sc` and then an acquiring operation
-//! or a relaxed store. sm_70 and later.
+//! A type has the layout of its number, so that a kernel that gets a pointer to the number can use
+//! `from_ptr`. Orderings are those of `core::sync::atomic`; a sequentially consistent operation is
+//! a `fence.sc` and then an acquiring operation or a relaxed store. sm_70 and later.
 //!
-//! In global memory `atom.add.f32` flushes subnormal arguments and results to zero; in shared memory it does not (PTX ISA,
-//! "atom").
+//! In global memory `atom.add.f32` flushes subnormal arguments and results to zero; in shared
+//! memory it does not (PTX ISA, "atom").
 
 use core::cell::UnsafeCell;
 pub use core::sync::atomic::Ordering;
@@ -64,9 +65,10 @@ macro_rules! common {
         #[repr(transparent)]
         pub struct $name(UnsafeCell<$number>);
 
-        // SAFETY: shared references access the number atomically. That no thread outside of the scope does so at the same
-        // time is promised to the block's methods; the device's and the system's scopes hold every thread that can get a
-        // reference, except that a device-scoped atomic in memory that the host shares is the host code's to guard.
+        // SAFETY: shared references access the number atomically. That no thread outside of the
+        // scope does so at the same time is promised to the block's methods; the device's and the
+        // system's scopes hold every thread that can get a reference, except that a device-scoped
+        // atomic in memory that the host shares is the host code's to guard.
         unsafe impl Sync for $name {}
 
         impl $name {
@@ -83,8 +85,10 @@ macro_rules! common {
             /// The number at `pointer`, as an atomic.
             ///
             /// # Safety
-            #[doc = concat!("`pointer` is aligned to its ", $width, " bits and points to a `", stringify!($number),
-                "` that lives as long as the reference. Whatever accesses it meanwhile does so atomically and is of ",
+            #[doc = concat!("`pointer` is aligned to its ", $width, " bits and points to a `",
+                stringify!($number),
+                "` that lives as long as the reference. Whatever accesses it meanwhile does so \
+                    atomically and is of ",
                 $threads, ".")]
             #[inline(always)]
             pub const unsafe fn from_ptr<'a>(pointer: *mut $number) -> &'a Self {
@@ -94,7 +98,8 @@ macro_rules! common {
 
             /// The number.
             ///
-            #[doc = concat!("Lowers to `ld.relaxed.", $scope, ".b", $width, "` or `ld.acquire.", $scope, ".b", $width,
+            #[doc = concat!("Lowers to `ld.relaxed.", $scope, ".b", $width, "` or `ld.acquire.",
+                $scope, ".b", $width,
                 "` (PTX ISA, \"ld\").")]
             ///
             /// # Panics
@@ -112,7 +117,8 @@ macro_rules! common {
 
             /// Replaces the number.
             ///
-            #[doc = concat!("Lowers to `st.relaxed.", $scope, ".b", $width, "` or `st.release.", $scope, ".b", $width,
+            #[doc = concat!("Lowers to `st.relaxed.", $scope, ".b", $width, "` or `st.release.",
+                $scope, ".b", $width,
                 "` (PTX ISA, \"st\").")]
             ///
             /// # Panics
@@ -131,8 +137,8 @@ macro_rules! common {
     };
 }
 
-/// Read-modify-write operations: the method, what it does, the instruction's type and operation, the instruction's
-/// argument, and the same operation for the host.
+/// Read-modify-write operations: the method, what it does, the instruction's type and operation,
+/// the instruction's argument, and the same operation for the host.
 macro_rules! operations {
     ($name:ident, $number:ident, $register:ident, $scope:literal, $safety:tt,
      $($method:ident, $doc:literal, $op:expr, $argument:expr, $host:expr;)*) => {
@@ -171,10 +177,11 @@ macro_rules! compare_exchange {
     ($name:ident, $number:ident, $width:literal, $register:ident, $scope:literal,
      $($unsafety:ident, $safety:literal)?) => {
         impl $name {
-            /// Replaces the number by `new` where it is `current`. Returns the number before: `Ok` where it was replaced,
-            /// `Err` where not.
+            /// Replaces the number by `new` where it is `current`. Returns the number before: `Ok`
+            /// where it was replaced, `Err` where not.
             ///
-            #[doc = concat!("Lowers to `atom.ORDER.", $scope, ".cas.b", $width, "` (PTX ISA, \"atom\"), with an ordering \
+            #[doc = concat!("Lowers to `atom.ORDER.", $scope, ".cas.b", $width, "` (PTX ISA, \
+                \"atom\"), with an ordering \
                 that is as strong as both `success` and `failure`.")]
             ///
             /// # Panics
@@ -192,7 +199,8 @@ macro_rules! compare_exchange {
                 #[cfg(target_arch = "nvptx64")]
                 {
                     let order = joint(success, failure);
-                    let old = cas!($scope, $width, $register, self.0.get(), order, current_bits, new_bits);
+                    let old = cas!($scope, $width, $register, self.0.get(), order, current_bits,
+                        new_bits);
                     let number = Number::out_of_bits(old);
                     if old == current_bits { Ok(number) } else { Err(number) }
                 }
@@ -222,7 +230,8 @@ fn joint(success: Ordering, failure: Ordering) -> Ordering {
 }
 
 macro_rules! float {
-    ($name:ident, $number:ident, $width:literal, $register:ident, $add:literal, $scope:literal, $threads:literal,
+    ($name:ident, $number:ident, $width:literal, $register:ident, $add:literal, $scope:literal,
+        $threads:literal,
      [$($unsafety:ident, $safety:literal)?]) => {
         common!($name, $number, $width, $register, $scope, $threads, $($unsafety, $safety)?);
         operations! { $name, $number, $register, $scope, [$($unsafety, $safety)?],
@@ -234,14 +243,19 @@ macro_rules! float {
 }
 
 macro_rules! integer {
-    ($name:ident, $number:ident, $width:literal, $register:ident, $add:literal, $min:literal, $max:literal,
+    ($name:ident, $number:ident, $width:literal, $register:ident, $add:literal, $min:literal,
+        $max:literal,
      $scope:literal, $threads:literal, [$($unsafety:ident, $safety:literal)?]) => {
         common!($name, $number, $width, $register, $scope, $threads, $($unsafety, $safety)?);
         operations! { $name, $number, $register, $scope, [$($unsafety, $safety)?],
-            fetch_add, "Adds `value`, wrapping.", $add, core::convert::identity, $number::wrapping_add;
-            fetch_sub, "Subtracts `value`, wrapping.", $add, $number::wrapping_neg, $number::wrapping_sub;
-            fetch_min, "Takes the lesser of the number and `value`.", $min, core::convert::identity, Ord::min;
-            fetch_max, "Takes the greater of the number and `value`.", $max, core::convert::identity, Ord::max;
+            fetch_add, "Adds `value`, wrapping.", $add, core::convert::identity,
+                $number::wrapping_add;
+            fetch_sub, "Subtracts `value`, wrapping.", $add, $number::wrapping_neg,
+                $number::wrapping_sub;
+            fetch_min, "Takes the lesser of the number and `value`.", $min,
+                core::convert::identity, Ord::min;
+            fetch_max, "Takes the greater of the number and `value`.", $max,
+                core::convert::identity, Ord::max;
         }
         bitwise!($name, $number, $width, $register, $scope, [$($unsafety, $safety)?]);
         compare_exchange!($name, $number, $width, $register, $scope, $($unsafety, $safety)?);
@@ -249,15 +263,19 @@ macro_rules! integer {
 }
 
 macro_rules! bitwise {
-    ($name:ident, $number:ident, $width:literal, $register:ident, $scope:literal, [$($unsafety:ident, $safety:literal)?]) => {
+    ($name:ident, $number:ident, $width:literal, $register:ident, $scope:literal,
+        [$($unsafety:ident, $safety:literal)?]) => {
         operations! { $name, $number, $register, $scope, [$($unsafety, $safety)?],
-            fetch_and, "Bitwise and with `value`.", concat!("and.b", $width), core::convert::identity,
+            fetch_and, "Bitwise and with `value`.", concat!("and.b", $width),
+                core::convert::identity,
                 |old, value| on_bits(old, value, |old, value| old & value);
             fetch_or, "Bitwise or with `value`.", concat!("or.b", $width), core::convert::identity,
                 |old, value| on_bits(old, value, |old, value| old | value);
-            fetch_xor, "Bitwise exclusive or with `value`.", concat!("xor.b", $width), core::convert::identity,
+            fetch_xor, "Bitwise exclusive or with `value`.", concat!("xor.b", $width),
+                core::convert::identity,
                 |old, value| on_bits(old, value, |old, value| old ^ value);
-            swap, "Replaces the number by `value`.", concat!("exch.b", $width), core::convert::identity,
+            swap, "Replaces the number by `value`.", concat!("exch.b", $width),
+                core::convert::identity,
                 |_, value| value;
         }
     };
@@ -269,7 +287,8 @@ fn on_bits<T: Number>(old: T, value: T, op: impl Fn(T::Bits, T::Bits) -> T::Bits
 }
 
 macro_rules! scope {
-    ($scope:literal, $threads:literal, $safety:tt, $f32:ident, $f64:ident, $u32:ident, $i32:ident, $u64:ident,
+    ($scope:literal, $threads:literal, $safety:tt, $f32:ident, $f64:ident, $u32:ident,
+        $i32:ident, $u64:ident,
      $i64:ident) => {
         float!($f32, f32, "32", reg32, "add.f32", $scope, $threads, $safety);
         float!($f64, f64, "64", reg64, "add.f64", $scope, $threads, $safety);
@@ -301,7 +320,8 @@ scope!(
     SystemAtomicU64,
     SystemAtomicI64
 );
-scope!("cta", "one block", [unsafe, "\n# Safety\nNo thread of another block accesses the number at the same time."],
+scope!("cta", "one block", [unsafe, "\n# Safety\nNo thread of another block accesses the number \
+    at the same time."],
     BlockAtomicF32, BlockAtomicF64, BlockAtomicU32, BlockAtomicI32, BlockAtomicU64, BlockAtomicI64);
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! What the kernel is compiled for.
 
-/// A compute capability: 10 times it, and 10 times that again in `CUDA_ARCH`, so that 9.0 is 900 and 12.1 is 1210.
+/// A compute capability: 10 times it, and 10 times that again in `CUDA_ARCH`, so that 9.0 is 900
+/// and 12.1 is 1210.
 ///
-/// The names of Rust-CUDA's variants are constants here, so that capabilities newer than this crate compare rightly too.
+/// The names of Rust-CUDA's variants are constants here, so that capabilities newer than this crate
+/// compare rightly too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeCapability(u32);
 
@@ -45,11 +47,13 @@ capabilities! {
 }
 
 impl ComputeCapability {
-    /// The capability that the kernel is compiled for, from the variable `CUDA_ARCH` that `cuda_builder` sets.
+    /// The capability that the kernel is compiled for, from the variable `CUDA_ARCH` that
+    /// `cuda_builder` sets.
     ///
-    /// A constant: in `if ComputeCapability::from_cuda_arch_env() >= ComputeCapability::Compute80 { .. } else { .. }` only
-    /// one branch is compiled into the kernel. On the device it does not compile where the variable is missing or is no
-    /// number; on the host it is 0, less than every capability.
+    /// A constant: in `if ComputeCapability::from_cuda_arch_env() >= ComputeCapability::Compute80 {
+    /// .. } else { .. }` only one branch is compiled into the kernel. On the device it does not
+    /// compile where the variable is missing or is no number; on the host it is 0, less than every
+    /// capability.
     #[inline(always)]
     pub const fn from_cuda_arch_env() -> Self {
         const CAPABILITY: ComputeCapability = match option_env!("CUDA_ARCH") {
@@ -63,7 +67,8 @@ impl ComputeCapability {
         CAPABILITY
     }
 
-    /// The capability that `CUDA_ARCH` spells, in decimal digits: `"900"`. `None` where it is anything else.
+    /// The capability that `CUDA_ARCH` spells, in decimal digits: `"900"`. `None` where it is
+    /// anything else.
     pub const fn parse(text: &str) -> Option<Self> {
         match u32::from_str_radix(text, 10) {
             Ok(number) if text.as_bytes()[0] != b'+' => Some(ComputeCapability(number)),

@@ -17,12 +17,12 @@ pub const fn argument_is_passable<T>() {
     );
 }
 
-/// The slice that a launch passed as a pointer and a length. The pointer may be null where the length is 0, as an empty
-/// device buffer's is.
+/// The slice that a launch passed as a pointer and a length. The pointer may be null where the
+/// length is 0, as an empty device buffer's is.
 ///
 /// # Safety
-/// Where `len` is not 0: `pointer` points to `len` elements of `T` in memory that the device can read, aligned for `T`,
-/// that nothing writes while the slice lives.
+/// Where `len` is not 0: `pointer` points to `len` elements of `T` in memory that the device can
+/// read, aligned for `T`, that nothing writes while the slice lives.
 #[inline(always)]
 pub unsafe fn slice<'a, T>(pointer: *const T, len: usize) -> &'a [T] {
     if len == 0 {
@@ -32,12 +32,14 @@ pub unsafe fn slice<'a, T>(pointer: *const T, len: usize) -> &'a [T] {
     unsafe { core::slice::from_raw_parts(pointer, len) }
 }
 
-/// The slice to write that a launch passed as a pointer and a length. The pointer may be null where the length is 0.
+/// The slice to write that a launch passed as a pointer and a length. The pointer may be null where
+/// the length is 0.
 ///
 /// # Safety
-/// Where `len` is not 0: `pointer` points to `len` elements of `T` in memory that the device can read and write, aligned
-/// for `T`, that nothing else accesses while the slice lives. Every thread of the launch gets the same slice, so that no
-/// thread may touch an element that another one touches.
+/// Where `len` is not 0: `pointer` points to `len` elements of `T` in memory that the device can
+/// read and write, aligned for `T`, that nothing else accesses while the slice lives. Every thread
+/// of the launch gets the same slice, so that no thread may touch an element that another one
+/// touches.
 #[inline(always)]
 pub unsafe fn slice_mut<'a, T>(pointer: *mut T, len: usize) -> &'a mut [T] {
     if len == 0 {

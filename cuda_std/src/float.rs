@@ -1,10 +1,12 @@
 //! Floating-point functions that `core` lacks.
 //!
-//! [`GpuFloat`] has those that are exact or correctly rounded on the device, and `powi` with its bound. Functions that the
-//! hardware only approximates are in [`approx`], with their error. `exp`, `ln`, `sin` and the like to full precision are
-//! not here: they need libdevice, which stock rustc can't link.
+//! [`GpuFloat`] has those that are exact or correctly rounded on the device, and `powi` with its
+//! bound. Functions that the hardware only approximates are in [`approx`], with their error. `exp`,
+//! `ln`, `sin` and the like to full precision are not here: they need libdevice, which stock rustc
+//! can't link.
 //!
-//! `abs`, `copysign` and `signum` of `core` work on the device as they are; they are in the trait for generic code.
+//! `abs`, `copysign` and `signum` of `core` work on the device as they are; they are in the trait
+//! for generic code.
 
 pub mod approx;
 
@@ -57,8 +59,8 @@ pub trait GpuFloat: Copy + PartialOrd + private::Sealed {
     fn sqrt(self) -> Self;
     /// `self` to the power of `n`, by repeated squaring; 1 for `n` = 0.
     ///
-    /// Relative error at most `(|n| + 1) * EPSILON` as long as neither the result nor the power's inverse overflows or
-    /// is subnormal.
+    /// Relative error at most `(|n| + 1) * EPSILON` as long as neither the result nor the power's
+    /// inverse overflows or is subnormal.
     fn powi(self, n: i32) -> Self;
 }
 

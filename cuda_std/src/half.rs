@@ -1,4 +1,5 @@
-//! 16-bit floats: the types of the crate `half`, with the device's conversions and fused multiply-add.
+//! 16-bit floats: the types of the crate `half`, with the device's conversions and fused
+//! multiply-add.
 
 pub use ::half::{bf16, f16};
 
@@ -9,22 +10,26 @@ use core::arch::asm;
 
 /// What a kernel does with [`f16`] and [`bf16`].
 ///
-/// The types' own `to_f32` and `from_f32` work on the device too, but in some twenty integer instructions each.
+/// The types' own `to_f32` and `from_f32` work on the device too, but in some twenty integer
+/// instructions each.
 pub trait HalfExt: Copy + private::Sealed {
     /// The same value as f32; exact, and NaN stays NaN.
     ///
-    /// f16 lowers to `cvt.f32.f16` (PTX ISA, data movement and conversion instructions), bf16 to `shl.b32` by 16.
+    /// f16 lowers to `cvt.f32.f16` (PTX ISA, data movement and conversion instructions), bf16 to
+    /// `shl.b32` by 16.
     fn to_f32_gpu(self) -> f32;
 
     /// The nearest value, ties to even; too large a value becomes infinite, NaN stays NaN.
     ///
-    /// f16 lowers to `cvt.rn.f16.f32`, bf16 to `cvt.rn.bf16.f32` from sm_80 and to integer code before (PTX ISA, data movement and conversion instructions).
+    /// f16 lowers to `cvt.rn.f16.f32`, bf16 to `cvt.rn.bf16.f32` from sm_80 and to integer code
+    /// before (PTX ISA, data movement and conversion instructions).
     fn from_f32_gpu(value: f32) -> Self;
 
     /// `self * a + b`, rounded once.
     ///
-    /// f16 lowers to `fma.rn.f16`, bf16 to `fma.rn.bf16` from sm_80 (PTX ISA, half-precision floating-point instructions). Before sm_80 bf16 is computed
-    /// through f64, to the same bits except those of a NaN.
+    /// f16 lowers to `fma.rn.f16`, bf16 to `fma.rn.bf16` from sm_80 (PTX ISA, half-precision
+    /// floating-point instructions). Before sm_80 bf16 is computed through f64, to the same bits
+    /// except those of a NaN.
     fn mul_add_gpu(self, a: Self, b: Self) -> Self;
 }
 
@@ -129,13 +134,15 @@ fn narrow_to_bf16(value: f32) -> u16 {
         // Quiet, so that a NaN whose payload lies in the lower half does not become infinite.
         return (bits >> 16) as u16 | 0x0040;
     }
-    // Just less than half a unit, plus 1 where the kept part is odd; a carry out of it is the next binade or infinity.
+    // Just less than half a unit, plus 1 where the kept part is odd; a carry out of it is the next
+    // binade or infinity.
     ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
 }
 
-/// `a * b + c` for 16-bit floats that were widened, rounded to odd in f32: truncated, with the last bit set where that was
-/// inexact. Rounding the result to 16 bits then gives what one rounding of the exact value gives (Boldo and Melquiond,
-/// "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+/// `a * b + c` for 16-bit floats that were widened, rounded to odd in f32: truncated, with the last
+/// bit set where that was inexact. Rounding the result to 16 bits then gives what one rounding of
+/// the exact value gives (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved
+/// algorithms using rounding to odd", 2008).
 #[cfg_attr(target_arch = "nvptx64", inline(always))]
 fn mul_add_to_odd(a: f32, b: f32, c: f32) -> f32 {
     // Exact: the factors have at most 11 bits each.
@@ -163,7 +170,7 @@ fn to_odd(bits: u64, value: f64, error: f64) -> u64 {
     if error == 0.0 || bits & 1 == 1 {
         return bits;
     }
-    // The neighbour on the error's side; it is odd because `value` is even. A zero has the sign of what it was rounded
-    // from, so its neighbour is the smallest number of that sign.
+    // The neighbour on the error's side; it is odd because `value` is even. A zero has the sign of
+    // what it was rounded from, so its neighbour is the smallest number of that sign.
     if (error > 0.0) == value.is_sign_positive() { bits + 1 } else { bits - 1 }
 }

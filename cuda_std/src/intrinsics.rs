@@ -1,8 +1,9 @@
 //! LLVM's NVPTX intrinsics.
 //!
-//! Whatever several threads run together has to be an intrinsic and not `asm!`: LLVM marks these intrinsics convergent,
-//! so that it never moves one into a branch or copies it to both sides of one. rustc gives `asm!` no such mark.
-//! `core::arch::nvptx` has only some of them, and their types have changed between compilers.
+//! Whatever several threads run together has to be an intrinsic and not `asm!`: LLVM marks these
+//! intrinsics convergent, so that it never moves one into a branch or copies it to both sides of
+//! one. rustc gives `asm!` no such mark. `core::arch::nvptx` has only some of them, and their types
+//! have changed between compilers.
 
 /// A value and a predicate, as LLVM's `{ i32, i1 }`.
 #[repr(C)]

@@ -1,15 +1,16 @@
-//! The device standard library: what a kernel needs, under Rust-CUDA's names, on rustc's own NVPTX target.
+//! The device standard library: what a kernel needs, under Rust-CUDA's names, on rustc's own NVPTX
+//! target.
 //!
-//! A kernel crate is an ordinary `rlib` that depends on this crate; `cuda_builder` turns it into a PTX module. It starts
-//! with
+//! A kernel crate is an ordinary `rlib` that depends on this crate; `cuda_builder` turns it into a
+//! PTX module. It starts with
 //!
 //! ```text
 //! #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
 //! ```
 //!
-//! `abi_ptx` is for [`kernel`], `asm_experimental_arch` for [`kernel`] and [`shared_array!`], which leave declarations in
-//! the module's assembly; nothing else is needed. The device compiler takes nightly features because `cuda_builder` sets
-//! `RUSTC_BOOTSTRAP=1`.
+//! `abi_ptx` is for [`kernel`], `asm_experimental_arch` for [`kernel`] and [`shared_array!`], which
+//! leave declarations in the module's assembly; nothing else is needed. The device compiler takes
+//! nightly features because `cuda_builder` sets `RUSTC_BOOTSTRAP=1`.
 //!
 //! ```
 //! use cuda_std::{kernel, shared_array, thread};
@@ -21,7 +22,7 @@
 //! #[kernel(max_threads = 64)]
 //! pub unsafe fn reverse(data: *mut i32) {
 //!     let t = thread::thread_idx_x() as usize;
-//!     // SAFETY: t < 64, each thread has its own element, and the barrier divides writes from reads.
+//!     // SAFETY: t < 64, each thread has its own element, and the barrier parts write and read.
 //!     unsafe {
 //!         let tile = shared_array![i32; 64];
 //!         tile.add(t).write(*data.add(t));
@@ -32,14 +33,15 @@
 //! ```
 //!
 //! # On the host
-//! The crate compiles for the host too, with std and stable Rust, so that index arithmetic and algorithms can be tested
-//! there: [`GpuFloat`], [`HalfExt`](half::HalfExt), [`SharedPtr`] and the vectors work; what only a GPU can do panics and
-//! says so.
+//! The crate compiles for the host too, with std and stable Rust, so that index arithmetic and
+//! algorithms can be tested there: [`GpuFloat`], [`HalfExt`](half::HalfExt), [`SharedPtr`] and the
+//! vectors work; what only a GPU can do panics and says so.
 //!
 //! # On the device
-//! The crate owns the panic handler. A panic is a `trap`: the kernel ends and the host sees a launch failure.
-//! There is no allocator and no printing. "Lowers to" in the docs names the PTX instruction, and the
-//! section of the PTX ISA manual by its title, since numbers move between versions.
+//! The crate owns the panic handler. A panic is a `trap`: the kernel ends and the host sees a
+//! launch failure. There is no allocator and no printing. "Lowers to" in the docs names the PTX
+//! instruction, and the section of the PTX ISA manual by its title, since numbers move between
+//! versions.
 
 #![cfg_attr(
     target_arch = "nvptx64",

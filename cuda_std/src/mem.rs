@@ -18,8 +18,9 @@ pub fn dynamic_smem_size() -> u32 {
     bytes
 }
 
-/// Bytes of shared memory that the block has, static and dynamic, rounded up to the unit in which the GPU gives it out
-/// (128 bytes from sm_80, 256 before), without what the system keeps for itself.
+/// Bytes of shared memory that the block has, static and dynamic, rounded up to the unit in which
+/// the GPU gives it out (128 bytes from sm_80, 256 before), without what the system keeps for
+/// itself.
 ///
 /// Lowers to a read of `%total_smem_size` (PTX ISA, special registers).
 #[gpu_only]

@@ -36,7 +36,8 @@ pub fn profiler_counter(counter: u32) {
 
 /// The multiprocessor's clock-cycle counter.
 ///
-/// Lowers to a read of `%clock64` (PTX ISA, special registers); it is not moved across memory accesses.
+/// Lowers to a read of `%clock64` (PTX ISA, special registers); it is not moved across memory
+/// accesses.
 #[gpu_only]
 #[inline(always)]
 pub fn clock() -> u64 {

@@ -1,7 +1,8 @@
 //! State spaces of generic pointers.
 //!
-//! Rust-CUDA's conversions between generic and specific addresses are left out: a generic pointer to shared memory is what
-//! `cuda_builder` refuses, and shared memory has [`SharedPtr`](crate::SharedPtr).
+//! Rust-CUDA's conversions between generic and specific addresses are left out: a generic pointer
+//! to shared memory is what `cuda_builder` refuses, and shared memory has
+//! [`SharedPtr`](crate::SharedPtr).
 
 use crate::gpu_only;
 

@@ -26,7 +26,8 @@ pub trait StaticStorage {
 /// The array of one expansion of [`shared_array!`](crate::shared_array), which alone calls this.
 ///
 /// # Safety
-/// On the device `address` is that of a `.shared` variable of `S::BYTES` bytes, aligned to `S::ALIGN`.
+/// On the device `address` is that of a `.shared` variable of `S::BYTES` bytes, aligned to
+/// `S::ALIGN`.
 #[inline(always)]
 #[allow(unused_variables)]
 pub unsafe fn static_array<S: StaticStorage>(address: u32) -> SharedPtr<S::Element> {
@@ -36,20 +37,21 @@ pub unsafe fn static_array<S: StaticStorage>(address: u32) -> SharedPtr<S::Eleme
     panic!("`shared_array!` runs only on the GPU, and this is a program for the host");
 }
 
-// Declared only for crates that use it: its alignment rounds the static shared memory of every kernel of the module up to
-// a kilobyte.
+// Declared only for crates that use it: its alignment rounds the static shared memory of every
+// kernel of the module up to a kilobyte.
 #[cfg(all(feature = "dynamic-shared", target_arch = "nvptx64"))]
 core::arch::global_asm!(".extern .shared .align 1024 .b8 cuda_std_dynamic_shared[];");
 
-/// The block's dynamic shared memory: as many bytes as the launch asked for, aligned to 1024, uninitialised. Every call
-/// gives the same memory.
+/// The block's dynamic shared memory: as many bytes as the launch asked for, aligned to 1024,
+/// uninitialised. Every call gives the same memory.
 ///
-/// Needs the feature `dynamic-shared`. Lowers to a `mov.u32` of the address of an `.extern .shared` array (PTX ISA, "Shared
-/// State Space").
+/// Needs the feature `dynamic-shared`. Lowers to a `mov.u32` of the address of an `.extern .shared`
+/// array (PTX ISA, "Shared State Space").
 ///
 /// # Safety
-/// All threads of the block share the memory and no other block does; [`shared_array!`](crate::shared_array) has the rules
-/// for its use. `T` is aligned to at most 1024 bytes.
+/// All threads of the block share the memory and no other block does;
+/// [`shared_array!`](crate::shared_array) has the rules for its use. `T` is aligned to at most 1024
+/// bytes.
 #[cfg(feature = "dynamic-shared")]
 #[crate::gpu_only]
 #[inline(always)]
@@ -65,9 +67,10 @@ pub unsafe fn dynamic_shared_mem<T>() -> SharedPtr<T> {
 
 /// A pointer into the block's shared memory, with the method names of a raw pointer.
 ///
-/// On the device it is the 32-bit address in the shared window, and accesses are `ld.shared` and `st.shared`: a generic
-/// pointer costs a quarter of a tiled kernel's speed, since neither LLVM nor ptxas finds out that it is shared.
-/// On the host it is a raw pointer, from [`SharedPtr::from_host`], so that algorithms can be tested there.
+/// On the device it is the 32-bit address in the shared window, and accesses are `ld.shared` and
+/// `st.shared`: a generic pointer costs a quarter of a tiled kernel's speed, since neither LLVM nor
+/// ptxas finds out that it is shared. On the host it is a raw pointer, from
+/// [`SharedPtr::from_host`], so that algorithms can be tested there.
 pub struct SharedPtr<T> {
     #[cfg(target_arch = "nvptx64")]
     address: u32,
@@ -103,7 +106,8 @@ impl<T> SharedPtr<T> {
         self.address
     }
 
-    /// Host memory in the place of shared memory, for tests. Using the pointer has a raw pointer's preconditions.
+    /// Host memory in the place of shared memory, for tests. Using the pointer has a raw pointer's
+    /// preconditions.
     #[cfg(not(target_arch = "nvptx64"))]
     pub fn from_host(pointer: *mut T) -> Self {
         SharedPtr { address: pointer, pointee: PhantomData }
@@ -137,7 +141,8 @@ impl<T> SharedPtr<T> {
     /// The result lies in the array that `self` points into, or just behind its end.
     #[inline(always)]
     pub unsafe fn offset(self, count: isize) -> Self {
-        // Shared memory is far smaller than 4 GiB, so the low 32 bits of the distance are the distance.
+        // Shared memory is far smaller than 4 GiB, so the low 32 bits of the distance are the
+        // distance.
         #[cfg(target_arch = "nvptx64")]
         let address = self.address.wrapping_add((count as u32).wrapping_mul(size_of::<T>() as u32));
         // SAFETY: the caller's promise.
@@ -153,16 +158,18 @@ impl<T> SharedPtr<T> {
     }
 }
 
-/// Accesses. `T` has 1, 2, 4, 8 or 16 bytes and is aligned to its size; another type does not compile.
+/// Accesses. `T` has 1, 2, 4, 8 or 16 bytes and is aligned to its size; another type does not
+/// compile.
 impl<T: Copy> SharedPtr<T> {
     /// The value that the pointer points to.
     ///
-    /// Lowers to `ld.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA, data movement and conversion instructions).
+    /// Lowers to `ld.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA,
+    /// data movement and conversion instructions).
     ///
     /// # Safety
-    /// The pointer lies in an array of the block's shared memory and is aligned for `T`. The element was written as `T`,
-    /// by this thread or by one that has passed a barrier with it since; no other thread writes it at the same time.
-    /// `T` has no padding.
+    /// The pointer lies in an array of the block's shared memory and is aligned for `T`. The
+    /// element was written as `T`, by this thread or by one that has passed a barrier with it
+    /// since; no other thread writes it at the same time. `T` has no padding.
     #[inline(always)]
     pub unsafe fn read(self) -> T {
         const { assert_size::<T>() };
@@ -212,11 +219,13 @@ impl<T: Copy> SharedPtr<T> {
 
     /// Writes `value` where the pointer points.
     ///
-    /// Lowers to `st.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA, data movement and conversion instructions).
+    /// Lowers to `st.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA,
+    /// data movement and conversion instructions).
     ///
     /// # Safety
-    /// The pointer lies in an array of the block's shared memory and is aligned for `T`. No other thread accesses the
-    /// element at the same time; others may read it after a barrier. `T` has no padding.
+    /// The pointer lies in an array of the block's shared memory and is aligned for `T`. No other
+    /// thread accesses the element at the same time; others may read it after a barrier. `T` has no
+    /// padding.
     #[inline(always)]
     pub unsafe fn write(self, value: T) {
         const { assert_size::<T>() };

@@ -10,13 +10,15 @@ macro_rules! special_registers {
         $(
             #[doc = concat!($what, ", ", stringify!($range), ".")]
             ///
-            #[doc = concat!("Lowers to a read of `%", $register, "` (PTX ISA, special registers). The compiler knows the range.")]
+            #[doc = concat!("Lowers to a read of `%", $register, "` (PTX ISA, special registers). \
+                The compiler knows the range.")]
             #[gpu_only]
             #[inline(always)]
             pub fn $name() -> u32 {
                 // SAFETY: reading a special register has no precondition.
                 let value = unsafe { crate::intrinsics::$name() };
-                // SAFETY: no launch can exceed the range (CUDA C++ Programming Guide, technical specifications).
+                // SAFETY: no launch can exceed the range (CUDA C++ Programming Guide, technical
+                // specifications).
                 unsafe { core::hint::assert_unchecked(($range).contains(&value)) };
                 value
             }
@@ -39,21 +41,24 @@ special_registers! {
     grid_dim_z, 1..=65_535, "nctaid.z", "Blocks of the grid along z";
 }
 
-/// Waits until all threads of the block are here; what they wrote to shared and global memory before is visible to all of
-/// them after.
+/// Waits until all threads of the block are here; what they wrote to shared and global memory
+/// before is visible to all of them after.
 ///
-/// Lowers to `bar.sync 0` (PTX ISA, parallel synchronization and communication instructions). Every thread of the block that has not exited must
-/// reach the same call, or the block hangs; a call in a branch that only some threads take does not.
+/// Lowers to `bar.sync 0` (PTX ISA, parallel synchronization and communication instructions). Every
+/// thread of the block that has not exited must reach the same call, or the block hangs; a call in
+/// a branch that only some threads take does not.
 #[gpu_only]
 #[inline(always)]
 pub fn sync_threads() {
-    // SAFETY: a barrier touches no memory; a thread that never comes makes the block hang, which is no memory error.
+    // SAFETY: a barrier touches no memory; a thread that never comes makes the block hang, which is
+    // no memory error.
     unsafe { crate::intrinsics::sync_threads() }
 }
 
 /// [`sync_threads`], and the number of the block's threads whose `predicate` is not 0.
 ///
-/// Lowers to `bar.red.popc.u32` on barrier 0 (PTX ISA, parallel synchronization and communication instructions), with [`sync_threads`]' condition.
+/// Lowers to `bar.red.popc.u32` on barrier 0 (PTX ISA, parallel synchronization and communication
+/// instructions), with [`sync_threads`]' condition.
 #[gpu_only]
 #[inline(always)]
 pub fn sync_threads_count(predicate: u32) -> u32 {
@@ -63,7 +68,8 @@ pub fn sync_threads_count(predicate: u32) -> u32 {
 
 /// [`sync_threads`], and 1 where no thread's `predicate` is 0, else 0.
 ///
-/// Lowers to `bar.red.and.pred` on barrier 0 (PTX ISA, parallel synchronization and communication instructions), with [`sync_threads`]' condition.
+/// Lowers to `bar.red.and.pred` on barrier 0 (PTX ISA, parallel synchronization and communication
+/// instructions), with [`sync_threads`]' condition.
 #[gpu_only]
 #[inline(always)]
 pub fn sync_threads_and(predicate: u32) -> u32 {
@@ -73,7 +79,8 @@ pub fn sync_threads_and(predicate: u32) -> u32 {
 
 /// [`sync_threads`], and 1 where some thread's `predicate` is not 0, else 0.
 ///
-/// Lowers to `bar.red.or.pred` on barrier 0 (PTX ISA, parallel synchronization and communication instructions), with [`sync_threads`]' condition.
+/// Lowers to `bar.red.or.pred` on barrier 0 (PTX ISA, parallel synchronization and communication
+/// instructions), with [`sync_threads`]' condition.
 #[gpu_only]
 #[inline(always)]
 pub fn sync_threads_or(predicate: u32) -> u32 {
@@ -81,7 +88,8 @@ pub fn sync_threads_or(predicate: u32) -> u32 {
     unsafe { crate::intrinsics::sync_threads_or(0, predicate != 0) as u32 }
 }
 
-/// Orders this thread's memory accesses before and after, as the other threads of its block see them. No thread waits.
+/// Orders this thread's memory accesses before and after, as the other threads of its block see
+/// them. No thread waits.
 ///
 /// Lowers to `membar.cta` (PTX ISA, parallel synchronization and communication instructions).
 #[gpu_only]
@@ -91,17 +99,19 @@ pub fn block_fence() {
     unsafe { crate::intrinsics::block_fence() }
 }
 
-/// Orders this thread's memory accesses before and after, as the other threads of its grid see them. No thread waits.
+/// Orders this thread's memory accesses before and after, as the other threads of its grid see
+/// them. No thread waits.
 ///
-/// Lowers to `membar.gl` (PTX ISA, parallel synchronization and communication instructions), as [`device_fence`] does: PTX has no scope between a block's cluster and the
-/// device.
+/// Lowers to `membar.gl` (PTX ISA, parallel synchronization and communication instructions), as
+/// [`device_fence`] does: PTX has no scope between a block's cluster and the device.
 #[gpu_only]
 #[inline(always)]
 pub fn grid_fence() {
     device_fence()
 }
 
-/// Orders this thread's memory accesses before and after, as the other threads of the device see them. No thread waits.
+/// Orders this thread's memory accesses before and after, as the other threads of the device see
+/// them. No thread waits.
 ///
 /// Lowers to `membar.gl` (PTX ISA, parallel synchronization and communication instructions).
 #[gpu_only]
@@ -111,7 +121,8 @@ pub fn device_fence() {
     unsafe { crate::intrinsics::device_fence() }
 }
 
-/// Orders this thread's memory accesses before and after, as the host and other devices see them too. No thread waits.
+/// Orders this thread's memory accesses before and after, as the host and other devices see them
+/// too. No thread waits.
 ///
 /// Lowers to `membar.sys` (PTX ISA, parallel synchronization and communication instructions).
 #[gpu_only]
@@ -159,8 +170,8 @@ pub fn grid_dim() -> UVec3 {
     UVec3::new(grid_dim_x(), grid_dim_y(), grid_dim_z())
 }
 
-/// A number that only this thread of the grid has: blocks in x, y, z order, and within a block threads in x, y, z order.
-/// Below 2^32; a thread whose number is larger traps (see [`index_u64`]).
+/// A number that only this thread of the grid has: blocks in x, y, z order, and within a block
+/// threads in x, y, z order. Below 2^32; a thread whose number is larger traps (see [`index_u64`]).
 #[gpu_only]
 #[inline(always)]
 pub fn index() -> u32 {
@@ -181,14 +192,16 @@ pub fn index_1d() -> u32 {
     in_u32(along(block_idx_x(), block_dim_x(), thread_idx_x()))
 }
 
-/// The thread's indices in the grid along x and y. A thread for which one does not fit 32 bits traps.
+/// The thread's indices in the grid along x and y. A thread for which one does not fit 32 bits
+/// traps.
 #[gpu_only]
 #[inline(always)]
 pub fn index_2d() -> UVec2 {
     UVec2::new(index_1d(), in_u32(along(block_idx_y(), block_dim_y(), thread_idx_y())))
 }
 
-/// The thread's indices in the grid along x, y and z. A thread for which one does not fit 32 bits traps.
+/// The thread's indices in the grid along x, y and z. A thread for which one does not fit 32 bits
+/// traps.
 #[gpu_only]
 #[inline(always)]
 pub fn index_3d() -> UVec3 {

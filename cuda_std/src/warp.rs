@@ -25,7 +25,8 @@ pub fn lane_id() -> u32 {
     lane
 }
 
-/// The lanes that run this instruction together now. A snapshot: lanes of one branch may be here at different times.
+/// The lanes that run this instruction together now. A snapshot: lanes of one branch may be here at
+/// different times.
 ///
 /// Lowers to `activemask.b32` (PTX ISA, parallel synchronization and communication instructions).
 #[gpu_only]
@@ -35,12 +36,14 @@ pub fn activemask() -> u32 {
     unsafe { crate::intrinsics::activemask() }
 }
 
-/// Waits until the lanes in `mask` are here; what they wrote to memory before is visible to all of them after.
+/// Waits until the lanes in `mask` are here; what they wrote to memory before is visible to all of
+/// them after.
 ///
 /// Lowers to `bar.warp.sync` (PTX ISA, parallel synchronization and communication instructions).
 ///
 /// # Safety
-/// `mask` holds the calling lane, and every lane in it that has not exited calls `sync_warp` with the same mask.
+/// `mask` holds the calling lane, and every lane in it that has not exited calls `sync_warp` with
+/// the same mask.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn sync_warp(mask: u32) {
@@ -50,10 +53,12 @@ pub unsafe fn sync_warp(mask: u32) {
 
 /// Whether `predicate` is true in all lanes of `mask`.
 ///
-/// Lowers to `vote.sync.all.pred` (PTX ISA, parallel synchronization and communication instructions).
+/// Lowers to `vote.sync.all.pred` (PTX ISA, parallel synchronization and communication
+/// instructions).
 ///
 /// # Safety
-/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with the same mask.
+/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with
+/// the same mask.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
@@ -63,10 +68,12 @@ pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
 
 /// Whether `predicate` is true in some lane of `mask`.
 ///
-/// Lowers to `vote.sync.any.pred` (PTX ISA, parallel synchronization and communication instructions).
+/// Lowers to `vote.sync.any.pred` (PTX ISA, parallel synchronization and communication
+/// instructions).
 ///
 /// # Safety
-/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with the same mask.
+/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with
+/// the same mask.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
@@ -76,10 +83,12 @@ pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
 
 /// The lanes of `mask` in which `predicate` is true.
 ///
-/// Lowers to `vote.sync.ballot.b32` (PTX ISA, parallel synchronization and communication instructions).
+/// Lowers to `vote.sync.ballot.b32` (PTX ISA, parallel synchronization and communication
+/// instructions).
 ///
 /// # Safety
-/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with the same mask.
+/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with
+/// the same mask.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
@@ -87,8 +96,8 @@ pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
     unsafe { crate::intrinsics::vote_ballot(mask, predicate) }
 }
 
-/// A type that [`warp_match_any`] and [`warp_match_all`] compare, by its bits: 0.0 differs from -0.0, and a NaN equals the
-/// same NaN.
+/// A type that [`warp_match_any`] and [`warp_match_all`] compare, by its bits: 0.0 differs from
+/// -0.0, and a NaN equals the same NaN.
 pub trait WarpMatchValue: Copy + private::Match {}
 
 macro_rules! match_values {
@@ -128,10 +137,12 @@ match_values! {
 
 /// The lanes of `mask` that have the same `value` as this one.
 ///
-/// Lowers to `match.any.sync.b32` or `.b64` (PTX ISA, parallel synchronization and communication instructions); sm_70 and later.
+/// Lowers to `match.any.sync.b32` or `.b64` (PTX ISA, parallel synchronization and communication
+/// instructions); sm_70 and later.
 ///
 /// # Safety
-/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with the same mask.
+/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with
+/// the same mask.
 #[inline(always)]
 pub unsafe fn warp_match_any<T: WarpMatchValue>(mask: u32, value: T) -> u32 {
     // SAFETY: the caller's promise.
@@ -140,10 +151,12 @@ pub unsafe fn warp_match_any<T: WarpMatchValue>(mask: u32, value: T) -> u32 {
 
 /// The lanes of `mask`, where all of them have the same `value`; `None` where they have not.
 ///
-/// Lowers to `match.all.sync.b32` or `.b64` (PTX ISA, parallel synchronization and communication instructions); sm_70 and later.
+/// Lowers to `match.all.sync.b32` or `.b64` (PTX ISA, parallel synchronization and communication
+/// instructions); sm_70 and later.
 ///
 /// # Safety
-/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with the same mask.
+/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with
+/// the same mask.
 #[inline(always)]
 pub unsafe fn warp_match_all<T: WarpMatchValue>(mask: u32, value: T) -> Option<u32> {
     // SAFETY: the caller's promise.

@@ -64,7 +64,8 @@ fn cluster(value: Expr) -> syn::Result<[Expr; 3]> {
 }
 
 impl Bounds {
-    /// Checks of the values, for host and device, and the line that `cuda_builder` reads, for the device.
+    /// Checks of the values, for host and device, and the line that `cuda_builder` reads, for the
+    /// device.
     fn items(&self, kernel: &Ident) -> TokenStream {
         let mut line = format!("//@kernel {kernel}");
         let mut operands = TokenStream::new();
@@ -111,7 +112,8 @@ impl Bounds {
     }
 }
 
-/// One argument of the source: what the entry takes for it, and what turns that back at the head of the body.
+/// One argument of the source: what the entry takes for it, and what turns that back at the head of
+/// the body.
 struct Argument {
     device: TokenStream,
     restore: TokenStream,
@@ -122,7 +124,10 @@ fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
     let PatType { attrs, pat, ty, .. } = argument;
     let wide =
         "this wide pointer can't be a kernel argument: pass `&[T]`, or a pointer and a length";
-    let sized = |pointee: &Type| quote_spanned!(pointee.span()=> ::cuda_std::entry::pointee_is_sized::<#pointee>(););
+    let sized = |pointee: &Type| {
+        let span = pointee.span();
+        quote_spanned!(span=> ::cuda_std::entry::pointee_is_sized::<#pointee>();)
+    };
     let plain = |check: TokenStream| Argument {
         device: quote!(#(#attrs)* #pat: #ty),
         restore: TokenStream::new(),
@@ -146,8 +151,8 @@ fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
                     device: quote!(#pointer: #qualifier #element, #len: usize),
                     restore: quote! {
                         #(#attrs)*
-                        // SAFETY: the launch passed the pointer and the length of one buffer, as the kernel's caller
-                        // has to.
+                        // SAFETY: the launch passed the pointer and the length of one buffer, as
+                        // the kernel's caller has to.
                         let #pat: #ty = unsafe { ::cuda_std::entry::#rebuild(#pointer, #len) };
                     },
                     check: TokenStream::new(),
@@ -264,7 +269,8 @@ mod tests {
             pub unsafe fn f(x: &[f32], y: &mut [f32], n: usize) {}
         );
         let text = expand(quote!(), item).unwrap().to_string();
-        let entry = "extern \"ptx-kernel\" fn f (slice_0_pointer : * const f32 , slice_0_len : usize , \
+        let entry = "extern \"ptx-kernel\" fn f (slice_0_pointer : * const f32 , slice_0_len : \
+            usize , \
                      slice_1_pointer : * mut f32 , slice_1_len : usize , n : usize)";
         assert!(text.contains(entry), "{text}");
         assert!(text.contains("unsafe fn f (x : & [f32] , y : & mut [f32] , n : usize)"), "{text}");

@@ -31,8 +31,8 @@ impl Parse for Array {
 
 /// A name that no other expansion in the linked program has.
 ///
-/// Line and column would not do: two arrays in one `macro_rules!` body share them. Expansions of a crate are numbered in
-/// source order, so the name is the same at every build.
+/// Line and column would not do: two arrays in one `macro_rules!` body share them. Expansions of a
+/// crate are numbered in source order, so the name is the same at every build.
 fn symbol() -> String {
     static EXPANSIONS: AtomicUsize = AtomicUsize::new(0);
     let number = EXPANSIONS.fetch_add(1, Ordering::Relaxed);
@@ -50,8 +50,9 @@ pub fn expand(input: TokenStream) -> syn::Result<TokenStream> {
     let declaration = format!(".shared .align {{align}} .b8 {symbol}[{{bytes}}];");
     let address = format!("mov.u32 {{}}, {symbol};");
     let storage = format_ident!("__{symbol}", span = Span::mixed_site());
-    // `global_asm!` is an item, so inside a function it has to stand in a module, where the function's own items can't
-    // be named. The size therefore goes in through a trait that is implemented outside of that module.
+    // `global_asm!` is an item, so inside a function it has to stand in a module, where the
+    // function's own items can't be named. The size therefore goes in through a trait that is
+    // implemented outside of that module.
     Ok(quote! {{
         #[allow(non_snake_case)]
         mod #storage {

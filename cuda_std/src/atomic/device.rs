@@ -10,19 +10,23 @@ macro_rules! atom {
 
 /// `atom.cas`; evaluates to the bits before.
 macro_rules! cas {
-    ($scope:literal, $width:literal, $register:ident, $pointer:expr, $order:ident, $current:ident, $new:ident) => {
-        ordered!($order, $scope, "atom.", concat!(".", $scope, ".cas.b", $width, " {}, [{}], {}, {};"),
+    ($scope:literal, $width:literal, $register:ident, $pointer:expr, $order:ident,
+        $current:ident, $new:ident) => {
+        ordered!($order, $scope, "atom.", concat!(".", $scope, ".cas.b", $width, " {}, [{}], {}, \
+            {};"),
             $register, $pointer, in($register) $current, in($register) $new)
     };
 }
 
 macro_rules! ordered {
-    ($order:ident, $scope:literal, $head:literal, $tail:expr, $register:ident, $pointer:expr, $($arguments:tt)*) => {{
+    ($order:ident, $scope:literal, $head:literal, $tail:expr, $register:ident, $pointer:expr,
+        $($arguments:tt)*) => {{
         let pointer = $pointer as u64;
         let old;
         macro_rules! with {
             ($name:literal) => {
-                core::arch::asm!(concat!($head, $name, $tail), out($register) old, in(reg64) pointer,
+                core::arch::asm!(concat!($head, $name, $tail), out($register) old,
+                    in(reg64) pointer,
                     $($arguments)*, options(nostack))
             };
         }
@@ -72,7 +76,8 @@ macro_rules! load {
 
 /// `st`.
 macro_rules! store {
-    ($scope:literal, $width:literal, $register:ident, $pointer:expr, $order:ident, $bits:ident) => {{
+    ($scope:literal, $width:literal, $register:ident, $pointer:expr, $order:ident,
+        $bits:ident) => {{
         let pointer = $pointer as u64;
         macro_rules! with {
                 ($name:literal) => {

@@ -40,7 +40,8 @@ bits!(u64, AtomicU64);
 pub unsafe fn atomic_at<'a, T: Number<Bits: Bits>>(
     pointer: *mut T,
 ) -> &'a <T::Bits as Bits>::Atomic {
-    // SAFETY: the caller's promise; the atomic has the size of the bits, which is that of the number.
+    // SAFETY: the caller's promise; the atomic has the size of the bits, which is that of the
+    // number.
     unsafe { &*pointer.cast() }
 }
 

@@ -1,6 +1,8 @@
-//! Functions of f32 that the hardware approximates, each one instruction, with the error that the PTX ISA states.
+//! Functions of f32 that the hardware approximates, each one instruction, with the error that the
+//! PTX ISA states.
 //!
-//! Subnormal arguments and results are kept. On the host std's functions take their place, which are more exact.
+//! Subnormal arguments and results are kept. On the host std's functions take their place, which
+//! are more exact.
 
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
@@ -34,18 +36,20 @@ approximations! {
     /// Lowers to `ex2.approx.f32` (PTX ISA, floating-point instructions).
     exp2 = "ex2.approx.f32", |x| x.exp2();
 
-    /// The logarithm to the base 2. Absolute error at most 2^-22 for `x` in (0.5, 2), elsewhere relative error at most
-    /// 2^-22. NaN for `x` < 0.
+    /// The logarithm to the base 2. Absolute error at most 2^-22 for `x` in (0.5, 2), elsewhere
+    /// relative error at most 2^-22. NaN for `x` < 0.
     ///
     /// Lowers to `lg2.approx.f32` (PTX ISA, floating-point instructions).
     log2 = "lg2.approx.f32", |x| x.log2();
 
-    /// The sine. Absolute error at most 2^-20.5 for `x` in [-2 pi, 2 pi] and 2^-14.7 in [-100 pi, 100 pi].
+    /// The sine. Absolute error at most 2^-20.5 for `x` in [-2 pi, 2 pi] and 2^-14.7 in [-100 pi,
+    /// 100 pi].
     ///
     /// Lowers to `sin.approx.f32` (PTX ISA, floating-point instructions).
     sin = "sin.approx.f32", |x| x.sin();
 
-    /// The cosine. Absolute error at most 2^-20.5 for `x` in [-2 pi, 2 pi] and 2^-14.7 in [-100 pi, 100 pi].
+    /// The cosine. Absolute error at most 2^-20.5 for `x` in [-2 pi, 2 pi] and 2^-14.7 in [-100 pi,
+    /// 100 pi].
     ///
     /// Lowers to `cos.approx.f32` (PTX ISA, floating-point instructions).
     cos = "cos.approx.f32", |x| x.cos();

@@ -25,11 +25,13 @@ impl WarpReduceValue for i32 {}
 
 /// The values of the lanes in `mask`, reduced to one; every one of these lanes gets it.
 ///
-/// Lowers to `redux.sync` with `.add.u32`, `.min` or `.max` with `.u32` or `.s32`, `.and.b32`, `.or.b32`, `.xor.b32` (PTX ISA, parallel synchronization and communication instructions). Does not compile for less than sm_80, which has no such instruction.
+/// Lowers to `redux.sync` with `.add.u32`, `.min` or `.max` with `.u32` or `.s32`, `.and.b32`,
+/// `.or.b32`, `.xor.b32` (PTX ISA, parallel synchronization and communication instructions). Does
+/// not compile for less than sm_80, which has no such instruction.
 ///
 /// # Safety
-/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with the same mask and
-/// operation.
+/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with
+/// the same mask and operation.
 #[inline(always)]
 pub unsafe fn warp_reduce<T: WarpReduceValue>(mask: u32, value: T, op: WarpReductionOp) -> T {
     // SAFETY: the caller's promise; the implementation checks the capability.
@@ -41,7 +43,8 @@ mod private {
     use crate::gpu_only;
 
     pub trait Reduce {
-        /// `Late` is any type: a generic function's check of the capability runs only where the function is used.
+        /// `Late` is any type: a generic function's check of the capability runs only where the
+        /// function is used.
         ///
         /// # Safety
         /// As for `warp_reduce`.

@@ -1,9 +1,9 @@
 //! Values that lanes of a warp read from each other.
 //!
-//! `width` divides the warp into groups of neighbouring lanes, each of which behaves as a warp of its own; it is 1, 2, 4,
-//! 8, 16 or 32, and any other value traps. The result is the value of the source lane and `true`, or, where the
-//! source lane would lie outside of the group, the thread's own value and `false`. A value of 8 or 16 bytes takes two or
-//! four instructions.
+//! `width` divides the warp into groups of neighbouring lanes, each of which behaves as a warp of
+//! its own; it is 1, 2, 4, 8, 16 or 32, and any other value traps. The result is the value of the
+//! source lane and `true`, or, where the source lane would lie outside of the group, the thread's
+//! own value and `false`. A value of 8 or 16 bytes takes two or four instructions.
 
 use crate::gpu_only;
 
@@ -15,8 +15,8 @@ pub trait WarpShuffleValue: Copy + private::Shuffle {}
 /// Lowers to `shfl.sync.up.b32` (PTX ISA, data movement and conversion instructions).
 ///
 /// # Safety
-/// `mask` holds the calling lane and its source lane, and every lane in it that has not exited makes the same call with
-/// the same mask.
+/// `mask` holds the calling lane and its source lane, and every lane in it that has not exited
+/// makes the same call with the same mask.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_shuffle_up<T: WarpShuffleValue>(
@@ -35,8 +35,8 @@ pub unsafe fn warp_shuffle_up<T: WarpShuffleValue>(
 /// Lowers to `shfl.sync.down.b32` (PTX ISA, data movement and conversion instructions).
 ///
 /// # Safety
-/// `mask` holds the calling lane and its source lane, and every lane in it that has not exited makes the same call with
-/// the same mask.
+/// `mask` holds the calling lane and its source lane, and every lane in it that has not exited
+/// makes the same call with the same mask.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_shuffle_down<T: WarpShuffleValue>(
@@ -55,8 +55,8 @@ pub unsafe fn warp_shuffle_down<T: WarpShuffleValue>(
 /// Lowers to `shfl.sync.idx.b32` (PTX ISA, data movement and conversion instructions).
 ///
 /// # Safety
-/// `mask` holds the calling lane and its source lane, and every lane in it that has not exited makes the same call with
-/// the same mask.
+/// `mask` holds the calling lane and its source lane, and every lane in it that has not exited
+/// makes the same call with the same mask.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_shuffle_idx<T: WarpShuffleValue>(
@@ -70,14 +70,14 @@ pub unsafe fn warp_shuffle_idx<T: WarpShuffleValue>(
     value.by(|word| unsafe { crate::intrinsics::shuffle_idx(mask, word, idx, control) })
 }
 
-/// The value of the lane whose number is this lane's, exclusive or `lane_mask`. Unlike the others it may read from a group
-/// below; a source lane in a group above is outside.
+/// The value of the lane whose number is this lane's, exclusive or `lane_mask`. Unlike the others
+/// it may read from a group below; a source lane in a group above is outside.
 ///
 /// Lowers to `shfl.sync.bfly.b32` (PTX ISA, data movement and conversion instructions).
 ///
 /// # Safety
-/// `mask` holds the calling lane and its source lane, and every lane in it that has not exited makes the same call with
-/// the same mask.
+/// `mask` holds the calling lane and its source lane, and every lane in it that has not exited
+/// makes the same call with the same mask.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_shuffle_xor<T: WarpShuffleValue>(
@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn control_holds_segment_mask_and_clamp() {
-        // Of CUDA C++ (sm_30_intrinsics.hpp): ((warpSize - width) << 8) | 0x1f, and without the clamp for up.
+        // Of CUDA C++ (sm_30_intrinsics.hpp): ((warpSize - width) << 8) | 0x1f, and without the
+        // clamp for up.
         assert_eq!(control(32, 31), 0x001f);
         assert_eq!(control(32, 0), 0x0000);
         assert_eq!(control(16, 31), 0x101f);

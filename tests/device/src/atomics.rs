@@ -3,7 +3,8 @@
 use cuda_std::atomic::*;
 use cuda_std::{kernel, thread};
 
-/// The ordering that a launch names: relaxed, acquire, release, both, sequentially consistent as 0 to 4.
+/// The ordering that a launch names: relaxed, acquire, release, both, sequentially consistent as 0
+/// to 4.
 #[inline(always)]
 fn ordering(number: u32) -> Ordering {
     match number {
@@ -35,9 +36,11 @@ fn store_ordering(order: Ordering) -> Ordering {
     }
 }
 
-/// Operations on all numbers. Each cell has its own; `old` gets the number before from each thread and operation.
+/// Operations on all numbers. Each cell has its own; `old` gets the number before from each thread
+/// and operation.
 macro_rules! common {
-    ($type:ident, $number:ident, $cells:ident, $arguments:ident, $olds:ident, $order:ident; $($method:ident)*) => {{
+    ($type:ident, $number:ident, $cells:ident, $arguments:ident, $olds:ident,
+        $order:ident; $($method:ident)*) => {{
         let thread = thread::index_1d() as usize;
         let threads = (thread::block_dim_x() * thread::grid_dim_x()) as usize;
         let value = *$arguments.get_unchecked(thread);
@@ -57,16 +60,20 @@ macro_rules! common {
 
 macro_rules! floats {
     ($($name:ident, $type:ident, $number:ident;)*) => {$(
-        #[doc = concat!("`", stringify!($type), "`: any grid along x, of one block for the block's types. With \
-            `arguments[thread of the grid]` each thread does on the cells 0 to 7: fetch_add, fetch_sub, fetch_and, \
-            fetch_or, fetch_xor, swap, load, store. `olds[cell * threads + thread]` gets what it returned.")]
+        #[doc = concat!("`", stringify!($type), "`: any grid along x, of one block for the \
+            block's types. With \
+            `arguments[thread of the grid]` each thread does on the cells 0 to 7: fetch_add, \
+            fetch_sub, fetch_and, \
+            fetch_or, fetch_xor, swap, load, store. `olds[cell * threads + thread]` gets what it \
+            returned.")]
         ///
         /// # Safety
-        /// `arguments` has an element for each thread, `cells` points to 8 numbers, `olds` to 7 for each thread, and nothing
-        /// else accesses them.
+        /// `arguments` has an element for each thread, `cells` points to 8 numbers, `olds` to 7 for
+        /// each thread, and nothing else accesses them.
         #[kernel]
         #[allow(unused_unsafe)] // Only the block's methods are unsafe.
-        pub unsafe fn $name(cells: *mut $number, arguments: &[$number], olds: *mut $number, order: u32) {
+        pub unsafe fn $name(cells: *mut $number, arguments: &[$number], olds: *mut $number,
+            order: u32) {
             let order = ordering(order);
             // SAFETY: the caller's promise.
             unsafe {
@@ -79,17 +86,22 @@ macro_rules! floats {
 
 macro_rules! integers {
     ($($name:ident, $type:ident, $number:ident;)*) => {$(
-        #[doc = concat!("`", stringify!($type), "`: any grid along x, of one block for the block's types. With \
-            `arguments[thread of the grid]` each thread does on the cells 0 to 9: fetch_add, fetch_sub, fetch_and, \
-            fetch_or, fetch_xor, swap, fetch_min, fetch_max, load, store. `olds[cell * threads + thread]` gets what it \
-            returned. On cell 10 it adds its argument by compare_exchange, on cell 11 it fails at that.")]
+        #[doc = concat!("`", stringify!($type), "`: any grid along x, of one block for the \
+            block's types. With \
+            `arguments[thread of the grid]` each thread does on the cells 0 to 9: fetch_add, \
+            fetch_sub, fetch_and, \
+            fetch_or, fetch_xor, swap, fetch_min, fetch_max, load, store. `olds[cell * threads + \
+            thread]` gets what it \
+            returned. On cell 10 it adds its argument by compare_exchange, on cell 11 it fails at \
+            that.")]
         ///
         /// # Safety
-        /// `arguments` has an element for each thread, `cells` points to 12 numbers, `olds` to 12 for each thread, and
-        /// nothing else accesses them.
+        /// `arguments` has an element for each thread, `cells` points to 12 numbers, `olds` to 12
+        /// for each thread, and nothing else accesses them.
         #[kernel]
         #[allow(unused_unsafe)] // Only the block's methods are unsafe.
-        pub unsafe fn $name(cells: *mut $number, arguments: &[$number], olds: *mut $number, order: u32) {
+        pub unsafe fn $name(cells: *mut $number, arguments: &[$number], olds: *mut $number,
+            order: u32) {
             let order = ordering(order);
             // SAFETY: the caller's promise.
             unsafe {
@@ -144,8 +156,10 @@ integers! {
 
 macro_rules! messages {
     ($($name:ident, $type:ident;)*) => {$(
-        #[doc = concat!("Thread 0 of the grid writes `data` and raises the `", stringify!($type), "` at `flag` with \
-            release; the grid's last thread waits for it with acquire and copies `data` to `out`. `strong` makes both \
+        #[doc = concat!("Thread 0 of the grid writes `data` and raises the `", stringify!($type),
+            "` at `flag` with \
+            release; the grid's last thread waits for it with acquire and copies `data` to `out`. \
+            `strong` makes both \
             sequentially consistent.")]
         ///
         /// # Safety

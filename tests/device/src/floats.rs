@@ -5,12 +5,16 @@ use cuda_std::{kernel, thread};
 
 macro_rules! floats {
     ($($name:ident, $type:ident;)*) => {$(
-        #[doc = concat!("One-dimensional grid, a thread an element. Leaves in `out + 12 * i`, for x = `xs[i]`, y = \
-            `ys[i]`, z = `zs[i]`, n = `ns[i]`: floor, ceil, round, round_ties_even, trunc, fract, abs, signum, sqrt of \
-            x, copysign of x and y, x * y + z, x to the power of n; all `", stringify!($type), "`.")]
+        #[doc = concat!("One-dimensional grid, a thread an element. Leaves in `out + 12 * i`, for \
+            x = `xs[i]`, y = \
+            `ys[i]`, z = `zs[i]`, n = `ns[i]`: floor, ceil, round, round_ties_even, trunc, fract, \
+            abs, signum, sqrt of \
+            x, copysign of x and y, x * y + z, x to the power of n; all `", stringify!($type),
+            "`.")]
         ///
         /// # Safety
-        /// The slices have equal lengths; `out` points to 12 times as many elements that nothing else accesses.
+        /// The slices have equal lengths; `out` points to 12 times as many elements that nothing
+        /// else accesses.
         #[kernel]
         pub unsafe fn $name(xs: &[$type], ys: &[$type], zs: &[$type], ns: &[i32], out: *mut $type) {
             let i = thread::index_1d() as usize;
@@ -44,7 +48,8 @@ floats! {
     floats_f64, f64;
 }
 
-/// One-dimensional grid, a thread an element. Leaves in `out + 5 * i`: exp2, log2, sin, cos, rsqrt of `xs[i]`.
+/// One-dimensional grid, a thread an element. Leaves in `out + 5 * i`: exp2, log2, sin, cos, rsqrt
+/// of `xs[i]`.
 ///
 /// # Safety
 /// `out` points to 5 elements for each of `xs`, that nothing else accesses.

@@ -5,7 +5,8 @@ use cuda_std::{kernel, thread};
 
 macro_rules! halves {
     ($($widen:ident, $narrow:ident, $fma:ident, $type:ident;)*) => {$(
-        #[doc = concat!("One-dimensional grid, a thread an element: `out[i]` is `xs[i]`, a `", stringify!($type),
+        #[doc = concat!("One-dimensional grid, a thread an element: `out[i]` is `xs[i]`, a `",
+            stringify!($type),
             "`, as f32.")]
         ///
         /// # Safety
@@ -19,7 +20,8 @@ macro_rules! halves {
             }
         }
 
-        #[doc = concat!("One-dimensional grid, a thread an element: `out[i]` is `xs[i]` as `", stringify!($type), "`.")]
+        #[doc = concat!("One-dimensional grid, a thread an element: `out[i]` is `xs[i]` as `",
+            stringify!($type), "`.")]
         ///
         /// # Safety
         /// `out` points to as many elements as `xs` has, that nothing else accesses.
@@ -32,7 +34,8 @@ macro_rules! halves {
             }
         }
 
-        #[doc = concat!("One-dimensional grid, a thread an element: `out[i]` is `xs[3 i] * xs[3 i + 1] + xs[3 i + 2]` in `",
+        #[doc = concat!("One-dimensional grid, a thread an element: `out[i]` is `xs[3 i] * xs[3 i \
+            + 1] + xs[3 i + 2]` in `",
             stringify!($type), "`.")]
         ///
         /// # Safety

@@ -7,7 +7,8 @@ use cuda_std::{kernel, mem, shared_array, thread};
 
 macro_rules! reversals {
     ($($name:ident, $type:ty, $what:literal;)*) => {$(
-        #[doc = concat!("One block of 64 threads: reverses the 64 elements at `data`, ", $what, ", through shared memory.")]
+        #[doc = concat!("One block of 64 threads: reverses the 64 elements at `data`, ", $what,
+            ", through shared memory.")]
         ///
         /// # Safety
         /// `data` points to 64 elements that nothing else accesses.
@@ -15,8 +16,8 @@ macro_rules! reversals {
         pub unsafe fn $name(data: *mut $type) {
             const LEN: usize = 64;
             let thread = thread::thread_idx_x() as usize;
-            // SAFETY: thread < 64; a barrier stands between the writes and the reads of other threads' elements. The
-            // pointer takes detours within the array.
+            // SAFETY: thread < 64; a barrier stands between the writes and the reads of other
+            // threads' elements. The pointer takes detours within the array.
             unsafe {
                 let before = shared_array![$type; LEN];
                 let shared = shared_array![$type; LEN];
@@ -52,12 +53,13 @@ reversals! {
     reverse_quad, Quad, "quadruples of `f32`";
 }
 
-/// One block of as many threads as `data` has words, with as many words of dynamic shared memory: reverses `data` through it.
-/// Leaves in `out`: the address of the dynamic shared memory, that of a static array beside it, the dynamic size, and the
-/// total size.
+/// One block of as many threads as `data` has words, with as many words of dynamic shared memory:
+/// reverses `data` through it. Leaves in `out`: the address of the dynamic shared memory, that of a
+/// static array beside it, the dynamic size, and the total size.
 ///
 /// # Safety
-/// `data` has as many words as the block has threads; `out` points to 4; nothing else accesses either.
+/// `data` has as many words as the block has threads; `out` points to 4; nothing else accesses
+/// either.
 #[kernel]
 pub unsafe fn dynamic_shared(data: *mut u32, out: *mut u32) {
     let thread = thread::thread_idx_x() as usize;
@@ -91,7 +93,8 @@ fn address(pointer: cuda_std::SharedPtr<u32>) -> u32 {
     }
 }
 
-/// One thread. For each generic address in `addresses`, leaves in `out + 4 * i` whether it is global, shared, constant, local.
+/// One thread. For each generic address in `addresses`, leaves in `out + 4 * i` whether it is
+/// global, shared, constant, local.
 ///
 /// # Safety
 /// `out` points to 4 words for each address, that nothing else accesses.

@@ -5,14 +5,18 @@ use cuda_std::{kernel, warp};
 
 macro_rules! shuffles {
     ($($name:ident, $type:ident;)*) => {$(
-        #[doc = concat!("One block of 32 threads. For up, down, idx and xor as `mode` 0 to 3: leaves the shuffled \
-            `values[thread]` in `out[32 * mode + thread]` and its flag in `flags` likewise; values are `",
+        #[doc = concat!("One block of 32 threads. For up, down, idx and xor as `mode` 0 to 3: \
+            leaves the shuffled \
+            `values[thread]` in `out[32 * mode + thread]` and its flag in `flags` likewise; \
+            values are `",
             stringify!($type), "`.")]
         ///
         /// # Safety
-        /// `values` has 32 elements, and `out` and `flags` point to 128 each, that nothing else accesses.
+        /// `values` has 32 elements, and `out` and `flags` point to 128 each, that nothing else
+        /// accesses.
         #[kernel(max_threads = 32)]
-        pub unsafe fn $name(values: &[$type], out: *mut $type, flags: *mut u32, by: u32, width: u32) {
+        pub unsafe fn $name(values: &[$type], out: *mut $type, flags: *mut u32, by: u32,
+            width: u32) {
             const ALL: u32 = u32::MAX;
             let lane = warp::lane_id() as usize;
             // SAFETY: all lanes make the calls.

@@ -6,8 +6,8 @@ use cuda_std::{kernel, misc, shared_array, thread};
 /// Words that [`thread_indices`] writes for each thread.
 pub const INDEX_WORDS: usize = 32;
 
-/// Any grid. For each thread, at `out + INDEX_WORDS * index_u64()`: the scalar indices and extents, the vector ones, and
-/// the indices in the grid.
+/// Any grid. For each thread, at `out + INDEX_WORDS * index_u64()`: the scalar indices and extents,
+/// the vector ones, and the indices in the grid.
 ///
 /// # Safety
 /// `out` points to `INDEX_WORDS` words for each thread of the launch, that nothing else accesses.
@@ -57,19 +57,21 @@ pub unsafe fn thread_indices(out: *mut u32) {
         macro_rules! write {
             ($($i:literal)*) => { $(out.add($i).write(words[$i]);)* };
         }
-        write!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+        write!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+        write!(16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
     }
 }
 
-/// One block of 128 threads. Leaves in `out + 4 * thread`: what the thread 1 further wrote to shared memory before a
-/// barrier, and the count, and, or of `predicates[thread]`.
+/// One block of 128 threads. Leaves in `out + 4 * thread`: what the thread 1 further wrote to
+/// shared memory before a barrier, and the count, and, or of `predicates[thread]`.
 ///
 /// # Safety
 /// `predicates` has 128 elements and `out` points to 512, that nothing else accesses.
 #[kernel(max_threads = 128)]
 pub unsafe fn barriers(predicates: &[u32], out: *mut u32) {
     let thread = thread::thread_idx_x() as usize;
-    // SAFETY: thread < 128; a barrier stands between the write and the read of another thread's element.
+    // SAFETY: thread < 128; a barrier stands between the write and the read of another thread's
+    // element.
     unsafe {
         let shared = shared_array![u32; 128];
         shared.add(thread).write(thread as u32 * 3);
@@ -85,8 +87,10 @@ pub unsafe fn barriers(predicates: &[u32], out: *mut u32) {
 
 macro_rules! fences {
     ($($name:ident, $fence:ident;)*) => {$(
-        #[doc = concat!("Two blocks of one thread, or for the block's fence one of two warps. The first writes `data`, \
-            fences with `", stringify!($fence), "` and raises `flag`; the second waits for the flag, fences and copies \
+        #[doc = concat!("Two blocks of one thread, or for the block's fence one of two warps. The \
+            first writes `data`, \
+            fences with `", stringify!($fence), "` and raises `flag`; the second waits for the \
+            flag, fences and copies \
             `data` to `out`.")]
         ///
         /// # Safety
@@ -121,8 +125,8 @@ fences! {
     fence_system, system_fence;
 }
 
-/// One thread. Leaves in `out` the clock before and after a sleep, and 1 after counting event `counter`; stops for a
-/// debugger where `stop` is 1.
+/// One thread. Leaves in `out` the clock before and after a sleep, and 1 after counting event
+/// `counter`; stops for a debugger where `stop` is 1.
 ///
 /// # Safety
 /// `out` points to three numbers that nothing else accesses; `counter` is 0 to 7.
@@ -143,7 +147,8 @@ pub unsafe fn clocks(out: *mut u64, counter: u32, stop: u32) {
     }
 }
 
-/// One thread. `y[i] += x[i]` for as many elements as both slices have; leaves their lengths in `lengths`.
+/// One thread. `y[i] += x[i]` for as many elements as both slices have; leaves their lengths in
+/// `lengths`.
 ///
 /// # Safety
 /// Nothing else accesses `y`, nor the two numbers at `lengths`.

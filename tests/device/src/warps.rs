@@ -2,9 +2,9 @@
 
 use cuda_std::{kernel, shared_array, thread, warp};
 
-/// One block of 32 threads. Leaves in `out + 12 * thread`: lane, active mask (of all lanes, then of the odd ones), the
-/// element of the next lane by way of shared memory; all, any and ballot of `predicates[thread]` over all lanes and then
-/// over the lanes 8 to 23 (0 elsewhere).
+/// One block of 32 threads. Leaves in `out + 12 * thread`: lane, active mask (of all lanes, then of
+/// the odd ones), the element of the next lane by way of shared memory; all, any and ballot of
+/// `predicates[thread]` over all lanes and then over the lanes 8 to 23 (0 elsewhere).
 ///
 /// # Safety
 /// `predicates` has 32 elements and `out` points to 384, that nothing else accesses.
@@ -40,8 +40,10 @@ pub unsafe fn votes(predicates: &[u32], out: *mut u32) {
 
 macro_rules! matches {
     ($($name:ident, $type:ident;)*) => {$(
-        #[doc = concat!("One block of 32 threads. Leaves in `out + 3 * thread` the lanes with the same `values[thread]`, \
-            and whether all have it and the mask that then results; values are `", stringify!($type), "`.")]
+        #[doc = concat!("One block of 32 threads. Leaves in `out + 3 * thread` the lanes with the \
+            same `values[thread]`, \
+            and whether all have it and the mask that then results; values are `",
+            stringify!($type), "`.")]
         ///
         /// # Safety
         /// `values` has 32 elements and `out` points to 96, that nothing else accesses.
@@ -73,8 +75,10 @@ matches! {
 #[cfg(feature = "sm_80")]
 macro_rules! reductions {
     ($($name:ident, $type:ident;)*) => {$(
-        #[doc = concat!("One block of 32 threads. The lanes of `mask` leave in `out + 6 * thread` the sum, least, \
-            greatest, and, or, exclusive or of their `values[thread]`, which are `", stringify!($type), "`.")]
+        #[doc = concat!("One block of 32 threads. The lanes of `mask` leave in `out + 6 * thread` \
+            the sum, least, \
+            greatest, and, or, exclusive or of their `values[thread]`, which are `",
+            stringify!($type), "`.")]
         ///
         /// # Safety
         /// `values` has 32 elements and `out` points to 192, that nothing else accesses.

@@ -1,4 +1,5 @@
-//! `atomic`: what many threads did to one number must be explained by some order in which they did it.
+//! `atomic`: what many threads did to one number must be explained by some order in which they did
+//! it.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -9,8 +10,9 @@ use crate::gpu::{Buffer, Gpu, Slice, each_module};
 
 const ORDERINGS: u32 = 5;
 
-/// Whether the operations (number before, number after) can have happened one after the other from `first` to `last`: in
-/// the graph of numbers they form a path that uses each operation once (Euler).
+/// Whether the operations (number before, number after) can have happened one after the other from
+/// `first` to `last`: in the graph of numbers they form a path that uses each operation once
+/// (Euler).
 fn is_history(first: u64, last: u64, operations: &[(u64, u64)]) -> bool {
     let mut balance: HashMap<u64, i64> = HashMap::new();
     let mut next: HashMap<u64, Vec<u64>> = HashMap::new();
@@ -144,7 +146,8 @@ float! {
 fn check<T: Number>(gpu: &Gpu, kernel: &str, (grid, block): (u32, u32)) {
     let threads = (grid * block) as usize;
     let arguments: Vec<T> = (0..threads).map(T::argument).collect();
-    // Cells with a history, then load, store, and for integers the sum by exchange and the constant.
+    // Cells with a history, then load, store, and for integers the sum by exchange and the
+    // constant.
     let operations = if T::IS_FLOAT { 6 } else { 8 };
     let (load, store, sum, constant) = (operations, operations + 1, operations + 2, operations + 3);
     let count = if T::IS_FLOAT { store + 1 } else { constant + 1 };

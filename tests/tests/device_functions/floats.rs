@@ -6,7 +6,8 @@ use cuda_std::GpuFloat;
 
 use crate::gpu::{Buffer, Slice, each_module};
 
-/// A sequence of bits that looks random and is the same at every run (Steele, Lea, Flood: "SplitMix", 2014).
+/// A sequence of bits that looks random and is the same at every run (Steele, Lea, Flood:
+/// "SplitMix", 2014).
 pub fn random_bits(count: usize) -> impl Iterator<Item = u64> {
     (1..=count as u64).map(|i| {
         let bits = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -92,8 +93,8 @@ macro_rules! check_floats {
 check_floats!(floats_f32, "floats_f32", f32, u32);
 check_floats!(floats_f64, "floats_f64", f64, u64);
 
-/// A function of [`cuda_std::float::approx`]: place in the kernel's output, exact function, and the bound on the error at
-/// (x, exact result), or `None` outside of its domain.
+/// A function of [`cuda_std::float::approx`]: place in the kernel's output, exact function, and the
+/// bound on the error at (x, exact result), or `None` outside of its domain.
 type Approximation = (usize, &'static str, fn(f64) -> f64, fn(f64, f64) -> Option<f64>);
 
 const APPROXIMATIONS: [Approximation; 5] = [

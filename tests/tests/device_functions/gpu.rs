@@ -156,8 +156,8 @@ impl Gpu {
         let pointers: Vec<*mut c_void> =
             parameters.iter().map(|parameter| std::ptr::from_ref(parameter) as *mut _).collect();
         let (grid, block) = (grid.into().0, block.into().0);
-        // SAFETY: the parameters are as many and as large as the entry has, which the kernel's doc in tests/device says;
-        // the buffers live until the kernel has ended.
+        // SAFETY: the parameters are as many and as large as the entry has, which the kernel's doc
+        // in tests/device says; the buffers live until the kernel has ended.
         unsafe { self.stream.launch(&function, grid, block, dynamic_shared_bytes, &pointers)? };
         self.stream.synchronize()
     }

@@ -5,7 +5,8 @@ use cuda_std::half::{HalfExt, bf16, f16};
 use crate::floats::random_bits;
 use crate::gpu::{Buffer, Gpu, Slice, each_module};
 
-/// A 16-bit format, for the oracles: digits of the significand with the leading one, and exponent of the smallest number.
+/// A 16-bit format, for the oracles: digits of the significand with the leading one, and exponent
+/// of the smallest number.
 #[derive(Clone, Copy)]
 struct Format {
     name: &'static str,
@@ -36,7 +37,8 @@ impl Format {
         if bits >> 15 == 1 { -magnitude } else { magnitude }
     }
 
-    /// `sum * 2^exponent` rounded to the format, ties to even; exact in f64, infinite where too large.
+    /// `sum * 2^exponent` rounded to the format, ties to even; exact in f64, infinite where too
+    /// large.
     fn round(self, sum: i128, exponent: i32) -> f64 {
         let magnitude = sum.unsigned_abs();
         let length = (u128::BITS - magnitude.leading_zeros()) as i32;
@@ -108,7 +110,8 @@ fn widening_is_exact_for_every_number() {
     }
 }
 
-/// Every number of the format, the middle between it and the next, the neighbours of both, and random ones.
+/// Every number of the format, the middle between it and the next, the neighbours of both, and
+/// random ones.
 fn narrowing_inputs(format: Format) -> Vec<f32> {
     let around = |x: f32| {
         let bits = x.to_bits();
@@ -153,7 +156,8 @@ fn narrowing_rounds_to_nearest_even() {
     }
 }
 
-/// Triples of the format: random ones of moderate size, ones that nearly cancel or nearly tie, and special numbers.
+/// Triples of the format: random ones of moderate size, ones that nearly cancel or nearly tie, and
+/// special numbers.
 fn fma_inputs(format: Format) -> Vec<[u16; 3]> {
     let one = 0x7fff >> (format.digits - 1) >> 1 << (format.digits - 1);
     let ulp = 1 << (format.digits - 1);
@@ -202,7 +206,8 @@ fn exact_fma(format: Format, [a, b, c]: [u16; 3]) -> Option<f64> {
     let [a, b, c] = [a, b, c].map(|bits| format.value(bits));
     let plain = a * b + c;
     if !plain.is_finite() || a * b == 0.0 || plain == 0.0 {
-        // Special numbers, exact sums, and zeros with the sign that IEEE 754 gives them. An overflow of f64 can't be.
+        // Special numbers, exact sums, and zeros with the sign that IEEE 754 gives them. An
+        // overflow of f64 can't be.
         return Some(if plain.is_finite() && plain != 0.0 { c } else { plain });
     }
     // Units of 2^-48 hold every product of f16, and those of moderate bf16.

@@ -66,8 +66,8 @@ fn dynamic_shared_memory() {
     });
 }
 
-/// Leaves in `out` generic addresses in shared, constant and local memory. By hand, because `cuda_builder` refuses modules
-/// that make such addresses.
+/// Leaves in `out` generic addresses in shared, constant and local memory. By hand, because
+/// `cuda_builder` refuses modules that make such addresses.
 const WINDOWS: &str = "
 .version 7.0
 .target sm_70
