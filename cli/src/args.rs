@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use gemmite::{DType, Device, Error, Shape};
+use gemmite::{DType, Device, Shape};
 
 /// Multiplies matrices on NVIDIA GPUs with kernels written in Rust, or on the CPU where there is no
 /// GPU.
@@ -136,8 +137,7 @@ pub struct DemoArgs {
     /// A tutorial's comparison instead of the products of all dtypes
     #[arg(long, value_name = "NUMBER")]
     pub reference: Option<Reference>,
-    /// Rows and columns of the matrices [default: 2048 on a GPU, 512 on the CPU, 2000 for the
-    /// reference]
+    /// Rows and columns of the matrices [default: 2048 on a GPU, 512 on the CPU, 2000 for 001]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub size: Option<u16>,
     /// The device: best (a GPU, else the CPU), cpu, cuda (the first GPU) or cuda:N
@@ -186,11 +186,16 @@ pub enum DeviceChoice {
 
 impl DeviceChoice {
     /// Opens the device. An explicit choice never falls back.
-    pub fn open(self) -> Result<Device, Error> {
+    pub fn open(self) -> Result<Device> {
         match self {
             DeviceChoice::Best => Ok(Device::best()),
             DeviceChoice::Cpu => Ok(Device::cpu()),
-            DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal),
+            DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal).with_context(|| {
+                format!(
+                    "cuda:{ordinal} cannot be used; `gemmite info` shows what there is, and \
+                     --device cpu works everywhere"
+                )
+            }),
         }
     }
 }

@@ -44,7 +44,6 @@ impl Output {
             Err(_) => {
                 let folder = folder(&path);
                 ensure!(folder.is_dir(), "the folder {} does not exist", folder.display());
-                ensure!(path.file_name().is_some(), "it names no file");
             }
         }
         Ok(Output { path, overwrite })

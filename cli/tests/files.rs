@@ -115,7 +115,7 @@ fn outputs_that_cannot_be() {
         |output: &str| folder.gemmite(&["generate", "--shape", "2x2", "--force", "-o", output]);
     to("nowhere/a.npy").error(&["nowhere/a.npy", "the folder nowhere does not exist"]);
     to(".").error(&["a directory"]);
-    to("").error(&["names no file"]);
+    to("").usage(&["a value is required"]);
     if cfg!(unix) {
         to("/dev/null").error(&["no regular file"]);
     }

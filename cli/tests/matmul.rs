@@ -138,7 +138,8 @@ fn empty_matrices() {
     folder.f32("b.npy", 0, 3, &[]);
     folder.gemmite(&["matmul", "a.npy", "b.npy", "-o", "c.npy", "--verify"]).ok();
     assert_eq!(folder.f32_data("c.npy"), [0.0; 6]);
-    folder.gemmite(&["matmul", "b.npy", "a.npy", "-o", "d.npy", "--verify"]).ok();
+    folder.f32("e.npy", 3, 2, &[1.0; 6]);
+    folder.gemmite(&["matmul", "b.npy", "e.npy", "-o", "d.npy", "--verify"]).ok();
     assert!(folder.data("d.npy").is_empty());
 }
 
@@ -181,7 +182,7 @@ fn devices_that_are_not_there() {
     let to_c = |arguments: &[&str]| {
         folder.gemmite(&[&["matmul", "a.npy", "b.npy", "-o", "c.npy"], arguments].concat())
     };
-    to_c(&["--device", "cuda:99"]).error(&["CUDA device 99"]);
+    to_c(&["--device", "cuda:99"]).error(&["CUDA device 99", "--device cpu"]);
     to_c(&["--device", "cpu", "--kernel", "k01_naive"])
         .error(&["--kernel k01_naive needs a GPU", "leave --kernel out"]);
     if !has_gpu() {
@@ -191,8 +192,7 @@ fn devices_that_are_not_there() {
     assert!(!folder.file("c.npy").exists());
 }
 
-/// The signal arrives while the output is written: to a pipe that nobody reads it could not be, so
-/// the test takes the first sight of the temporary file in the folder as its cue.
+/// The signal is sent when the temporary file shows up, so that it arrives amid the writing.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_leaves_no_file() {
