@@ -188,6 +188,9 @@ impl DeviceToolchain {
     fn probe(path: &Path, library_path: Vec<PathBuf>, source: Source) -> Result<Self, String> {
         let sysroot = ask(path, &library_path, &["--print", "sysroot"])?;
         let sysroot = PathBuf::from(sysroot.trim());
+        if sysroot.as_os_str().is_empty() {
+            return Err("it names no sysroot, so it is no rustc".to_owned());
+        }
         if !has_sources(&sysroot) {
             return Err(format!("no sources of `core` in its sysroot {}", sysroot.display()));
         }

@@ -9,8 +9,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{DeviceToolchain, OLDEST_RUSTC, Source, release_number};
+
+/// Start of the names of folders that a fetch is working in.
+const UNFINISHED: &str = "unfinished-";
 
 /// Why this way gave no compiler.
 pub(super) enum Failure {
@@ -74,11 +78,27 @@ fn in_cache(cache: &Path) -> Result<Option<DeviceToolchain>, Failure> {
     Ok(found)
 }
 
-/// What an interrupted fetch left behind.
+/// Removes what an interrupted fetch left behind. What does not go stays for the next time: a
+/// dpkg that outlived its caller may still be writing there.
 fn remove_leftovers(cache: &Path) -> Result<(), Failure> {
     for entry in fs::read_dir(cache).map_err(cache_error("reading", cache))?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with("unfinished-") {
-            fs::remove_dir_all(entry.path()).map_err(cache_error("removing", &entry.path()))?;
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Removes rustc's own sources, which come with those of `core` and take five times their space.
+fn keep_library_sources(root: &Path) -> Result<(), Failure> {
+    let versions = fs::read_dir(root.join("usr/src")).into_iter().flatten().flatten();
+    let versions = versions.map(|entry| entry.path()).filter(|path| path.join("library").is_dir());
+    for folder in versions {
+        for entry in fs::read_dir(&folder).map_err(cache_error("reading", &folder))?.flatten() {
+            let path = entry.path();
+            if path.is_dir() && !path.is_symlink() && !path.ends_with("library") {
+                fs::remove_dir_all(&path).map_err(cache_error("removing", &path))?;
+            }
         }
     }
     Ok(())
@@ -136,6 +156,8 @@ enum Lists {
 /// apt's tools, told to keep their state in the cache folder.
 struct Apt {
     config: PathBuf,
+    /// What apt said of an index that it could not fetch: it does not call that a failure.
+    warnings: String,
 }
 
 impl Apt {
@@ -153,10 +175,14 @@ impl Apt {
         let config = folder.join("apt.conf");
         let text = Self::config(&folder, lists);
         fs::write(&config, text).map_err(cache_error("writing", &config))?;
-        let apt = Apt { config };
+        let mut apt = Apt { config, warnings: String::new() };
         if lists == Lists::Own {
             eprintln!("fetching the package index of the distribution ...");
-            apt.run("apt-get", &["update"], cache)?;
+            let output = checked(apt.command("apt-get", &["update"], cache))?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            if let Some(line) = said.lines().find(|line| line.starts_with("W: ")) {
+                apt.warnings = format!(" (apt-get update: {})", line.trim_start_matches("W: "));
+            }
         }
         Ok(apt)
     }
@@ -181,17 +207,24 @@ impl Apt {
         text
     }
 
-    fn run(&self, tool: &str, arguments: &[&str], folder: &Path) -> Result<String, Failure> {
+    fn command(&self, tool: &str, arguments: &[&str], folder: &Path) -> Command {
         let mut command = Command::new(tool);
         command.arg("-q").arg("-c").arg(&self.config).args(arguments).current_dir(folder);
-        checked(command)
+        command
+    }
+
+    /// Standard output of one of apt's tools.
+    fn run(&self, tool: &str, arguments: &[&str], folder: &Path) -> Result<String, Failure> {
+        let output = checked(self.command(tool, arguments, folder))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Downloads and unpacks the newest compiler into `cache/debian-<version>`.
     fn fetch(&self, cache: &Path) -> Result<(), Failure> {
         let compiler = self.newest_compiler(cache)?;
         let packages = self.closure(&compiler, cache)?;
-        let work = cache.join(format!("unfinished-{}", std::process::id()));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let work = cache.join(format!("{UNFINISHED}{now}"));
         let debs = work.join("debs");
         let root = work.join("root");
         for folder in [&debs, &root] {
@@ -212,11 +245,15 @@ impl Apt {
             command.arg("-x").arg(deb.path()).arg(&root);
             checked(command)?;
         }
+        keep_library_sources(&root)?;
         probe(&root, &compiler.version).map_err(Failure::Unavailable)?;
         // An epoch's colon would end the folder's entry in LD_LIBRARY_PATH.
         let place = cache.join(format!("debian-{}", compiler.version.replace(':', "_")));
         fs::rename(&root, &place).map_err(cache_error("naming", &place))?;
-        fs::remove_dir_all(&work).map_err(cache_error("removing", &work))
+        for folder in [work, cache.join("apt")] {
+            fs::remove_dir_all(&folder).map_err(cache_error("removing", &folder))?;
+        }
+        Ok(())
     }
 
     /// The newest of the distribution's rustc packages that has its sources packaged too.
@@ -231,7 +268,7 @@ impl Apt {
                 "the newest is {} {}, which is too old",
                 package.name, package.version
             ))),
-            None => Err(Failure::Unavailable("the index has no rustc".to_owned())),
+            None => Err(Failure::Unavailable(format!("the index has no rustc{}", self.warnings))),
         }
     }
 
@@ -271,17 +308,17 @@ impl Apt {
     }
 }
 
-/// Runs a command for its standard output; a failure has its standard error.
-fn checked(mut command: Command) -> Result<String, Failure> {
+/// Runs a command; a failure has its standard error.
+fn checked(mut command: Command) -> Result<Output, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let Output { status, stdout, stderr } = command
+    let output = command
         .env("LC_ALL", "C")
         .output()
         .map_err(|error| Failure::Unavailable(format!("{name} cannot be run: {error}")))?;
-    if status.success() {
-        return Ok(String::from_utf8_lossy(&stdout).into_owned());
+    if output.status.success() {
+        return Ok(output);
     }
-    let message = String::from_utf8_lossy(&stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = message.lines().filter(|line| line.starts_with("E: ")).collect();
     let message = if lines.is_empty() { message.trim().to_owned() } else { lines.join(" ") };
     Err(Failure::Unavailable(format!("{name} fails: {message}")))
@@ -352,7 +389,8 @@ fn is_needed(name: &str, installed: &[String]) -> bool {
 fn installed_packages() -> Vec<String> {
     let mut command = Command::new("dpkg-query");
     command.args(["-W", "-f", "${db:Status-Abbrev}${Package}\n"]);
-    let text = checked(command).unwrap_or_default();
+    let output = checked(command).map(|output| output.stdout).unwrap_or_default();
+    let text = String::from_utf8_lossy(&output);
     text.lines().filter_map(|line| line.strip_prefix("ii ")).map(str::to_owned).collect()
 }
 
