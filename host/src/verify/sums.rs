@@ -125,7 +125,7 @@ mod tests {
             let (fast, base) = (row(&a, &b), body(&a, &b));
             assert_eq!((fast.hi, fast.lo, fast.abs), (base.hi, base.lo, base.abs));
             for lane in 0..PANEL {
-                let sum: f64 = (0..33).map(|k| a[k] * b[k][lane]).sum();
+                let sum: f64 = a.iter().zip(&b).map(|(a, b)| a * b[lane]).sum();
                 assert!((fast.hi[lane] - sum).abs() < 1e-12 * fast.abs[lane]);
             }
         }

@@ -138,7 +138,7 @@ fn f64_is_held_to_more_than_f64() {
 #[test]
 fn integers_are_exact_and_wrap() {
     let a =
-        Matrix::from_fn(Shape::new(M, K), |i, j| (i as i32 - 9) * 61_234_567 ^ j as i32).unwrap();
+        Matrix::from_fn(Shape::new(M, K), |i, j| (i as i32 - 9) * 61_234_567 - j as i32).unwrap();
     let b =
         Matrix::from_fn(Shape::new(K, N), |i, j| (j as i32 + 5) * 7_654_321 - i as i32).unwrap();
     let c =
