@@ -8,7 +8,7 @@ use crate::cfg::ComputeCapability;
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 
-/// What a kernel does with [`f16`] and [`bf16`].
+/// What a kernel does with `f16` and `bf16`.
 ///
 /// The types' own `to_f32` and `from_f32` work on the device too, but in some twenty integer
 /// instructions each.

@@ -31,7 +31,7 @@ macro_rules! approximations {
 }
 
 approximations! {
-    /// 2 to the power of `x`. Error at most 2 units in the last place.
+    /// 2 to the power of `x`. Relative error at most 2^-22 where the result is normal.
     ///
     /// Lowers to `ex2.approx.f32` (PTX ISA, floating-point instructions).
     exp2 = "ex2.approx.f32", |x| x.exp2();
