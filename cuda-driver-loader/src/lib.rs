@@ -34,6 +34,7 @@ mod codes;
 mod forward;
 
 use libloading::Library;
+use std::error::Error;
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
@@ -57,17 +58,23 @@ fn library() -> Result<&'static Library, &'static str> {
 fn open() -> Result<Library, String> {
     if let Some(path) = std::env::var_os(OVERRIDE) {
         // SAFETY: the library's initialisers run; the user has named it as the driver.
-        return unsafe { Library::new(&path) }.map_err(|error| format!("{OVERRIDE}: {error}"));
+        return unsafe { Library::new(&path) }
+            .map_err(|error| format!("{OVERRIDE}: {}", reason(error)));
     }
     let mut reasons = Vec::new();
     for name in LIBRARIES {
         // SAFETY: the library's initialisers run; it is the system's driver.
         match unsafe { Library::new(*name) } {
             Ok(library) => return Ok(library),
-            Err(error) => reasons.push(error.to_string()),
+            Err(error) => reasons.push(reason(error)),
         }
     }
     Err(reasons.join("; "))
+}
+
+/// The system's own words: libloading's `Display` only names the call that failed.
+fn reason(error: libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Why the driver's library could not be opened; `None` where it was.
