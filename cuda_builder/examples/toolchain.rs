@@ -1,4 +1,5 @@
-//! Finds the device compiler, or fetches it into a folder: `cargo run -p cuda_builder --example toolchain -- FOLDER`.
+//! Finds the device compiler, or fetches it into a folder:
+//! `cargo run -p cuda_builder --example toolchain -- FOLDER`.
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -17,7 +17,10 @@ pub enum ArchVariant {
 }
 
 macro_rules! architectures {
-    ($($variant:ident = $major:literal . $minor:literal $kind:ident $ptx_major:literal . $ptx_minor:literal;)*) => {
+    ($(
+        $variant:ident = $major:literal . $minor:literal $kind:ident
+            $ptx_major:literal . $ptx_minor:literal;
+    )*) => {
         /// A virtual GPU architecture, by compute capability.
         ///
         /// The names are Rust-CUDA's: `Compute90a` is compute capability 9.0 with the features

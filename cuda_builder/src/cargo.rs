@@ -395,7 +395,8 @@ mod tests {
             "packages": [
                 {"id": "k", "name": "my-kernels", "version": "0.1.0", "source": null,
                  "manifest_path": "/w/k/Cargo.toml",
-                 "targets": [{"kind": ["bin"], "name": "b"}, {"kind": ["lib"], "name": "my-kernels"}]},
+                 "targets": [{"kind": ["bin"], "name": "b"},
+                             {"kind": ["lib"], "name": "my-kernels"}]},
                 {"id": "s", "name": "std", "version": "0.1.0", "source": null,
                  "manifest_path": "/w/s/Cargo.toml", "targets": []},
                 {"id": "h", "name": "half", "version": "2.7.1", "source": "registry",

@@ -1,5 +1,70 @@
 //! Compiles a Rust crate to PTX: the interface of Rust-CUDA's `cuda_builder` on rustc's own
-//! NVPTX target.
+//! `nvptx64-nvidia-cuda` target.
+//!
+//! It takes no CUDA toolkit, no GPU, no LLVM tools and no nightly: a rustc with the sources of
+//! `core` is enough, and [`toolchain`] finds or fetches one.
+//!
+//! # The kernel crate
+//! An ordinary library crate, a workspace member or not, with nothing special in its manifest;
+//! it depends on `cuda_std` and has kernels marked `#[kernel]`. It is compiled as a `cdylib`
+//! with `core`, whole-program optimisation, one codegen unit and panics that trap, whatever the
+//! workspace's own profiles say. It can read the architecture from the environment variable
+//! `CUDA_ARCH` (`700`, `900`, `1000`) at compile time.
+//!
+//! # From a build script
+//! ```no_run
+//! use cuda_builder::{CudaBuilder, NvvmArch};
+//!
+//! let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").unwrap());
+//! CudaBuilder::new("../kernels")
+//!     .arch(NvvmArch::Compute80)
+//!     .copy_to(out.join("kernels.ptx"))
+//!     .build()
+//!     .unwrap_or_else(|error| panic!("{error}"));
+//! ```
+//! The program then has `include_str!(concat!(env!("OUT_DIR"), "/kernels.ptx"))`. The build has
+//! its own target folder (`target/cuda-builder`), so it never waits for the cargo that runs the
+//! script; flags, wrappers and `CARGO_*` variables of that cargo do not reach it; and cargo
+//! learns to run the script again when the crate, one of its path dependencies, a manifest or
+//! Cargo.lock changes.
+//!
+//! # From a program such as xtask
+//! ```no_run
+//! # use cuda_builder::{CudaBuilder, NvvmArch};
+//! let report = CudaBuilder::new("gpu-kernels")
+//!     .arch(NvvmArch::Compute70)
+//!     .ptx_version(7, 0)
+//!     .build_with_report()?;
+//! println!("{} made by rustc {}", report.path.display(), report.rustc_version);
+//! # Ok::<(), cuda_builder::CudaBuilderError>(())
+//! ```
+//! Progress goes to standard error. When nothing has changed, a second build takes about a
+//! second. Equal sources, flags and compilers make equal bytes, wherever the folder lies.
+//!
+//! # What is done to the PTX
+//! `#[kernel(max_threads = N, min_blocks = N, cluster = (X, Y, Z))]` leaves lines in the
+//! module's assembly, which become directives of the entry ([`ptx::apply_kernel_lines`]). Then
+//! the module is checked ([`ptx::check`]): the version and target asked for, no local memory,
+//! no call, no generic access to shared memory.
+//!
+//! # How it differs from Rust-CUDA's
+//! - The back end is rustc 1.95 or later, not rustc_codegen_nvvm with its own nightly, LLVM 7 and
+//!   a CUDA toolkit.
+//! - [`fma_contraction`](CudaBuilder::fma_contraction) is `false` by default, which is what
+//!   `a * b + c` means in Rust.
+//! - [`override_libm`](CudaBuilder::override_libm) is `false` by default.
+//! - What this back end does not have is an error that names the option, never ignored:
+//!   `ftz(true)`, `override_libm(true)`, `optix(true)`, `use_constant_memory_space(true)`,
+//!   `nvvm_opts(false)`. There is no `nvptx_32`.
+//! - [`release(false)`](CudaBuilder::release) is `opt-level` 1 with overflow checks and debug
+//!   assertions, not the dev profile.
+//! - The errors have the compiler's own message, and code that is slow by accident (local memory,
+//!   calls, generic access to shared memory) is one, unless
+//!   [allowed](CudaBuilder::allow_local).
+//! - There is `core` only; `build_args(&["-Zbuild-std=core,alloc"])` adds `alloc`.
+//! - More: [`ptx_version`](CudaBuilder::ptx_version),
+//!   [`unroll_threshold`](CudaBuilder::unroll_threshold), [`target_dir`](CudaBuilder::target_dir),
+//!   [`build_with_report`](CudaBuilder::build_with_report).
 
 mod arch;
 mod cargo;
@@ -23,7 +88,7 @@ use toolchain::DeviceToolchain;
 
 /// Compiles a Rust crate to PTX.
 ///
-/// The names are Rust-CUDA's; each method says what it does here. See the [crate](crate) for
+/// The names are Rust-CUDA's; each method says what it does here. See the [crate] for
 /// how to use it and how it differs.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is compiled before `build`"]

@@ -77,13 +77,7 @@ impl Options {
     /// Refuses what this back end does not have.
     pub fn check(&self) -> Result<(), CudaBuilderError> {
         let refused = [
-            (
-                self.ftz,
-                "ftz(true)",
-                "rustc has no way to ask LLVM for `.ftz` instructions; flush by hand where it \
-                 matters, or leave it off (subnormal f32 numbers cost nothing extra on these GPUs \
-                 in add, mul and fma)",
-            ),
+            (self.ftz, "ftz(true)", "rustc has no way to ask LLVM for `.ftz` instructions"),
             (!self.nvvm_opts, "nvvm_opts(false)", "there is no NVVM in it; use release(false)"),
             (self.optix, "optix(true)", "it makes plain CUDA modules only"),
             (

@@ -161,7 +161,8 @@ impl DeviceToolchain {
         &self.release
     }
 
-    /// The release with all that decides on the code it makes: `1.96.0 (ac68faa20 2026-05-25), LLVM 22.1.8`.
+    /// The release with all that decides on the code it makes:
+    /// `1.96.0 (ac68faa20 2026-05-25), LLVM 22.1.8`.
     pub fn description(&self) -> &str {
         &self.description
     }

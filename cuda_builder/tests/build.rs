@@ -1,7 +1,7 @@
 //! Compiles the crate in `tests/fixture` and looks at the PTX and the errors.
 //!
-//! All builds share the workspace's target folder, so `core` is compiled once, and the device compiler is fetched at
-//! most once. Needs one (see `cuda_builder::toolchain`), and no GPU.
+//! All builds share the workspace's target folder, so `core` is compiled once, and the device
+//! compiler is fetched at most once. Needs one (see `cuda_builder::toolchain`), and no GPU.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("`target/tmp` has a parent")
 }
 
-/// The architecture and PTX version that the workspace's own kernels are built for, so that `core` is shared with them.
+/// The architecture and PTX version that the workspace's own kernels are built for, so that `core`
+/// is shared with them.
 fn builder() -> CudaBuilder {
     CudaBuilder::new(fixture()).arch(NvvmArch::Compute70).ptx_version(7, 0).target_dir(target())
 }

@@ -320,7 +320,8 @@ mod tests {
              $L__BB0_1:\n\tld.shared.b32 %r3, [%r2];\n\tst.shared::cta.v2.b32 [%r2], {%r3, %r3};\n\
              \tcvta.to.global.u64 %rd1, %rd0; @%p1 ld.b32 %r3, [%rd1+4]; // call .local\n\
              \t{ .reg .pred p; bra $L__BB0_1; }\n\tred.shared.add.u32 [%r1], 1;\n\
-             \t.loc 1 2 3\n\tcvta.to.shared.u64 %rd9, %rd8;\n\tmbarrier.init.shared::cta.b64 [%r2], 1;",
+             \t.loc 1 2 3\n\tcvta.to.shared.u64 %rd9, %rd8;\n\
+             \tmbarrier.init.shared::cta.b64 [%r2], 1;",
         )
         .unwrap();
     }
@@ -381,12 +382,14 @@ mod tests {
             (9, "\tmov.u64 %rd1, tile;\n\tadd.s64 %rd2, %rd1, %rd7;\n\tst.b32 [%rd2+8], %r1;"),
             (
                 9,
-                "\tmov.u32 %r1, tile;\n\tcvt.u64.u32 %rd2, %r1;\n\t@%p1 atom.add.u32 %r3, [%rd2], 1;",
+                "\tmov.u32 %r1, tile;\n\tcvt.u64.u32 %rd2, %r1;\n\
+                 \t@%p1 atom.add.u32 %r3, [%rd2], 1;",
             ),
             // Carried backwards by a loop.
             (
                 8,
-                "$L1:\n\tld.volatile.b32 %r9, [%rd3];\n\tmov.b64 %rd3, %rd2;\n\tmov.b64 %rd2, tile;\n\tbra $L1;",
+                "$L1:\n\tld.volatile.b32 %r9, [%rd3];\n\tmov.b64 %rd3, %rd2;\n\
+                 \tmov.b64 %rd2, tile;\n\tbra $L1;",
             ),
         ] {
             let problem = checked(body).unwrap_err();

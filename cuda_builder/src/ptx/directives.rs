@@ -107,7 +107,8 @@ mod tests {
 
     fn module(lines: &str) -> String {
         format!(
-            ".version 7.8\n.target sm_90\n{lines}\n.visible .entry a(\n\t.param .u32 p\n)\n{{\n\tret;\n}}\n\
+            ".version 7.8\n.target sm_90\n{lines}\n\
+             .visible .entry a(\n\t.param .u32 p\n)\n{{\n\tret;\n}}\n\
              .visible .entry b()\n{{\n\tret;\n}}\n"
         )
     }

@@ -36,10 +36,10 @@ pub(super) fn find_or_fetch(cache: &Path) -> Result<DeviceToolchain, Failure> {
     let lock_path = cache.join("lock");
     let lock = File::create(&lock_path).map_err(cache_error("creating", &lock_path))?;
     lock.lock().map_err(cache_error("locking", &lock_path))?; // until the end of this function
+    remove_leftovers(&cache)?;
     if let Some(found) = in_cache(&cache)? {
         return Ok(found);
     }
-    remove_leftovers(&cache)?;
     let mut reasons = Vec::new();
     for lists in [Lists::System, Lists::Own] {
         match Apt::new(&cache, lists).and_then(|apt| apt.fetch(&cache)) {
