@@ -61,7 +61,8 @@
 //! - The errors have the compiler's own message, and code that is slow by accident (local memory,
 //!   calls, generic access to shared memory) is one, unless
 //!   [allowed](CudaBuilder::allow_local).
-//! - There is `core` only; `build_args(&["-Zbuild-std=core,alloc"])` adds `alloc`.
+//! - There is `core` only; `build_args(&["-Zbuild-std=core,alloc"])` adds `alloc` for a crate that
+//!   brings a global allocator.
 //! - More: [`ptx_version`](CudaBuilder::ptx_version),
 //!   [`unroll_threshold`](CudaBuilder::unroll_threshold), [`target_dir`](CudaBuilder::target_dir),
 //!   [`build_with_report`](CudaBuilder::build_with_report).
