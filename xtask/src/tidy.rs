@@ -33,8 +33,8 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     }
 
     let sh = &workspace.sh;
-    let doc = |what| {
-        cmd!(sh, "cargo doc --workspace --no-deps --all-features {what}")
+    let doc = |what: &[&str]| {
+        cmd!(sh, "cargo doc --workspace --no-deps --all-features {what...}")
             .env("RUSTDOCFLAGS", "-D warnings")
     };
     let commands = [
@@ -44,10 +44,10 @@ pub fn run(workspace: &Workspace) -> Result<()> {
             "lints with all features",
             cmd!(sh, "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
         ),
-        // The library and the command have the same name, so each has a run of its own; the library's
-        // pages are those that stay.
-        ("the programs' documentation", doc("--bins")),
-        ("documentation", doc("--lib")),
+        // A program and a library of the same name write the same pages, so each has a run of its own,
+        // and the library's stay; where one package has both, the program's are left out.
+        ("the programs' documentation", doc(&["--bins", "--exclude", "gemmite-bench"])),
+        ("documentation", doc(&["--lib"])),
     ];
     for (what, command) in commands {
         if command.run().is_err() {
