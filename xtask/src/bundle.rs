@@ -15,6 +15,8 @@ use crate::workspace::{Workspace, files_under, slashes};
 
 /// Packages whose test executables go in.
 const TESTED: [&str; 2] = ["gemmite", "gemmite-tests"];
+/// Test executables that stay out: they read files of the checkout, and need no GPU.
+const LEFT_OUT: [&str; 1] = ["gemmite-tests-ptx"];
 /// Packages whose programs go in.
 const PROGRAMS: [&str; 2] = ["gemmite-cli", "gemmite-bench"];
 /// The most that a bundle may weigh.
@@ -93,6 +95,9 @@ fn tests(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
     let mut tests = BTreeMap::new();
     for artifact in artifacts(build)?.into_iter().filter(|artifact| artifact.is_test) {
         let name = format!("{}-{}", artifact.package, artifact.target);
+        if LEFT_OUT.contains(&name.as_str()) {
+            continue;
+        }
         if let Some(other) = tests.insert(name, artifact.executable) {
             bail!("two tests of one package have the name of {}", other.display());
         }
