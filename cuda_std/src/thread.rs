@@ -52,7 +52,7 @@ special_registers! {
 pub fn sync_threads() {
     // SAFETY: a barrier touches no memory; a thread that never comes makes the block hang, which is
     // no memory error.
-    unsafe { crate::intrinsics::sync_threads() }
+    unsafe { crate::intrinsics::sync_threads(0) }
 }
 
 /// [`sync_threads`], and the number of the block's threads whose `predicate` is not 0.

@@ -1,7 +1,7 @@
 //! Facts of the built PTX in host/ptx, which need no GPU: every kernel of the table is there, and takes what the host passes.
 
 use cuda_builder::ptx;
-use gemm_spec::{DType, GemmParams, Target, kernels};
+use gemm_spec::{DType, GemmParams, KernelFamily, Target, kernels};
 use std::path::PathBuf;
 
 fn built(target: Target) -> String {
@@ -69,5 +69,24 @@ fn version_and_target_are_the_tables() {
         assert_eq!(ptx::version(&text), Some(target.ptx_version()));
         let line = format!(".target {}", target.arch());
         assert!(text.lines().any(|l| l.trim() == line), "no line {line:?}");
+    }
+}
+
+/// A barrier that the compiler copies into both sides of a branch makes a block wait for itself for ever
+/// (docs/decisions/0006-barriers-are-not-copied.md), so each stands as often as the source says.
+#[test]
+fn no_barrier_was_copied() {
+    for target in Target::ALL {
+        let text = built(target);
+        for kernel in kernels().filter(|kernel| kernel.target == target) {
+            let start = text.find(&format!(".entry {}(", kernel.name)).unwrap();
+            let body = &text[start..start + text[start..].find("\n}").unwrap()];
+            let expected = match kernel.family {
+                KernelFamily::Naive => 0,
+                // Two a step, and the step stands in the loop and behind it.
+                KernelFamily::Tiled => 4,
+            };
+            assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
+        }
     }
 }

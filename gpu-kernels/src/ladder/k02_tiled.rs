@@ -64,8 +64,10 @@ unsafe fn tiled<T: Element, const TILE: usize>(
     let col = tile_col * TILE as u64 + j as u64;
     let (in_rows, in_cols) = (row < p.m, col < p.n);
     // A(row, k0 + j) and B(k0 + i, col) for k0 = 0; each step of the loop moves them by TILE.
-    let mut a = a.wrapping_offset((row as i64 * p.a_row_stride + j as i64 * p.a_col_stride) as isize);
-    let mut b = b.wrapping_offset((i as i64 * p.b_row_stride + col as i64 * p.b_col_stride) as isize);
+    let mut a =
+        a.wrapping_offset((row as i64 * p.a_row_stride + j as i64 * p.a_col_stride) as isize);
+    let mut b =
+        b.wrapping_offset((i as i64 * p.b_row_stride + col as i64 * p.b_col_stride) as isize);
     // Shares one element of A and one of B with the block, and returns `sum` plus this thread's TILE products.
     let step = |mut sum: T::Sum, element_a: Option<T>, element_b: Option<T>| {
         // SAFETY: a tile is indexed below TILE * TILE; a barrier stands between the writes and the reads of other
