@@ -1,6 +1,7 @@
 //! Makes the `-lcuda` of cust's and cust_raw's build scripts resolve where no CUDA toolkit is.
 //!
-//! An empty archive is enough: the symbols are this crate's, and the real driver is opened at run time.
+//! An empty archive is enough: the symbols are this crate's, and the real driver is opened at run
+//! time.
 
 use std::path::PathBuf;
 use std::{env, fs};

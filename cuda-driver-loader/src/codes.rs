@@ -20,9 +20,11 @@ thread_local! {
     static LAST_ERROR: Cell<i32> = const { Cell::new(0) };
 }
 
-/// The code of this thread's last driver call that did not succeed, as the driver gave it; 0 before the first.
+/// The code of this thread's last driver call that did not succeed, as the driver gave it; 0 before
+/// the first.
 ///
-/// Call it right after the call that failed: cust folds many codes into `UnknownError`, and this one is not folded.
+/// Call it right after the call that failed: cust folds many codes into `UnknownError`, and this
+/// one is not folded.
 pub fn last_error() -> i32 {
     LAST_ERROR.get()
 }
@@ -55,12 +57,13 @@ pub(crate) fn result(code: i32) -> CUresult {
         LAST_ERROR.set(code);
     }
     let known = if is_known(code) { code } else { UNKNOWN };
-    // SAFETY: the enum is `repr(i32)` and has the codes that `is_known` lists; a test compares them.
+    // SAFETY: the enum is `repr(i32)` and has the codes that `is_known` lists; a test compares
+    // them.
     unsafe { std::mem::transmute::<i32, CUresult>(known) }
 }
 
-/// Codes that are newer than cust_raw, or that the driver's own text would not explain where there is no driver.
-/// (CUDA 13.0's `cuda.h`.)
+/// Codes that are newer than cust_raw, or that the driver's own text would not explain where there
+/// is no driver. (CUDA 13.0's `cuda.h`.)
 const NAMES: &[(i32, &str, &str)] = &[
     (0, "CUDA_SUCCESS", "no error"),
     (1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"),
@@ -101,7 +104,8 @@ pub fn describe(code: i32) -> (String, String) {
 fn from_driver(function: &CStr, code: i32) -> Option<String> {
     type Describe = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
     let address = symbol(function)?;
-    // SAFETY: both functions have this type in `cuda.h`; their enum is an int, and they answer any value.
+    // SAFETY: both functions have this type in `cuda.h`; their enum is an int, and they answer any
+    // value.
     let describe = unsafe { std::mem::transmute::<*const (), Describe>(address) };
     let mut text = std::ptr::null();
     // SAFETY: `text` may be written to. The driver keeps the string for ever.
@@ -125,13 +129,15 @@ fn forever(text: String) -> *const c_char {
     text.as_ptr()
 }
 
-/// The code that an error value of cust_raw's stands for: 999 may stand for a newer one, the thread's last.
+/// The code that an error value of cust_raw's stands for: 999 may stand for a newer one, the
+/// thread's last.
 fn unfolded(error: CUresult) -> i32 {
     let code = error as i32;
     if code == UNKNOWN && !is_known(last_error()) { last_error() } else { code }
 }
 
-/// `cuGetErrorString` that never fails: cust's `Display` would, and its `to_string()` panic, where there is no driver.
+/// `cuGetErrorString` that never fails: cust's `Display` would, and its `to_string()` panic, where
+/// there is no driver.
 ///
 /// # Safety
 /// `pStr` may be written to.

@@ -17,7 +17,8 @@ fn missing(name: &CStr) -> CUresult {
     })
 }
 
-/// Defines each function as a call of the driver's of the same name, whose address is looked up once.
+/// Defines each function as a call of the driver's of the same name, whose address is looked up
+/// once.
 macro_rules! forward {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
         $(
@@ -37,8 +38,9 @@ macro_rules! forward {
                 };
                 let function = FUNCTION.get_or_init(|| {
                     symbol(NAME).map(|address| {
-                        // SAFETY: the driver keeps its functions' types for their names, and cust_raw declares this one
-                        // so. The result is read as an int, since the driver may answer codes that the enum lacks.
+                        // SAFETY: the driver keeps its functions' types for their names, and
+                        // cust_raw declares this one so. The result is read as an int, since the
+                        // driver may answer codes that the enum lacks.
                         unsafe { std::mem::transmute::<*const (), Function>(address) }
                     })
                 });

@@ -1,19 +1,20 @@
 //! The CUDA driver's symbols, opened at run time.
 //!
-//! `cust` and `cust_raw` link against `libcuda`: without a CUDA toolkit a program does not build, and without a driver it
-//! does not start. This crate defines every `cu*` function that cust_raw 0.11.3 declares as a forwarder, which opens the
-//! driver's library at the first call. So a program builds with no toolkit and starts with no driver, and `cust::init`
-//! answers [`NO_DEVICE`] there.
+//! `cust` and `cust_raw` link against `libcuda`: without a CUDA toolkit a program does not build,
+//! and without a driver it does not start. This crate defines every `cu*` function that cust_raw
+//! 0.11.3 declares as a forwarder, which opens the driver's library at the first call. So a program
+//! builds with no toolkit and starts with no driver, and `cust::init` answers [`NO_DEVICE`] there.
 //!
-//! A program uses it with one line, which a dependency in Cargo.toml alone does not replace (an unused crate is not
-//! linked):
+//! A program uses it with one line, which a dependency in Cargo.toml alone does not replace (an
+//! unused crate is not linked):
 //!
 //! ```
 //! extern crate cuda_driver_loader as _;
 //! ```
 //!
-//! The build scripts of cust and cust_raw still look for a folder with a `lib64` in it; `CUDA_LIBRARY_PATH=/` is one on
-//! most 64-bit Linux systems, any other will do, nothing needs to be in it.
+//! The build scripts of cust and cust_raw still look for a folder with a `lib64` in it;
+//! `CUDA_LIBRARY_PATH=/` is one on most 64-bit Linux systems, any other will do, nothing needs to
+//! be in it.
 //!
 //! # What a forwarder answers
 //! | state | answer |
@@ -24,11 +25,12 @@
 //! | the driver answers a code that cust_raw's enum has | that code |
 //! | the driver answers a newer code | 999 `CUDA_ERROR_UNKNOWN` |
 //!
-//! The last row keeps a code that is no variant out of a Rust enum. [`last_error`] has the code as the driver gave it.
+//! The last row keeps a code that is no variant out of a Rust enum. [`last_error`] has the code as
+//! the driver gave it.
 //!
 //! # The library
-//! `libcuda.so.1`, then `libcuda.so`; or what the environment variable `CUDA_DRIVER_LIBRARY` names, and nothing else
-//! then. It is never closed.
+//! `libcuda.so.1`, then `libcuda.so`; or what the environment variable `CUDA_DRIVER_LIBRARY` names,
+//! and nothing else then. It is never closed.
 
 mod codes;
 mod forward;
@@ -82,8 +84,8 @@ pub fn load_error() -> Option<&'static str> {
     library().err()
 }
 
-/// The address of the driver's function `name`, for those that are newer than cust_raw; `None` where there is no driver,
-/// or it has no such function.
+/// The address of the driver's function `name`, for those that are newer than cust_raw; `None`
+/// where there is no driver, or it has no such function.
 ///
 /// The caller casts it to a pointer of the function's type as `cuda.h` declares it.
 ///
@@ -93,7 +95,8 @@ pub fn load_error() -> Option<&'static str> {
 /// assert_eq!(launch_ex.is_some(), cuda_driver_loader::load_error().is_none());
 /// ```
 pub fn symbol(name: &CStr) -> Option<*const ()> {
-    // SAFETY: the symbol is a function, and a function's address may be held as a pointer; it is not called here.
+    // SAFETY: the symbol is a function, and a function's address may be held as a pointer; it is
+    // not called here.
     let address = unsafe { library().ok()?.get::<*const ()>(name) };
     address.ok().map(|address| *address).filter(|address| !address.is_null())
 }

@@ -1,6 +1,7 @@
 //! A program with cust and no driver: it is linked, it starts, and it is told.
 //!
-//! The override names a library that does not exist, so that the test says the same on a machine that has a driver.
+//! The override names a library that does not exist, so that the test says the same on a machine
+//! that has a driver.
 
 use cust::error::CudaError;
 

@@ -11,7 +11,8 @@ fn main() -> Result<(), gemmite::Error> {
 
     let data = Array2::from_shape_fn((6, 8), |(i, j)| (i * 8 + j) as f64);
 
-    // Every other row, times the transpose of columns 2 to 4: nothing is copied on the host's side of the call.
+    // Every other row, times the transpose of columns 2 to 4: nothing is copied on the host's side
+    // of the call.
     let (left, right) = (data.slice(s![..;2, ..6]), data.slice(s![.., 2..5]));
     let product: Array2<f64> = matmul(&device, &left, &right)?.into();
     println!("{product}");

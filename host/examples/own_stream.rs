@@ -37,8 +37,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         c: c.as_device_ptr().as_raw(),
         c_layout: Layout::row_major(Shape::new(m, n)),
     };
-    // SAFETY: the buffers are of the device's primary context and hold their layouts, C is apart from A and B, and all
-    // of them stay until the stream is done.
+    // SAFETY: the buffers are of the device's primary context and hold their layouts, C is apart
+    // from A and B, and all of them stay until the stream is done.
     unsafe { Gemm::<f32>::new().enqueue_raw(&device, &stream, operands)? };
     stream.synchronize()?;
 

@@ -1,6 +1,7 @@
 //! What a device has to offer; the CPU and CUDA each do, and every host path runs on both.
 //!
-//! Backends deal in bytes and in a [`Product`] without a type parameter, so that they can be trait objects.
+//! Backends deal in bytes and in a [`Product`] without a type parameter, so that they can be trait
+//! objects.
 
 use crate::device::DeviceInfo;
 use crate::error::Error;
@@ -18,7 +19,8 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
     /// A queue of its own.
     fn queue(&self) -> Result<Box<dyn Queue>, Error>;
 
-    /// Multiplies host data; when it returns, C holds the result and nothing but C's elements was written.
+    /// Multiplies host data; when it returns, C holds the result and nothing but C's elements was
+    /// written.
     ///
     /// # Safety
     /// The product's layouts are valid for the pointers, as [`HostOperands`] says.
@@ -41,8 +43,9 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
 
 /// Where index 0 of the layouts of A, B and C lies in the host's memory.
 ///
-/// The pointers are aligned for the product's dtype. Every element of A and B, if the product reads them, is valid to
-/// read; every element of C to read and write, and nobody else touches it. What lies between elements may be anybody's.
+/// The pointers are aligned for the product's dtype. Every element of A and B, if the product reads
+/// them, is valid to read; every element of C to read and write, and nobody else touches it. What
+/// lies between elements may be anybody's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostOperands {
     pub a: *const u8,
@@ -61,7 +64,8 @@ pub(crate) struct Operands<'a> {
 pub(crate) trait Memory: Any + Debug + Send + Sync {
     fn bytes(&self) -> usize;
 
-    /// Copies `data` to byte `at`, after the work enqueued on this memory; returns when `data` is free again.
+    /// Copies `data` to byte `at`, after the work enqueued on this memory; returns when `data` is
+    /// free again.
     fn write(&mut self, at: usize, data: &[u8]) -> Result<(), Error>;
 
     /// Copies from byte `at`, after the work enqueued on this memory.

@@ -1,8 +1,9 @@
 //! The CPU engine.
 //!
-//! f32 and f64 go to the crate `gemm`, whole. The other dtypes are cut into tiles of C, one task each: a task packs
-//! blocks of A and B in the type of the sums, multiplies them (f32: the crate `gemm`; i32: [`int`]), and rounds each
-//! element of C once at the end. (The crate's own f16 product rounds to f16 after every block of k.)
+//! f32 and f64 go to the crate `gemm`, whole. The other dtypes are cut into tiles of C, one task
+//! each: a task packs blocks of A and B in the type of the sums, multiplies them (f32: the crate
+//! `gemm`; i32: [`int`]), and rounds each element of C once at the end. (The crate's own f16
+//! product rounds to f16 after every block of k.)
 
 mod int;
 mod tiles;
@@ -113,7 +114,8 @@ impl Backend for CpuBackend {
             b: b.as_bytes().as_ptr(),
             c: c.as_mut_bytes().as_mut_ptr(),
         };
-        // SAFETY: a `DeviceMatrix` keeps its layout inside its memory, A and B are borrowed, C exclusively.
+        // SAFETY: a `DeviceMatrix` keeps its layout inside its memory, A and B are borrowed, C
+        // exclusively.
         unsafe { self.multiply_host(product, kernel, operands) }
     }
 }
@@ -226,8 +228,8 @@ unsafe fn scale<T: Element>(product: &Product, c: *mut T) {
 /// As [`HostOperands`] says; T is f32 or f64, and no extent is 0.
 unsafe fn whole<T: Scalar>(product: &Product, a: *const T, b: *const T, c: *mut T) {
     let Product { a: a_layout, b: b_layout, c: c_layout, k, .. } = *product;
-    // SAFETY: the caller's promise is the crate's condition: every element is valid to read, C's to write and apart. It
-    // has engines for f32 and f64.
+    // SAFETY: the caller's promise is the crate's condition: every element is valid to read, C's to
+    // write and apart. It has engines for f32 and f64.
     unsafe {
         ::gemm::gemm(
             c_layout.shape.rows,

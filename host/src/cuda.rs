@@ -1,10 +1,12 @@
 //! CUDA devices, and the way in for those who bring device memory and streams of their own.
 //!
-//! This module and its children are the only ones that name `cust` and the driver. A device uses its primary context, as
-//! cust, the CUDA runtime and the libraries on it do, so addresses and streams of theirs can be used here. Every call
-//! makes the context current for its own time and leaves the thread as it was.
+//! This module and its children are the only ones that name `cust` and the driver. A device uses
+//! its primary context, as cust, the CUDA runtime and the libraries on it do, so addresses and
+//! streams of theirs can be used here. Every call makes the context current for its own time and
+//! leaves the thread as it was.
 //!
-//! Kernels are loaded once a context, at the first product that needs them; the driver compiles their PTX then.
+//! Kernels are loaded once a context, at the first product that needs them; the driver compiles
+//! their PTX then.
 
 mod backend;
 mod context;

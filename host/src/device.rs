@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 /// Where products are computed: a CUDA GPU or the CPU.
 ///
-/// Clones share one device. A choice by name never falls back: [`Device::cuda`] is a GPU or an error.
+/// Clones share one device. A choice by name never falls back: [`Device::cuda`] is a GPU or an
+/// error.
 #[derive(Clone, Debug)]
 pub struct Device {
     pub(crate) backend: Arc<dyn Backend>,
@@ -75,8 +76,8 @@ impl Device {
     /// The CUDA device of that number.
     ///
     /// # Errors
-    /// When there is no such device or no driver ([`Error::is_no_device`]; the message says what to do), or the driver
-    /// cannot use it.
+    /// When there is no such device or no driver ([`Error::is_no_device`]; the message says what to
+    /// do), or the driver cannot use it.
     pub fn cuda(ordinal: usize) -> Result<Device, Error> {
         Ok(Device { backend: cuda::open(ordinal)? })
     }
@@ -107,11 +108,12 @@ impl Device {
         Ok(Stream { queue: self.backend.queue()?, backend: Arc::clone(&self.backend) })
     }
 
-    /// Copies a matrix to the device. Strides of a view whose elements lie side by side are kept; others are gathered,
-    /// row by row.
+    /// Copies a matrix to the device. Strides of a view whose elements lie side by side are kept;
+    /// others are gathered, row by row.
     ///
     /// # Errors
-    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver fails.
+    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver
+    /// fails.
     pub fn upload<'a, T: Element>(
         &self,
         matrix: impl Into<MatrixRef<'a, T>>,
@@ -127,7 +129,8 @@ impl Device {
     /// A row-major matrix whose elements are unspecified; a C to be written to.
     ///
     /// # Errors
-    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver fails.
+    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver
+    /// fails.
     pub fn uninit<T: Element>(&self, shape: Shape) -> Result<DeviceMatrix<T>, Error> {
         let too_large = || Error::new(Kind::TooLarge { shape, dtype: T::DTYPE });
         let bytes = shape.checked_len().and_then(|len| len.checked_mul(size_of::<T>()));
@@ -139,7 +142,8 @@ impl Device {
     /// A row-major matrix of zeros.
     ///
     /// # Errors
-    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver fails.
+    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver
+    /// fails.
     pub fn zeros<T: Element>(&self, shape: Shape) -> Result<DeviceMatrix<T>, Error> {
         let mut matrix = self.uninit(shape)?;
         matrix.memory.clear()?;
@@ -168,7 +172,8 @@ impl fmt::Display for Device {
 
 /// A matrix in a device's memory, until it is dropped.
 ///
-/// Dropping it waits for the work that uses it, so no order of drops can free memory under a running kernel.
+/// Dropping it waits for the work that uses it, so no order of drops can free memory under a
+/// running kernel.
 #[derive(Debug)]
 pub struct DeviceMatrix<T> {
     pub(crate) memory: Box<dyn Memory>,
@@ -201,7 +206,8 @@ impl<T: Element> DeviceMatrix<T> {
     /// Copies the matrix to the host, after the work that was enqueued on it.
     ///
     /// # Errors
-    /// When the host's memory does not suffice, or the driver fails; a fault of enqueued work can show here.
+    /// When the host's memory does not suffice, or the driver fails; a fault of enqueued work can
+    /// show here.
     pub fn download(&self) -> Result<Matrix<T>, Error> {
         let (first, end) = span(&self.layout);
         let mut data: Vec<T> = reserve(Shape::new(1, end - first))?;
@@ -214,7 +220,8 @@ impl<T: Element> DeviceMatrix<T> {
         MatrixRef::new(&data, Layout { offset, ..self.layout })?.to_matrix()
     }
 
-    /// Overwrites the matrix with one of the same shape from the host, after the work that was enqueued on it.
+    /// Overwrites the matrix with one of the same shape from the host, after the work that was
+    /// enqueued on it.
     ///
     /// # Errors
     /// When the shapes differ, this matrix repeats rows or columns, or the driver fails.

@@ -14,7 +14,7 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// An element of a matrix: `i32`, [`f16`], [`bf16`], `f32` or `f64`.
+/// An element of a matrix: `i32`, [`f16`](struct@f16), [`bf16`], `f32` or `f64`.
 ///
 /// The trait is sealed: a kernel exists for these five and no others.
 pub trait Element:
@@ -23,14 +23,15 @@ pub trait Element:
     /// The type's name in kernels and files.
     const DTYPE: DType;
 
-    /// The type of alpha, of beta and of the sums: `f32` for [`f16`] and [`bf16`], else the type itself.
+    /// The type of alpha, of beta and of the sums: `f32` for [`f16`](struct@f16) and [`bf16`], else
+    /// the type itself.
     type Scalar: Scalar;
 
     /// The value, exactly.
     fn to_f64(self) -> f64;
 
-    /// The nearest value, ties to even. For `i32` the fraction is cut off and values out of range become the nearest
-    /// bound.
+    /// The nearest value, ties to even. For `i32` the fraction is cut off and values out of range
+    /// become the nearest bound.
     fn from_f64(value: f64) -> Self;
 
     /// The value in the type of the sums, exactly.
@@ -111,7 +112,8 @@ macro_rules! half_element {
             }
 
             fn from_f64(value: f64) -> Self {
-                // Not the crate's own conversion: on x86 it rounds twice, to f32 and then to nearest.
+                // Not the crate's own conversion: on x86 it rounds twice, to f32 and then to
+                // nearest.
                 <$type>::from_f32(to_f32_odd(value))
             }
 
@@ -126,8 +128,8 @@ macro_rules! half_element {
     };
 }
 
-/// Rounds to odd: cuts off, and sets the last bit where something was cut off. A later rounding to a type with at least
-/// two bits fewer is then that of the exact value.
+/// Rounds to odd: cuts off, and sets the last bit where something was cut off. A later rounding to
+/// a type with at least two bits fewer is then that of the exact value.
 fn to_f32_odd(value: f64) -> f32 {
     let nearest = value as f32;
     if f64::from(nearest) == value || value.is_nan() {

@@ -47,8 +47,8 @@ impl fmt::Display for DriverCode {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Kind {
     #[error(
-        "shapes do not match: op(A) is {a} and op(B) is {b}; the columns of op(A) must be as many as \
-         the rows of op(B) (is a transpose missing?)"
+        "shapes do not match: op(A) is {a} and op(B) is {b}; the columns of op(A) must be as \
+        many as the rows of op(B) (is a transpose missing?)"
     )]
     Inner { a: Shape, b: Shape },
     #[error("shapes do not match: op(A) * op(B) is {product} and C is {c}")]
@@ -71,8 +71,8 @@ pub(crate) enum Kind {
     #[error("CUDA device {ordinal}: {reason}")]
     NoDevice { ordinal: usize, reason: String },
     #[error(
-        "out of memory on {place}: {wanted} bytes were wanted{}; use smaller matrices, free others, \
-         or multiply in panels",
+        "out of memory on {place}: {wanted} bytes were wanted{}; use smaller matrices, free \
+        others, or multiply in panels",
         free_text(*free)
     )]
     OutOfMemory { place: String, wanted: usize, free: Option<(usize, usize)> },
@@ -85,8 +85,8 @@ pub(crate) enum Kind {
     #[error("no kernel is named {name:?} for {dtype}; there are: {}", variant_list())]
     UnknownKernel { name: String, dtype: DType },
     #[error(
-        "kernel {name} was chosen and the device is the CPU, which has an engine of its own: leave the \
-         kernel to `KernelChoice::Auto`, or choose a CUDA device"
+        "kernel {name} was chosen and the device is the CPU, which has an engine of its own: \
+        leave the kernel to `KernelChoice::Auto`, or choose a CUDA device"
     )]
     KernelOnCpu { name: String },
     #[error(
@@ -95,8 +95,8 @@ pub(crate) enum Kind {
     )]
     ForeignKernel { kernel: Kernel },
     #[error(
-        "kernel {kernel} cannot be launched for a C of shape {shape} on {device}: it needs {needed} \
-         {what} and the device has at most {limit}; choose a kernel with a smaller tile"
+        "kernel {kernel} cannot be launched for a C of shape {shape} on {device}: it needs \
+        {needed} {what} and the device has at most {limit}; choose a kernel with a smaller tile"
     )]
     LaunchLimit {
         kernel: &'static str,
@@ -107,13 +107,14 @@ pub(crate) enum Kind {
         limit: u64,
     },
     #[error(
-        "missing kernel for this GPU: {kernel} needs compute capability {}.{} or later and {device} \
-         has {}.{}",
+        "missing kernel for this GPU: {kernel} needs compute capability {}.{} or later and \
+        {device} has {}.{}",
         needs.0, needs.1, has.0, has.1
     )]
     MissingKernel { kernel: &'static str, device: String, needs: (u32, u32), has: (u32, u32) },
     #[error(
-        "the module {module} has no kernel {kernel}; rebuild it with `cargo xtask build-ptx` ({driver})"
+        "the module {module} has no kernel {kernel}; rebuild it with `cargo xtask build-ptx` \
+        ({driver})"
     )]
     NoEntry { kernel: &'static str, module: String, driver: DriverCode },
     #[error(
@@ -191,8 +192,9 @@ impl Error {
         matches!(*self.0, Kind::Jit { .. })
     }
 
-    /// The device's context is destroyed by an earlier fault (an illegal address, say): every further call on it
-    /// fails until all its matrices, streams and `Device`s are dropped, or for the rest of the process.
+    /// The device's context is destroyed by an earlier fault (an illegal address, say): every
+    /// further call on it fails until all its matrices, streams and `Device`s are dropped, or for
+    /// the rest of the process.
     pub fn is_context_lost(&self) -> bool {
         self.driver_code().is_some_and(is_sticky)
     }
@@ -208,8 +210,8 @@ impl Error {
     }
 }
 
-/// Codes after which a context answers nothing else (CUDA driver API, `CUresult`: "the process must be terminated and
-/// relaunched", "leaves the process in an inconsistent state").
+/// Codes after which a context answers nothing else (CUDA driver API, `CUresult`: "the process must
+/// be terminated and relaunched", "leaves the process in an inconsistent state").
 pub(crate) fn is_sticky(code: i32) -> bool {
     matches!(code, 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721)
 }

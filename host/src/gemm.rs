@@ -34,8 +34,8 @@ pub fn matmul<'a, 'b, T: Element>(
 /// - op(A): (m, k), op(B): (k, n), C: (m, n); any strides, any extents from 0 up.
 /// - Without beta, or with a beta of 0, C's old value is never read.
 /// - With an alpha of 0, A and B are never read. With k = 0 their product is 0.
-/// - `i32` wraps around. `f16` and `bf16` are summed in `f32`, alpha * sum + beta * C is computed in `f32` and rounded
-///   once.
+/// - `i32` wraps around. `f16` and `bf16` are summed in `f32`, alpha * sum + beta * C is computed
+///   in `f32` and rounded once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gemm<T: Element> {
     options: Options<T::Scalar>,
@@ -104,7 +104,8 @@ impl<T: Element> Gemm<T> {
         Ok(Plan { shape, k, kernel })
     }
 
-    /// alpha * op(A) * op(B) into a new matrix; host data, and the result is there when the call returns.
+    /// alpha * op(A) * op(B) into a new matrix; host data, and the result is there when the call
+    /// returns.
     ///
     /// # Errors
     /// When shapes do not match, beta was set, memory does not suffice, or the device fails.
@@ -129,7 +130,8 @@ impl<T: Element> Gemm<T> {
     /// Of C's slice nothing but C's elements is written.
     ///
     /// # Errors
-    /// When shapes do not match, memory does not suffice, or the device fails; C's elements are unspecified then.
+    /// When shapes do not match, memory does not suffice, or the device fails; C's elements are
+    /// unspecified then.
     pub fn run_into<'a, 'b, 'c>(
         &self,
         device: &Device,
@@ -145,10 +147,12 @@ impl<T: Element> Gemm<T> {
         unsafe { device.backend.multiply_host(&product, &self.kernel, operands) }
     }
 
-    /// C = alpha * op(A) * op(B) + beta * C on matrices of one device; C holds the result when the call returns.
+    /// C = alpha * op(A) * op(B) + beta * C on matrices of one device; C holds the result when the
+    /// call returns.
     ///
     /// # Errors
-    /// When shapes do not match, the matrices are on different devices, C repeats rows or columns, or the device fails.
+    /// When shapes do not match, the matrices are on different devices, C repeats rows or columns,
+    /// or the device fails.
     pub fn run_device(
         &self,
         a: &DeviceMatrix<T>,
@@ -158,15 +162,16 @@ impl<T: Element> Gemm<T> {
         self.multiply(None, a, b, c)
     }
 
-    /// Enqueues C = alpha * op(A) * op(B) + beta * C on `stream` and returns; [`Stream::synchronize`] and
-    /// [`DeviceMatrix::download`] wait.
+    /// Enqueues C = alpha * op(A) * op(B) + beta * C on `stream` and returns;
+    /// [`Stream::synchronize`] and [`DeviceMatrix::download`] wait.
     ///
-    /// The order of calls is kept for each matrix, over all streams: work that reads a matrix waits for the work
-    /// before it that writes it, and the other way round.
+    /// The order of calls is kept for each matrix, over all streams: work that reads a matrix waits
+    /// for the work before it that writes it, and the other way round.
     ///
     /// # Errors
-    /// When shapes do not match, stream and matrices are on different devices, C repeats rows or columns, or the
-    /// device refuses the launch. A fault while it runs shows where it is waited for.
+    /// When shapes do not match, stream and matrices are on different devices, C repeats rows or
+    /// columns, or the device refuses the launch. A fault while it runs shows where it is waited
+    /// for.
     pub fn enqueue(
         &self,
         stream: &Stream,

@@ -1,4 +1,5 @@
-//! Matrix multiplication on NVIDIA GPUs with kernels written in Rust, and on the CPU where there is no GPU.
+//! Matrix multiplication on NVIDIA GPUs with kernels written in Rust, and on the CPU where there is
+//! no GPU.
 //!
 //! ```
 //! use gemmite::{Device, Matrix, Shape, matmul, random};
@@ -11,14 +12,16 @@
 //! # Ok::<(), gemmite::Error>(())
 //! ```
 //!
-//! - [`Gemm`] has the options: transposes, alpha, beta, the kernel; blocking and asynchronous calls.
-//! - [`MatrixRef`] and [`MatrixMut`] view slices with any strides; [`DeviceMatrix`] is data that stays on a device.
+//! - [`Gemm`] has the options: transposes, alpha, beta, the kernel; blocking and asynchronous
+//!   calls.
+//! - [`MatrixRef`] and [`MatrixMut`] view slices with any strides; [`DeviceMatrix`] is data that
+//!   stays on a device.
 //! - [`cuda`] takes device addresses and streams of those who work with `cust` themselves.
-//! - [`verify`](mod@verify) checks a product against a reference with an error bound; [`reference`](mod@reference) has
-//!   the textbook loops.
+//! - [`verify`](mod@verify) checks a product against a reference with an error bound;
+//!   [`reference`](mod@reference) has the textbook loops.
 //!
-//! The kernels are embedded as PTX, so a user of the library needs no device compiler; the driver is opened at run
-//! time, so a program that uses the library starts without one.
+//! The kernels are embedded as PTX, so a user of the library needs no device compiler; the driver
+//! is opened at run time, so a program that uses the library starts without one.
 
 mod backend;
 mod cpu;

@@ -120,12 +120,14 @@ pub(crate) fn reserve<T: Element>(shape: Shape) -> Result<Vec<T>, Error> {
     Ok(data)
 }
 
-/// A matrix in someone else's memory, with strides of any size and sign; zero repeats a row or a column.
+/// A matrix in someone else's memory, with strides of any size and sign; zero repeats a row or a
+/// column.
 ///
 /// It borrows its elements and nothing between them.
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixRef<'a, T> {
-    /// Where the layout's index 0 lies. Every element of the layout is at `data + index`, valid to read for 'a.
+    /// Where the layout's index 0 lies. Every element of the layout is at `data + index`, valid to
+    /// read for 'a.
     data: *const T,
     layout: Layout,
     borrow: PhantomData<&'a T>,
@@ -150,7 +152,8 @@ impl<'a, T: Element> MatrixRef<'a, T> {
     /// The view of the elements at `data` plus the layout's indices.
     ///
     /// # Safety
-    /// Every element of the layout lies in one allocation with `data`, is initialised, and is written by nobody for 'a.
+    /// Every element of the layout lies in one allocation with `data`, is initialised, and is
+    /// written by nobody for 'a.
     pub(crate) unsafe fn from_raw(data: *const T, layout: Layout) -> Self {
         MatrixRef { data, layout, borrow: PhantomData }
     }
@@ -160,12 +163,14 @@ impl<'a, T: Element> MatrixRef<'a, T> {
         self.layout.shape
     }
 
-    /// Shape, strides and offset, in elements from the start of the buffer that the view was made of.
+    /// Shape, strides and offset, in elements from the start of the buffer that the view was made
+    /// of.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// The start of the buffer that the view was made of; the elements lie at the layout's indices from it.
+    /// The start of the buffer that the view was made of; the elements lie at the layout's indices
+    /// from it.
     pub fn as_ptr(&self) -> *const T {
         self.data
     }
@@ -238,12 +243,14 @@ impl<'a, T: Element> From<&'a Matrix<T>> for MatrixRef<'a, T> {
     }
 }
 
-/// A matrix in someone else's memory, to be written through; no two of its elements share an address.
+/// A matrix in someone else's memory, to be written through; no two of its elements share an
+/// address.
 ///
 /// It borrows its elements and nothing between them.
 #[derive(Debug)]
 pub struct MatrixMut<'a, T> {
-    /// Where the layout's index 0 lies. Every element of the layout is at `data + index`, ours alone for 'a.
+    /// Where the layout's index 0 lies. Every element of the layout is at `data + index`, ours
+    /// alone for 'a.
     data: *mut T,
     layout: Layout,
     borrow: PhantomData<&'a mut T>,
@@ -271,8 +278,8 @@ impl<'a, T: Element> MatrixMut<'a, T> {
     /// The view of the elements at `data` plus the layout's indices.
     ///
     /// # Safety
-    /// Every element of the layout lies in one allocation with `data` and is initialised, no two are the same, and
-    /// nobody else touches them for 'a.
+    /// Every element of the layout lies in one allocation with `data` and is initialised, no two
+    /// are the same, and nobody else touches them for 'a.
     pub(crate) unsafe fn from_raw(data: *mut T, layout: Layout) -> Self {
         MatrixMut { data, layout, borrow: PhantomData }
     }
@@ -282,12 +289,14 @@ impl<'a, T: Element> MatrixMut<'a, T> {
         self.layout.shape
     }
 
-    /// Shape, strides and offset, in elements from the start of the buffer that the view was made of.
+    /// Shape, strides and offset, in elements from the start of the buffer that the view was made
+    /// of.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// The start of the buffer that the view was made of; the elements lie at the layout's indices from it.
+    /// The start of the buffer that the view was made of; the elements lie at the layout's indices
+    /// from it.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.data
     }

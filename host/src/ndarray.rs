@@ -24,8 +24,8 @@ impl<'a, T: Element, S: Data<Elem = T>> From<&'a ArrayBase<S, Ix2>> for MatrixRe
     /// A view of the same elements; nothing is copied.
     fn from(array: &'a ArrayBase<S, Ix2>) -> Self {
         let layout = layout_of(array);
-        // SAFETY: ndarray keeps a view's elements in one allocation, `as_ptr` is element (0, 0), and the array borrows
-        // every element for 'a.
+        // SAFETY: ndarray keeps a view's elements in one allocation, `as_ptr` is element (0, 0),
+        // and the array borrows every element for 'a.
         unsafe { MatrixRef::from_raw(array.as_ptr().sub(layout.offset), layout) }
     }
 }

@@ -1,6 +1,8 @@
-//! What a call will do, decided before anything runs: shapes, layouts, the kernel, the device's limits.
+//! What a call will do, decided before anything runs: shapes, layouts, the kernel, the device's
+//! limits.
 //!
-//! Everything here is a pure function of shapes, options and a [`DeviceInfo`]; nothing here knows a driver.
+//! Everything here is a pure function of shapes, options and a [`DeviceInfo`]; nothing here knows a
+//! driver.
 
 use crate::device::DeviceInfo;
 use crate::element::{Element, Scalar};
@@ -14,10 +16,11 @@ pub enum KernelChoice {
     /// The library chooses by the shape; see [`Plan`].
     #[default]
     Auto,
-    /// The variant of that name, one of [`gemm_spec::variants`]: `k02_tiled_16`. Only CUDA devices have kernels.
+    /// The variant of that name, one of [`gemm_spec::variants`]: `k02_tiled_16`. Only CUDA devices
+    /// have kernels.
     Named(String),
-    /// A row of the table of kernels, or one made by hand to ask what its limits are. It is checked against the
-    /// device's limits first, and only rows of the table are launched.
+    /// A row of the table of kernels, or one made by hand to ask what its limits are. It is checked
+    /// against the device's limits first, and only rows of the table are launched.
     Spec(Kernel),
 }
 
@@ -73,8 +76,8 @@ impl Factor {
 
 /// A checked product C = alpha * A * B + beta * C, free of its elements' type.
 ///
-/// Transposes are already in the layouts. The trivial cases are folded: `beta` is `None` where C is not read, and `k`
-/// is 0 where A and B are not read because alpha is 0.
+/// Transposes are already in the layouts. The trivial cases are folded: `beta` is `None` where C is
+/// not read, and `k` is 0 where A and B are not read because alpha is 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Product {
     pub dtype: DType,
@@ -140,12 +143,14 @@ impl Product {
     }
 }
 
-/// The least extent from which the 32-wide tile is chosen: below it, a C of few large tiles leaves multiprocessors idle.
+/// The least extent from which the 32-wide tile is chosen: below it, a C of few large tiles leaves
+/// multiprocessors idle.
 const LARGE_TILE_FROM: usize = 512;
 
 /// Chooses the kernel for `shape` = (m, n) and `k`, and holds it against the device.
 ///
-/// The rule of [`KernelChoice::Auto`]: `k02_tiled_32` where m, n and k are all at least 512, `k02_tiled_16` elsewhere.
+/// The rule of [`KernelChoice::Auto`]: `k02_tiled_32` where m, n and k are all at least 512,
+/// `k02_tiled_16` elsewhere.
 pub(crate) fn choose_kernel(
     choice: &KernelChoice,
     dtype: DType,
@@ -251,7 +256,8 @@ impl fmt::Display for Plan {
     }
 }
 
-/// The elements of a buffer that a layout reaches: (first, one past the last), both 0 for an empty shape.
+/// The elements of a buffer that a layout reaches: (first, one past the last), both 0 for an empty
+/// shape.
 ///
 /// The layout has passed [`Layout::check`].
 pub(crate) fn span(layout: &Layout) -> (usize, usize) {
@@ -274,8 +280,8 @@ pub(crate) fn span(layout: &Layout) -> (usize, usize) {
 pub(crate) struct Transfer {
     /// The elements to copy, each once: the layout with the extents of stride 0 cut to 1.
     pub source: Layout,
-    /// They lie side by side, and the span is copied as it is. Otherwise they are gathered row by row: what lies between
-    /// them is not the matrix's, and may be changing.
+    /// They lie side by side, and the span is copied as it is. Otherwise they are gathered row by
+    /// row: what lies between them is not the matrix's, and may be changing.
     pub dense: bool,
     /// Elements that are copied.
     pub len: usize,

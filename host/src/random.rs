@@ -9,8 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, Uniform};
 use std::ops::RangeInclusive;
 
-/// Elements from N(0, 1), each rounded to its dtype. `i32` has no use for so narrow a distribution: its elements are
-/// drawn from N(0, 100^2) and cut to whole numbers.
+/// Elements from N(0, 1), each rounded to its dtype. `i32` has no use for so narrow a distribution:
+/// its elements are drawn from N(0, 100^2) and cut to whole numbers.
 ///
 /// # Errors
 /// When there is not memory enough.
@@ -19,7 +19,8 @@ pub fn normal<T: Element>(shape: Shape, seed: u64) -> Result<Matrix<T>, Error> {
     fill(shape, seed, StandardNormal, |x: f64| T::from_f64(scale * x))
 }
 
-/// Elements uniform in [0, 1), each rounded to its dtype (so that 1 itself can occur). For `i32` they are uniform over
+/// Elements uniform in [0, 1), each rounded to its dtype (so that 1 itself can occur). For `i32`
+/// they are uniform over
 /// -100 to 100.
 ///
 /// # Errors
@@ -31,8 +32,8 @@ pub fn uniform<T: Element>(shape: Shape, seed: u64) -> Result<Matrix<T>, Error> 
     fill(shape, seed, rand_distr::StandardUniform, T::from_f64)
 }
 
-/// Whole numbers, uniform over `range`. Where all sums of products stay exact in the dtype, two correct products of
-/// such matrices are equal to the bit, in whatever order they were summed.
+/// Whole numbers, uniform over `range`. Where all sums of products stay exact in the dtype, two
+/// correct products of such matrices are equal to the bit, in whatever order they were summed.
 ///
 /// An empty range counts as its start alone.
 ///

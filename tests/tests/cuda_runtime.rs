@@ -1,7 +1,8 @@
-//! What the library promises of a GPU beyond right numbers: threads, streams, memory that runs out, launches that cannot
-//! be, buffers of the caller's own.
+//! What the library promises of a GPU beyond right numbers: threads, streams, memory that runs out,
+//! launches that cannot be, buffers of the caller's own.
 //!
-//! All numbers here are small and whole, so that a product of the GPU and one of the CPU are equal to the bit.
+//! All numbers here are small and whole, so that a product of the GPU and one of the CPU are equal
+//! to the bit.
 
 use gemmite::cuda::{RawOperands, check_ptx, cust};
 use gemmite::{
@@ -252,7 +253,8 @@ fn buffers_and_streams_of_cust_can_be_used() {
         c_layout,
     };
     let gemm = Gemm::<f32>::new().alpha(2.0).beta(-1.0);
-    // SAFETY: the buffers are of the device's primary context, hold their layouts, and stay until the stream is done.
+    // SAFETY: the buffers are of the device's primary context, hold their layouts, and stay until
+    // the stream is done.
     unsafe { gemm.enqueue_raw(&device, &stream, operands) }.unwrap();
     stream.synchronize().unwrap();
     buffer_c.copy_to(&mut c[..]).unwrap();
@@ -273,7 +275,8 @@ fn buffers_and_streams_of_cust_can_be_used() {
     buffer_c.copy_from(&c[..]).unwrap();
 }
 
-/// Layouts with gaps, in every order and direction, of a shape, and a buffer length that holds them.
+/// Layouts with gaps, in every order and direction, of a shape, and a buffer length that holds
+/// them.
 fn layouts(shape: Shape) -> (Vec<Layout>, usize) {
     let (rows, cols) = (shape.rows as isize, shape.cols as isize);
     let strides = [(cols, 1), (cols + 3, 1), (2 * cols + 1, 2), (1, rows), (2, 2 * rows + 5)];

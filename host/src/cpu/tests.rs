@@ -7,7 +7,8 @@ use crate::random;
 use crate::{Device, Layout, Matrix, Op, Shape, Strides};
 use proptest::prelude::*;
 
-/// C = alpha * op(A) * op(B) + beta * C as the definition has it, on small whole numbers, where every dtype is exact.
+/// C = alpha * op(A) * op(B) + beta * C as the definition has it, on small whole numbers, where
+/// every dtype is exact.
 fn by_definition(
     a: &MatrixRef<'_, i32>,
     b: &MatrixRef<'_, i32>,
@@ -46,7 +47,8 @@ fn as_i32<T: Element>(data: &[T]) -> Vec<i32> {
     data.iter().map(|x| x.to_f64() as i32).collect()
 }
 
-/// Runs one product of dtype T on the CPU and checks every element of C's buffer, the ones between too.
+/// Runs one product of dtype T on the CPU and checks every element of C's buffer, the ones between
+/// too.
 fn check<T: Element>(shapes: (usize, usize, usize), bits: u16, alpha: i32, beta: i32) {
     let (m, n, k) = shapes;
     let bit = |i: u32| bits >> i & 1 == 1;
@@ -102,7 +104,8 @@ proptest! {
 
     #[test]
     fn any_strides_and_factors(
-        // k is small enough for sums of f16 and bf16 to be exact: |alpha| * 16 * k + |beta| * 4 <= 256.
+        // k is small enough for sums of f16 and bf16 to be exact: |alpha| * 16 * k + |beta| * 4 <=
+        // 256.
         shapes in (0usize..40, 0usize..40, 0usize..7),
         bits: u16,
         alpha in -2i32..=2,

@@ -1,4 +1,5 @@
-//! Products by tiles of C, one task each, for the dtypes that the crate `gemm` does not sum as we want.
+//! Products by tiles of C, one task each, for the dtypes that the crate `gemm` does not sum as we
+//! want.
 
 use super::int;
 use crate::element::{Element, Scalar};
@@ -6,7 +7,8 @@ use crate::plan::Product;
 use gemm_spec::{DType, Layout};
 use rayon::prelude::*;
 
-/// Rows of a tile of C. With the two below, a task's blocks of A, B and C fill half a megabyte: a second-level cache.
+/// Rows of a tile of C. With the two below, a task's blocks of A, B and C fill half a megabyte: a
+/// second-level cache.
 const TILE_ROWS: usize = 128;
 /// Columns of a tile of C.
 const TILE_COLS: usize = 256;
@@ -44,8 +46,8 @@ unsafe impl<T: Send + Sync> Sync for Origins<T> {}
 /// The product.
 ///
 /// # Safety
-/// Every element of A's and B's layouts, from `a` and `b`, is valid to read, and every element of C's from `c` to read
-/// and write; C's lie apart. No extent is 0.
+/// Every element of A's and B's layouts, from `a` and `b`, is valid to read, and every element of
+/// C's from `c` to read and write; C's lie apart. No extent is 0.
 pub(super) unsafe fn multiply<T: Element>(product: &Product, a: *const T, b: *const T, c: *mut T) {
     let (m, n) = (product.c.shape.rows, product.c.shape.cols);
     let tiles_across = n.div_ceil(TILE_COLS);
@@ -55,7 +57,8 @@ pub(super) unsafe fn multiply<T: Element>(product: &Product, a: *const T, b: *co
         let (row, col) = (tile / tiles_across * TILE_ROWS, tile % tiles_across * TILE_COLS);
         let (rows, cols) = (TILE_ROWS.min(m - row), TILE_COLS.min(n - col));
         let place = Block { row, col, rows, cols };
-        // SAFETY: the tile lies in C, tiles do not overlap, and the caller vouches for the elements while this runs.
+        // SAFETY: the tile lies in C, tiles do not overlap, and the caller vouches for the elements
+        // while this runs.
         unsafe {
             sum_tile(product, &origins, place, blocks);
             store_tile(product, &blocks.sums, place, &origins);
@@ -101,7 +104,8 @@ unsafe fn pack<T: Element>(
 ) {
     packed.clear();
     for i in block.row..block.row + block.rows {
-        // SAFETY: the row's first element is one of the block's, and so is each that a stride leads to.
+        // SAFETY: the row's first element is one of the block's, and so is each that a stride leads
+        // to.
         unsafe {
             let row = data.add(layout.index(i, block.col));
             if layout.strides.col == 1 {
@@ -124,8 +128,8 @@ fn add_product<S: Scalar>(blocks: &mut Blocks<S>, rows: usize, cols: usize, dept
     }
     let Blocks { a, b, sums } = blocks;
     assert!(a.len() == rows * depth && b.len() == depth * cols && sums.len() == rows * cols);
-    // SAFETY: the three are row-major and have the lengths that the shapes say. S is f32: f64 has no element type that
-    // it is the sum of but itself, which takes the other road.
+    // SAFETY: the three are row-major and have the lengths that the shapes say. S is f32: f64 has
+    // no element type that it is the sum of but itself, which takes the other road.
     unsafe {
         ::gemm::gemm(
             rows,

@@ -63,13 +63,14 @@ impl CudaBackend {
         }
         c.before_write(stream)?;
         let addresses = Addresses { a: a.address(), b: b.address(), c: c.address() };
-        // SAFETY: a `DeviceMatrix` keeps its layout inside its memory, C is another one than A and B, and the stream now
-        // waits for the work that was on them. Later work waits for this: the caller marks it or waits for it.
+        // SAFETY: a `DeviceMatrix` keeps its layout inside its memory, C is another one than A and
+        // B, and the stream now waits for the work that was on them. Later work waits for this: the
+        // caller marks it or waits for it.
         unsafe { launch::enqueue(&self.context, stream.raw(), product, kernel, addresses) }
     }
 
-    /// Copies what the product needs of a host matrix to the device; the layout is the one there. The context is
-    /// current.
+    /// Copies what the product needs of a host matrix to the device; the layout is the one there.
+    /// The context is current.
     ///
     /// # Safety
     /// Every element of the layout from `data` is valid to read, and aligned for the dtype.
@@ -207,7 +208,8 @@ impl Backend for CudaBackend {
     }
 }
 
-/// Zeroed bytes on the host, aligned for every dtype by the allocator's rule for large blocks or by the caller's use.
+/// Zeroed bytes on the host, aligned for every dtype by the allocator's rule for large blocks or by
+/// the caller's use.
 fn bytes_of(len: usize) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(len).map_err(|_| {

@@ -15,7 +15,8 @@ use gemm_spec::Target;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// One for each device while anything of it is alive: the context, its modules, and its idle streams.
+/// One for each device while anything of it is alive: the context, its modules, and its idle
+/// streams.
 #[derive(Debug)]
 pub(super) struct CudaContext {
     info: DeviceInfo,
@@ -49,7 +50,8 @@ impl CudaContext {
         lock(&self.modules)
     }
 
-    /// Runs `work` on a stream of its own, and waits for the stream whatever comes of it. The context is current.
+    /// Runs `work` on a stream of its own, and waits for the stream whatever comes of it. The
+    /// context is current.
     pub(super) fn blocking<R>(
         &self,
         work: impl FnOnce(&CudaStream) -> Result<R, Error>,
@@ -91,8 +93,8 @@ fn initialise(ordinal: usize) -> Result<(), Error> {
         return Err(no_device(
             ordinal,
             format!(
-                "the NVIDIA driver's library could not be opened ({reason}); install the NVIDIA driver, or use \
-                 the CPU (`Device::cpu()`, `Device::best()`)"
+                "the NVIDIA driver's library could not be opened ({reason}); install the NVIDIA \
+                driver, or use the CPU (`Device::cpu()`, `Device::best()`)"
             ),
         ));
     }

@@ -53,7 +53,8 @@ impl<T> Check for CudaResult<T> {
     }
 }
 
-/// A context that is current on this thread until the guard is dropped; what was current before is again then.
+/// A context that is current on this thread until the guard is dropped; what was current before is
+/// again then.
 #[derive(Debug)]
 pub(super) struct Current {
     // A context is current on a thread, so the guard stays on it.
@@ -62,8 +63,8 @@ pub(super) struct Current {
 
 impl Current {
     pub(super) fn new(context: &cust::context::Context, name: &str) -> Result<Self, Error> {
-        // SAFETY: the context is retained while `context` is borrowed, and the guard ends before the borrower lets it
-        // go: it lives in a function that holds the context.
+        // SAFETY: the context is retained while `context` is borrowed, and the guard ends before
+        // the borrower lets it go: it lives in a function that holds the context.
         unsafe { sys::cuCtxPushCurrent_v2(context.as_raw()) }
             .check("cuCtxPushCurrent", || name.to_string())?;
         Ok(Current { thread: std::marker::PhantomData })
@@ -73,7 +74,8 @@ impl Current {
 impl Drop for Current {
     fn drop(&mut self) {
         let mut popped = std::ptr::null_mut();
-        // SAFETY: pops what `new` pushed. An error would say that the context is lost, which the next call says too.
+        // SAFETY: pops what `new` pushed. An error would say that the context is lost, which the
+        // next call says too.
         let _ = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
     }
 }
@@ -123,7 +125,8 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         let _current = self.context.make_current();
-        // SAFETY: nothing uses the event after this; the driver keeps it for streams that still wait for it.
+        // SAFETY: nothing uses the event after this; the driver keeps it for streams that still
+        // wait for it.
         let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
     }
 }

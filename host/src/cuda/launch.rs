@@ -21,8 +21,9 @@ pub(super) struct Addresses {
 /// Enqueues the product's launches on `stream`. The context is current.
 ///
 /// # Safety
-/// Every element of C's layout lies in device memory of this context at its address, A's and B's too where the product
-/// reads them; until the stream has got so far, nobody writes to A's and B's, and nobody touches C's.
+/// Every element of C's layout lies in device memory of this context at its address, A's and B's
+/// too where the product reads them; until the stream has got so far, nobody writes to A's and B's,
+/// and nobody touches C's.
 pub(super) unsafe fn enqueue(
     context: &CudaContext,
     stream: CUstream,
@@ -71,8 +72,9 @@ unsafe fn typed<T: Element>(
             (&raw mut params).cast(),
         ];
         let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
-        // SAFETY: the kernel takes three addresses and the block by value, which the driver copies before it returns;
-        // grid and block are the kernel's own, within the device's limits; the caller vouches for the memory.
+        // SAFETY: the kernel takes three addresses and the block by value, which the driver copies
+        // before it returns; grid and block are the kernel's own, within the device's limits; the
+        // caller vouches for the memory.
         let result = unsafe {
             sys::cuLaunchKernel(
                 function.0,
@@ -91,8 +93,8 @@ unsafe fn typed<T: Element>(
         result.check("cuLaunchKernel", || {
             let device = context.name();
             format!(
-                "launching {} for a C of shape {shape} (grid {grid_x}x{grid_y}, block {block_x}x{block_y}) \
-                 on {device}",
+                "launching {} for a C of shape {shape} (grid {grid_x}x{grid_y}, block \
+                {block_x}x{block_y}) on {device}",
                 kernel.name
             )
         })?;
@@ -119,7 +121,8 @@ fn params<S: Scalar>(product: &Product, launch: &Launch) -> GemmParams<S> {
     }
 }
 
-/// The device address of element (row, col). It wraps for a layout of elements that are not read, and only for those.
+/// The device address of element (row, col). It wraps for a layout of elements that are not read,
+/// and only for those.
 fn address<T>(base: u64, layout: &Layout, row: usize, col: usize) -> u64 {
     let Strides { row: row_stride, col: col_stride } = layout.strides;
     let distance = (row as isize)

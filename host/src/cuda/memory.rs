@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex};
 
 /// A buffer on a device.
 ///
-/// Asynchronous work leaves an event here for each stream that uses the buffer, and everything that touches it later
-/// waits for the events that it must: a reader for the last writer, a writer and the drop for everyone.
+/// Asynchronous work leaves an event here for each stream that uses the buffer, and everything that
+/// touches it later waits for the events that it must: a reader for the last writer, a writer and
+/// the drop for everyone.
 #[derive(Debug)]
 pub(super) struct CudaMemory {
     /// `None` where there are no bytes.
@@ -57,7 +58,8 @@ impl CudaMemory {
         let buffer = if bytes == 0 {
             None
         } else {
-            // SAFETY: the bytes are read as plain data of unspecified value or after they were written.
+            // SAFETY: the bytes are read as plain data of unspecified value or after they were
+            // written.
             let buffer = unsafe { DeviceBuffer::uninitialized(bytes) };
             Some(buffer.map_err(|_| allocation_failure(context, bytes))?)
         };
@@ -149,7 +151,8 @@ impl Memory for CudaMemory {
         self.context.blocking(|stream| {
             self.before_read(stream)?;
             let (to, len) = (data.as_mut_ptr(), data.len());
-            // SAFETY: the bytes lie in the buffer; `data` is borrowed until `blocking` has waited for the stream.
+            // SAFETY: the bytes lie in the buffer; `data` is borrowed until `blocking` has waited
+            // for the stream.
             unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream.raw()) }
                 .check("cuMemcpyDtoHAsync", || self.what("reading", len))
         })

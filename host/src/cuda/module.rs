@@ -54,13 +54,14 @@ impl Modules {
     }
 }
 
-/// Has the driver compile a module for `device`, and forgets it again: a check of PTX from elsewhere.
+/// Has the driver compile a module for `device`, and forgets it again: a check of PTX from
+/// elsewhere.
 ///
 /// `name` is what an error calls it.
 ///
 /// # Errors
-/// When the driver does not accept it ([`Error::is_jit`]; the message holds the compiler's log), or `device` is no CUDA
-/// device.
+/// When the driver does not accept it ([`Error::is_jit`]; the message holds the compiler's log), or
+/// `device` is no CUDA device.
 pub fn check_ptx(device: &Device, name: &str, ptx: &str) -> Result<(), Error> {
     let context = super::backend::context_of(device)?;
     let _current = context.make_current()?;
@@ -105,14 +106,16 @@ fn load(
     })
 }
 
-/// The compiler's words on a module that it has refused: cust has no option for them, so it is compiled again.
+/// The compiler's words on a module that it has refused: cust has no option for them, so it is
+/// compiled again.
 fn compiler_log(source: &CStr) -> String {
     let mut log = vec![0u8; 16 << 10];
     let mut options =
         [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
     let mut module = std::ptr::null_mut();
-    // SAFETY: two options with their values, a buffer of the stated size, and a NUL-terminated source.
+    // SAFETY: two options with their values, a buffer of the stated size, and a NUL-terminated
+    // source.
     let result = unsafe {
         sys::cuModuleLoadDataEx(
             &mut module,

@@ -11,8 +11,8 @@ use gemm_spec::Layout;
 
 /// Device addresses (`DevicePointer::as_raw` of cust) and layouts of A, B and C.
 ///
-/// An address is that of the layout's index 0, so a layout with negative strides has an offset. Layouts are those before
-/// the transposes of [`Gemm`].
+/// An address is that of the layout's index 0, so a layout with negative strides has an offset.
+/// Layouts are those before the transposes of [`Gemm`].
 #[derive(Clone, Copy, Debug)]
 pub struct RawOperands {
     /// Address of A.
@@ -30,18 +30,19 @@ pub struct RawOperands {
 }
 
 impl<T: Element> Gemm<T> {
-    /// Enqueues C = alpha * op(A) * op(B) + beta * C on a stream of cust's and returns; the work is ordered by that
-    /// stream and nothing else.
+    /// Enqueues C = alpha * op(A) * op(B) + beta * C on a stream of cust's and returns; the work is
+    /// ordered by that stream and nothing else.
     ///
     /// # Safety
     /// - Stream and addresses belong to the primary context of `device`.
     /// - Every element of the three layouts lies in allocated device memory, aligned for T.
     /// - C's memory overlaps neither A's nor B's.
-    /// - Until the stream has got past this work, the memory stays allocated, nobody writes to A's and B's, and nobody
-    ///   touches C's.
+    /// - Until the stream has got past this work, the memory stays allocated, nobody writes to A's
+    ///   and B's, and nobody touches C's.
     ///
     /// # Errors
-    /// When shapes do not match, C repeats rows or columns, `device` is no CUDA device, or it refuses the launch.
+    /// When shapes do not match, C repeats rows or columns, `device` is no CUDA device, or it
+    /// refuses the launch.
     pub unsafe fn enqueue_raw(
         &self,
         device: &Device,

@@ -10,8 +10,8 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A stream with a number of its own: the driver may give a new stream a destroyed one's handle, and work of the old one
-/// may still run.
+/// A stream with a number of its own: the driver may give a new stream a destroyed one's handle,
+/// and work of the old one may still run.
 #[derive(Debug)]
 pub(super) struct CudaStream {
     stream: Stream,

@@ -50,7 +50,8 @@ fn impossible_launches_name_limit_and_need() {
     let huge = Kernel { tile: usize::MAX, ..large };
     assert!(choose(KernelChoice::Spec(huge), (100, 100), 100).unwrap_err().is_unsupported());
 
-    // Within every limit, but no kernel has that tile: launching it would run the entry with the wrong block.
+    // Within every limit, but no kernel has that tile: launching it would run the entry with the
+    // wrong block.
     let foreign = Kernel { tile: 8, ..large };
     let error = choose(KernelChoice::Spec(foreign), (100, 100), 100).unwrap_err();
     assert!(error.is_unsupported() && error.to_string().contains("not one of"), "{error}");
