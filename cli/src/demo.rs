@@ -151,3 +151,21 @@ fn loops(device: &Device, shape: Shape, tally: &mut Tally, out: &mut impl Write)
     writeln!(out, "{}", report::table(1, &table))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_product_is_an_error_that_names_it() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.add("k01", Ok::<_, String>("exact")), "exact");
+        assert!(tally.all_right());
+        assert_eq!(tally.add("k02", Err::<String, _>("element (0, 1)")), "WRONG");
+        assert!(!tally.all_right());
+        let mut out = Vec::new();
+        let error = tally.finish(&mut out).unwrap_err().to_string();
+        assert!(error.contains("k02: element (0, 1)"), "{error}");
+        assert_eq!(out, b"1 products verified, 1 wrong, 0 skipped\n");
+    }
+}

@@ -106,8 +106,8 @@ fn open_device(args: &MatmulArgs) -> Result<Device> {
             _ => None,
         };
         let message = format!(
-            "--kernel {kernel} needs a GPU and the device is the CPU: leave --kernel out, or choose \
-             a GPU with --device"
+            "--kernel {kernel} needs a GPU and the device is the CPU: leave --kernel out, or \
+             choose a GPU with --device"
         );
         match why {
             Some(why) => return Err(why).context(message),

@@ -118,7 +118,12 @@ impl Ran {
     }
 }
 
-/// Whether the machine has a GPU, by the word of the command itself.
+/// Whether the machine has a GPU, by the word of the command itself. `GEMMITE_REQUIRE_CUDA=1` makes a
+/// machine without one a failure.
 pub fn has_gpu() -> bool {
-    Folder::new().gemmite(&["info"]).ok().contains("compute capability")
+    let info = Folder::new().gemmite(&["info"]).ok();
+    let has_gpu = info.contains("compute capability");
+    let required = std::env::var_os("GEMMITE_REQUIRE_CUDA").is_some_and(|value| value == "1");
+    assert!(has_gpu || !required, "GEMMITE_REQUIRE_CUDA is 1 and there is no GPU:\n{info}");
+    has_gpu
 }
