@@ -118,8 +118,8 @@ impl Ran {
     }
 }
 
-/// Whether the machine has a GPU, by the word of the command itself. `GEMMITE_REQUIRE_CUDA=1` makes a
-/// machine without one a failure.
+/// Whether the machine has a GPU, by the word of the command itself. `GEMMITE_REQUIRE_CUDA=1` makes
+/// a machine without one a failure.
 pub fn has_gpu() -> bool {
     let info = Folder::new().gemmite(&["info"]).ok();
     let has_gpu = info.contains("compute capability");
