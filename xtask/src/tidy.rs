@@ -44,8 +44,8 @@ pub fn run(workspace: &Workspace) -> Result<()> {
             "lints with all features",
             cmd!(sh, "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
         ),
-        // A program and a library of the same name write the same pages, so each has a run of its own,
-        // and the library's stay; where one package has both, the program's are left out.
+        // A program and a library of the same name write the same pages, so each has a run of its
+        // own, and the library's stay; where one package has both, the program's are left out.
         ("the programs' documentation", doc(&["--bins", "--exclude", "gemmite-bench"])),
         ("documentation", doc(&["--lib"])),
     ];
