@@ -17,7 +17,8 @@ struct Arguments {
 enum Suite {
     /// k01 and k02 against the same kernels in CUDA C++
     Twins {
-        /// bench/peers/twins.cu, built: `nvcc -O3 -arch=sm_90 -cubin -o twins.cubin bench/peers/twins.cu`
+        /// bench/peers/twins.cu, built: `nvcc -O3 -arch=sm_90 -cubin -o twins.cubin
+        /// bench/peers/twins.cu`
         #[arg(long)]
         peers: PathBuf,
         /// Rows and columns of the matrices

@@ -36,8 +36,8 @@ pub struct Row {
 }
 
 impl Environment {
-    /// Of this machine and this program. The commit is read from the file BUNDLE beside the program, as `cargo xtask bundle`
-    /// writes it, or else from git.
+    /// Of this machine and this program. The commit is read from the file BUNDLE beside the
+    /// program, as `cargo xtask bundle` writes it, or else from git.
     pub fn read(device: Device) -> Result<Environment> {
         let driver = ask("nvidia-smi", &["--query-gpu=driver_version", "--format=csv,noheader"]);
         Ok(Environment {
@@ -99,8 +99,10 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
 fn bundled_commit() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let bundle = std::fs::read_to_string(program.parent()?.join("BUNDLE")).ok()?;
-    let line = bundle.lines().find_map(|line| line.strip_prefix("commit: "))?;
-    Some(line.trim().to_owned())
+    let commit = bundle.lines().find_map(|line| line.strip_prefix("commit: "))?;
+    let (hash, state) = commit.trim().split_once(' ').unwrap_or((commit.trim(), ""));
+    let short = hash.get(..9).unwrap_or(hash);
+    Some(if state.is_empty() { short.to_owned() } else { format!("{short}-{state}") })
 }
 
 /// The first line that a program prints, where it is there and succeeds.

@@ -1,4 +1,5 @@
-//! Times on the GPU's own clock, taken in rounds so that every candidate sees the same state of the card.
+//! Times on the GPU's own clock, taken in rounds so that every candidate sees the same state of the
+//! card.
 
 use anyhow::{Result, ensure};
 use cust::event::{Event, EventFlags};
@@ -38,9 +39,11 @@ impl Times {
     }
 }
 
-/// Runs every candidate `warm_up` times, then `rounds` times in alternation, each run between two events.
+/// Runs every candidate `warm_up` times, then `rounds` times in alternation, each run between two
+/// events.
 ///
-/// A run shorter than the events' resolution (about half a microsecond) is not worth timing this way.
+/// A run shorter than the events' resolution (about half a microsecond) is not worth timing this
+/// way.
 pub fn alternate(
     stream: &Stream,
     candidates: &mut [Work<'_>],

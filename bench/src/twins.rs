@@ -1,4 +1,5 @@
-//! Our kernels against the same kernels in CUDA C++ (`peers/twins.cu`), 4096^3 unless asked otherwise.
+//! Our kernels against the same kernels in CUDA C++ (`peers/twins.cu`), 4096^3 unless asked
+//! otherwise.
 
 use crate::record::Row;
 use crate::timing::{Times, Work, alternate};
@@ -29,8 +30,8 @@ pub struct Settings {
 pub fn method(settings: &Settings) -> String {
     format!(
         "suite: twins, C = A * B, row-major, n = {}\n\
-         data: f32 and f64 N(0, 1), i32 uniform in -100..=100; C poisoned before each verified run\n\
-         timing: one launch between two CUDA events, candidates in alternation, 3 warm-up runs, {} timed\n\
+         data: f32 and f64 N(0, 1), i32 uniform in -100..=100; C poisoned before verification\n\
+         timing: one launch between two CUDA events, in alternation, 3 warm-up runs, {} timed\n\
          verification: {} rows of each candidate's C against the reference, before it is timed\n\
          tutorial: as the tutorials write it; twin: with our parameters; bench/peers/twins.cu\n\
          speed_ratio: the baseline's median over ours, the baseline being the faster C++ form",
@@ -38,7 +39,8 @@ pub fn method(settings: &Settings) -> String {
     )
 }
 
-/// Times k01 and k02 in three dtypes on CUDA device 0, whose context is current, against the C++ forms in the module at `peers` (a cubin, or PTX).
+/// Times k01 and k02 in three dtypes on CUDA device 0, whose context is current, against the C++
+/// forms in the module at `peers` (a cubin, or PTX).
 pub fn run(peers: &Path, settings: &Settings) -> Result<Vec<Row>> {
     let device = Device::cuda(0)?;
     let peers = load(peers)?;
@@ -89,7 +91,8 @@ fn compare<T: Element>(
                 let [a, b, c] = gpu.addresses();
                 let operands =
                     RawOperands { a, a_layout: layout, b, b_layout: layout, c, c_layout: layout };
-                // SAFETY: three buffers of n * n elements on this device, which outlive the stream's work.
+                // SAFETY: three buffers of n * n elements on this device, which outlive the
+                // stream's work.
                 unsafe { gemm.enqueue_raw(device, stream, operands)? };
                 Ok(())
             })
@@ -226,8 +229,8 @@ impl<'a> Peer<'a> {
     /// Launches with the addresses of the arguments.
     fn launch(&self, stream: &Stream, arguments: &[*mut c_void]) -> Result<()> {
         let (grid, block) = ((self.grid, self.grid, 1), (self.tile, self.tile, 1));
-        // SAFETY: the two callers pass what the kernels of their form take (peers/twins.cu), over buffers that outlive the
-        // stream's work: `verify` and `alternate` wait for it.
+        // SAFETY: the two callers pass what the kernels of their form take (peers/twins.cu), over
+        // buffers that outlive the stream's work: `verify` and `alternate` wait for it.
         unsafe { stream.launch(&self.function, grid, block, 0, arguments)? };
         Ok(())
     }

@@ -68,12 +68,11 @@ pub enum CudaBuilderError {
         /// The compiler's text, kept for a look.
         path: PathBuf,
         /// What is wrong, and where.
-        #[source]
         problem: PtxProblem,
     },
     /// The finished file could not be copied to where
     /// [`CudaBuilder::copy_to`](crate::CudaBuilder::copy_to) says.
-    #[error("could not copy the PTX file to {path}: {source}")]
+    #[error("could not copy the PTX file to {path}")]
     FailedToCopyPtxFile {
         /// The destination.
         path: PathBuf,
@@ -81,7 +80,7 @@ pub enum CudaBuilderError {
         source: io::Error,
     },
     /// A file could not be read or written, or a program could not be started.
-    #[error("{action}: {source}")]
+    #[error("{action}")]
     Io {
         /// What was being done, with the path.
         action: String,

@@ -123,9 +123,10 @@ impl Options {
             "-Cstrip=none".to_owned(),
             format!("-Cdebug-assertions={checks}"),
             format!("-Coverflow-checks={checks}"),
-            // This pass of rustc's copies code into both sides of a branch and knows nothing of barriers: it gave the two
-            // sides of `if` a barrier each, at which the block's threads waited for each other for ever. LLVM's own passes
-            // know which calls must not be copied.
+            // This pass of rustc's copies code into both sides of a branch and knows nothing of
+            // barriers: it gave the two sides of `if` a barrier each, at which the block's threads
+            // waited for each other for ever. LLVM's own passes know which calls must not be
+            // copied.
             "-Zmir-enable-passes=-JumpThreading".to_owned(),
         ]
     }

@@ -40,8 +40,9 @@ pub enum PtxProblem {
     },
     /// Something is kept in local memory, which is as slow as global memory.
     #[error(
-        "line {line}, in `{function}`: local memory is used (`{text}`); an array indexed by what \
-         is not a constant after unrolling, or a reference to a variable, is the usual cause"
+        "line {line}, in `{function}`: local memory is used (`{text}`); the usual causes are an \
+         array indexed by what is no constant after unrolling, an array iterated by value, and a \
+         reference to a variable"
     )]
     Local {
         /// Line number in the compiler's text, from 1.

@@ -56,7 +56,7 @@ pub enum ToolchainError {
         tried: Vec<String>,
     },
     /// The cache folder could not be used.
-    #[error("{action}: {source}")]
+    #[error("{action}")]
     Cache {
         /// What was being done, with the path.
         action: String,

@@ -39,8 +39,9 @@ unsafe extern "unadjusted" {
     pub fn grid_dim_y() -> u32;
     #[link_name = "llvm.nvvm.read.ptx.sreg.nctaid.z"]
     pub fn grid_dim_z() -> u32;
-    // Not `llvm.nvvm.barrier0`: LLVM 22 knows that name only when it reads bitcode. Until then it is a plain function, not a
-    // convergent one, and jump threading gave each side of a branch its own copy of the barrier, at which blocks hung.
+    // Not `llvm.nvvm.barrier0`: LLVM 22 knows that name only when it reads bitcode. Until then it
+    // is a plain function, not a convergent one, and jump threading gave each side of a branch its
+    // own copy of the barrier, at which blocks hung.
     #[link_name = "llvm.nvvm.barrier.cta.sync.aligned.all"]
     pub fn sync_threads(barrier: u32);
     #[link_name = "llvm.nvvm.barrier.cta.red.popc.aligned.all"]

@@ -23,6 +23,9 @@ pub enum AddressSpace {
 ///
 /// Lowers to `isspacep` (PTX ISA, data movement and conversion instructions).
 ///
+/// N.B. An H100 with driver 580 answers false for [`AddressSpace::Constant`] of the generic address
+/// of a `.const` variable.
+///
 /// # Safety
 /// None beyond a kernel's own: the pointer is not followed. Unsafe because it is in Rust-CUDA.
 #[gpu_only]

@@ -28,10 +28,11 @@ impl KernelFamily {
 /// Which way the x index of a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ThreadOrder {
-    /// x along the columns of C: neighbouring threads touch neighbouring addresses of row-major data, so a warp's
-    /// accesses coalesce.
+    /// x along the columns of C: neighbouring threads touch neighbouring addresses of row-major
+    /// data, so a warp's accesses coalesce.
     AlongColumns,
-    /// x along the rows of C: neighbouring threads are a row stride apart. Slower on row-major data, kept to be measured.
+    /// x along the rows of C: neighbouring threads are a row stride apart. Slower on row-major
+    /// data, kept to be measured.
     AlongRows,
 }
 
@@ -60,7 +61,8 @@ impl Target {
         }
     }
 
-    /// The PTX ISA version (major, minor) it is written in; a driver that loads it knows at least this one.
+    /// The PTX ISA version (major, minor) it is written in; a driver that loads it knows at least
+    /// this one.
     pub const fn ptx_version(self) -> (u32, u32) {
         match self {
             Target::Sm70 => (7, 0),
@@ -87,10 +89,11 @@ pub struct Kernel {
     pub target: Target,
 }
 
-/// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread order.
+/// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread
+/// order.
 ///
-/// A kernel of the family is registered here and nowhere else: the device crate makes its entry points from this list,
-/// and the table is filled from it.
+/// A kernel of the family is registered here and nowhere else: the device crate makes its entry
+/// points from this list, and the table is filled from it.
 #[macro_export]
 macro_rules! k01_naive_kernels {
     ($with:ident) => {
@@ -109,10 +112,11 @@ macro_rules! k01_naive_kernels {
     };
 }
 
-/// Calls `$with!` once with every `k02_tiled` kernel: entry point, variant, element, tile, thread order.
+/// Calls `$with!` once with every `k02_tiled` kernel: entry point, variant, element, tile, thread
+/// order.
 ///
-/// A kernel of the family is registered here and nowhere else: the device crate makes its entry points from this list,
-/// and the table is filled from it.
+/// A kernel of the family is registered here and nowhere else: the device crate makes its entry
+/// points from this list, and the table is filled from it.
 #[macro_export]
 macro_rules! k02_tiled_kernels {
     ($with:ident) => {
@@ -159,7 +163,8 @@ macro_rules! dtype {
     };
 }
 
-/// One row of the table from a line of a family's list; the family and its target come from the caller.
+/// One row of the table from a line of a family's list; the family and its target come from the
+/// caller.
 macro_rules! rows {
     ($(($name:ident, $variant:literal, $element:ident, $tile:literal, $order:ident),)*) => {
         &[$(Kernel {
@@ -210,16 +215,18 @@ impl Kernel {
     pub const fn shared_bytes(&self) -> usize {
         match self.family {
             KernelFamily::Naive => 0,
-            KernelFamily::Tiled => 2 * self.tile * self.tile * self.dtype.accumulator().size_bytes(),
+            KernelFamily::Tiled => {
+                2 * self.tile * self.tile * self.dtype.accumulator().size_bytes()
+            }
         }
     }
 
     /// The launches that together compute a C of `shape`.
     ///
-    /// The grid covers C with square tiles: x along the tiles of a row of C, y along those of a column; for
-    /// [`ThreadOrder::AlongRows`] the other way round. Where y has more tiles than a grid may have blocks
-    /// ([`MAX_GRID_Y`]), C is cut into panels, one launch each. An empty C needs no launch. `None` where x would need
-    /// more than [`MAX_GRID_X`] blocks.
+    /// The grid covers C with square tiles: x along the tiles of a row of C, y along those of a
+    /// column; for [`ThreadOrder::AlongRows`] the other way round. Where y has more tiles than a
+    /// grid may have blocks ([`MAX_GRID_Y`]), C is cut into panels, one launch each. An empty C
+    /// needs no launch. `None` where x would need more than [`MAX_GRID_X`] blocks.
     pub fn launches(&self, shape: Shape) -> Option<Launches> {
         let tiles = Shape::new(shape.rows.div_ceil(self.tile), shape.cols.div_ceil(self.tile));
         let (x, y) = match self.order {

@@ -149,7 +149,8 @@ impl Layout {
         }
     }
 
-    /// Index in the buffer of element (`row`, `col`), which lies in the shape of a layout that [`Layout::check`] took.
+    /// Index in the buffer of element (`row`, `col`), which lies in the shape of a layout that
+    /// [`Layout::check`] took.
     pub const fn index(&self, row: usize, col: usize) -> usize {
         let distance = row as isize * self.strides.row + col as isize * self.strides.col;
         self.offset.wrapping_add_signed(distance)
@@ -184,10 +185,12 @@ impl Layout {
         Ok(())
     }
 
-    /// True where two different (row, col) pairs share an element, so that the matrix cannot be written to.
+    /// True where two different (row, col) pairs share an element, so that the matrix cannot be
+    /// written to.
     ///
-    /// Exact: i * row + j * col repeats within the shape if and only if the smallest step that returns to the same
-    /// element, |col| / g rows against |row| / g columns with g = gcd(|row|, |col|), fits in it.
+    /// Exact: i * row + j * col repeats within the shape if and only if the smallest step that
+    /// returns to the same element, |col| / g rows against |row| / g columns with g = gcd(|row|,
+    /// |col|), fits in it.
     pub const fn overlaps_itself(&self) -> bool {
         let Shape { rows, cols } = self.shape;
         if self.shape.is_empty() {

@@ -1,8 +1,9 @@
 //! What host and device share of a matrix product C = alpha * op(A) * op(B) + beta * C.
 //!
-//! Layouts, dtypes, the kernels' parameter block, launch geometry, and the one table of kernels. The device crate
-//! makes its entry points from the table, the host launches by it, and tests, benches and the README list it.
-//! The crate has no dependencies, no `std`, and knows neither a GPU nor a host API.
+//! Layouts, dtypes, the kernels' parameter block, launch geometry, and the one table of kernels.
+//! The device crate makes its entry points from the table, the host launches by it, and tests,
+//! benches and the README list it. The crate has no dependencies, no `std`, and knows neither a GPU
+//! nor a host API.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,7 +17,8 @@ mod params;
 
 pub use dtype::DType;
 pub use kernel::{
-    Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Target, ThreadOrder, kernels, variants,
+    Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Target, ThreadOrder, kernels,
+    variants,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use params::GemmParams;

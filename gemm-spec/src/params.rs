@@ -2,15 +2,17 @@
 
 /// Sizes, strides and factors of one launch: C = alpha * A * B + beta * C.
 ///
-/// Every kernel has the same four parameters, in this order: `a: *const T`, `b: *const T`, `c: *mut T`, each the address of
-/// element (0, 0) in global memory, and this block by value. The pointers stand apart because the compiler then knows
-/// that they point to global memory; a pointer that it finds in a block is a generic one, and slower. The block is one
-/// struct on both sides, so host and device can't disagree on its fields.
+/// Every kernel has the same four parameters, in this order: `a: *const T`, `b: *const T`, `c: *mut
+/// T`, each the address of element (0, 0) in global memory, and this block by value. The pointers
+/// stand apart because the compiler then knows that they point to global memory; a pointer that it
+/// finds in a block is a generic one, and slower. The block is one struct on both sides, so host
+/// and device can't disagree on its fields.
 ///
-/// Transposes are strides that have changed places. Strides count elements and may be negative; element (i, j) of A lies
-/// at `a + i * a_row_stride + j * a_col_stride`, in 64-bit arithmetic.
+/// Transposes are strides that have changed places. Strides count elements and may be negative;
+/// element (i, j) of A lies at `a + i * a_row_stride + j * a_col_stride`, in 64-bit arithmetic.
 ///
-/// `S` is the type of the sums, of alpha and of beta: f32 where the elements are f16 or bf16, else the element type.
+/// `S` is the type of the sums, of alpha and of beta: f32 where the elements are f16 or bf16, else
+/// the element type.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GemmParams<S> {

@@ -3,13 +3,14 @@
 use crate::{Element, Sum};
 use gemm_spec::GemmParams;
 
-/// Writes C(row, col) = alpha * sum + beta * C(row, col), rounded once to the element type where beta is not used, and
-/// once after a fused multiply-add where it is. C is read only where `p.reads_c` is set.
+/// Writes C(row, col) = alpha * sum + beta * C(row, col), rounded once to the element type where
+/// beta is not used, and once after a fused multiply-add where it is. C is read only where
+/// `p.reads_c` is set.
 ///
 /// # Safety
 ///
-/// `row < p.m`, `col < p.n`; `c` and the parameter block describe a matrix that this thread may write (and read, where
-/// `p.reads_c` is set), and no other thread touches the element.
+/// `row < p.m`, `col < p.n`; `c` and the parameter block describe a matrix that this thread may
+/// write (and read, where `p.reads_c` is set), and no other thread touches the element.
 #[inline(always)]
 pub unsafe fn store<T: Element>(
     c: *mut T,

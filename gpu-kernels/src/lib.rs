@@ -1,8 +1,9 @@
 //! The matrix multiplication kernels, C = alpha * A * B + beta * C.
 //!
-//! A kernel family is one generic body; its entry points are made from the family's list in `gemm-spec`, which is the
-//! only place where a kernel is registered. `cargo xtask build-ptx` compiles this crate to `host/ptx/`. The crate
-//! compiles for the host too, so that its index arithmetic can be tested there.
+//! A kernel family is one generic body; its entry points are made from the family's list in
+//! `gemm-spec`, which is the only place where a kernel is registered. `cargo xtask build-ptx`
+//! compiles this crate to `host/ptx/`. The crate compiles for the host too, so that its index
+//! arithmetic can be tested there.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
@@ -13,6 +14,6 @@ pub mod ladder;
 pub use element::{Element, Sum};
 pub use epilogue::store;
 
-/// A tile in shared memory. Rust-CUDA's `shared_array!` returns `*mut T`; ours returns a pointer that knows its
-/// address space, with the same methods.
+/// A tile in shared memory. Rust-CUDA's `shared_array!` returns `*mut T`; ours returns a pointer
+/// that knows its address space, with the same methods.
 pub type SharedTile<T> = cuda_std::shared::SharedPtr<T>;

@@ -1,19 +1,24 @@
 //! The tutorials' CPU loops, by name: slow, short, and right.
 //!
-//! Each computes C = A * B on views of any strides, in the arithmetic of the kernels: products and sums in
-//! [`Element::Scalar`], i32 wrapping around, and one rounding at the end where the elements are f16 or bf16. Every loop but
-//! [`kij`] starts a sum at 0 and adds its products in the order of k, so all of them give the same bits ([`kij`] too: it
-//! visits the elements in another order, and each element's products in the same one).
+//! Each computes C = A * B on views of any strides, in the arithmetic of the kernels: products and
+//! sums in [`Element::Scalar`], i32 wrapping around, and one rounding at the end where the elements
+//! are f16 or bf16. Every loop but [`kij`] starts a sum at 0 and adds its products in the order of
+//! k, so all of them give the same bits ([`kij`] too: it visits the elements in another order, and
+//! each element's products in the same one).
 //!
-//! They are here to be read beside the kernels, to be timed as the tutorials time them, and to hold the verification to
-//! something that shares no code with it. For products that are to be fast there is [`crate::Device::cpu`].
+//! They are here to be read beside the kernels, to be timed as the tutorials time them, and to hold
+//! the verification to something that shares no code with it. For products that are to be fast
+//! there is [`crate::Device::cpu`].
 //!
 //! | loop | where the tutorials have it | what was corrected |
 //! |---|---|---|
-//! | [`ijk`] | "Tiled Matmul 101", loops 1; "Speed up matrix multiplication 2", `matmul_cpu` | C is written, not added to whatever it held; M, N and K may differ |
+//! | [`ijk`] | "Tiled Matmul 101", loops 1; `matmul_cpu` [^cpu] | C is written, not added to |
 //! | [`kij`] | "Tiled Matmul 101", loops 2 | C starts at 0 |
 //! | [`unrolled_16`] | "Tiled Matmul 101", loops 3 | see there |
-//! | [`tiled`] | "Tiled Matmul 101", loops 4; "A description of a simple GEMM hierarchy", thread block tile | see there |
+//! | [`tiled`] | "Tiled Matmul 101", loops 4; thread block tile [^hierarchy] | see there |
+//!
+//! [^cpu]: of "Speed up matrix multiplication 2"; here M, N and K may differ.
+//! [^hierarchy]: of "A description of a simple GEMM hierarchy".
 
 use crate::element::{Element, Scalar};
 use crate::error::Error;
@@ -69,10 +74,11 @@ pub fn kij<T: Element>(a: MatrixRef<'_, T>, b: MatrixRef<'_, T>) -> Result<Matri
 
 /// C = A * B with each of the three loops cut into steps of 16 and 16 steps within.
 ///
-/// The tutorial's sketch steps over `range(M, 16)`, which starts at M and does nothing where M is 16 or more; it
-/// indexes C and A with `i` and B and C with `j` where it means `i + i0` and `j + j0`, so that only every sixteenth row
-/// and column would be computed, sixteen times over; and it takes sizes that 16 does not divide for such as it does. Here
-/// the steps start at 0, the inner index is added everywhere, and the last step of each loop ends at the matrix's edge.
+/// The tutorial's sketch steps over `range(M, 16)`, which starts at M and does nothing where M is
+/// 16 or more; it indexes C and A with `i` and B and C with `j` where it means `i + i0` and `j +
+/// j0`, so that only every sixteenth row and column would be computed, sixteen times over; and it
+/// takes sizes that 16 does not divide for such as it does. Here the steps start at 0, the inner
+/// index is added everywhere, and the last step of each loop ends at the matrix's edge.
 ///
 /// a: (m, k), b: (k, n), result: (m, n).
 ///
@@ -106,13 +112,14 @@ pub fn unrolled_16<T: Element>(
     narrow(&sums)
 }
 
-/// C = A * B tile by tile, as a GPU does it: a block for each TILE x TILE tile of C, which goes through K in steps of
-/// TILE, copies a tile of A and a tile of B, and adds their product.
+/// C = A * B tile by tile, as a GPU does it: a block for each TILE x TILE tile of C, which goes
+/// through K in steps of TILE, copies a tile of A and a tile of B, and adds their product.
 ///
-/// The tutorial's sketch has the index errors that [`unrolled_16`] lists. The tiles past an edge are filled with zeros,
-/// as the tutorials' kernels fill them; the kernel of "Speed up matrix multiplication 2" then writes past the edge of C,
-/// which this loop does not. The GEMM hierarchy's sketch takes tiles that divide the shape, and adds to an `output`
-/// that it reads and writes in every step; here a tile's sums are kept until they are complete.
+/// The tutorial's sketch has the index errors that [`unrolled_16`] lists. The tiles past an edge
+/// are filled with zeros, as the tutorials' kernels fill them; the kernel of "Speed up matrix
+/// multiplication 2" then writes past the edge of C, which this loop does not. The GEMM hierarchy's
+/// sketch takes tiles that divide the shape, and adds to an `output` that it reads and writes in
+/// every step; here a tile's sums are kept until they are complete.
 ///
 /// a: (m, k), b: (k, n), result: (m, n).
 ///
@@ -137,7 +144,8 @@ pub fn tiled<T: Element, const TILE: usize>(
                 let tile_b: [[T; TILE]; TILE] = load(b, k, j);
                 for i0 in 0..TILE {
                     for j0 in 0..TILE {
-                        // The zeros past K's end stay out of the sums: -0 + 0 is 0, and 0 * inf is NaN.
+                        // The zeros past K's end stay out of the sums: -0 + 0 is 0, and 0 * inf is
+                        // NaN.
                         for k0 in 0..TILE.min(depth - k) {
                             sums[i0][j0] =
                                 multiply_add(sums[i0][j0], tile_a[i0][k0], tile_b[k0][j0]);

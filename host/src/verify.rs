@@ -1,8 +1,9 @@
 //! Checks a product against a reference that is more exact than any engine.
 //!
-//! [`check`] sums every element again, for f16, bf16 and f32 in f64, for f64 in compensated arithmetic of about twice its
-//! precision, for i32 in the same wrapping arithmetic, and compares within a bound that follows from K and the dtype. NaN
-//! passes only where IEEE arithmetic gives NaN. The bound and the rules are derived in docs/numerics.md.
+//! [`check`] sums every element again, for f16, bf16 and f32 in f64, for f64 in compensated
+//! arithmetic of about twice its precision, for i32 in the same wrapping arithmetic, and compares
+//! within a bound that follows from K and the dtype. NaN passes only where IEEE arithmetic gives
+//! NaN. The bound and the rules are derived in docs/numerics.md.
 //!
 //! ```
 //! use gemmite::{Device, Op, Shape, matmul, random, verify};
@@ -10,7 +11,8 @@
 //! let a = random::normal::<f32>(Shape::new(20, 30), 1)?;
 //! let b = random::normal::<f32>(Shape::new(30, 10), 2)?;
 //! let c = matmul(&Device::best(), &a, &b)?;
-//! let exactness = verify::check(&verify::Problem::product(a.view(), b.view()), c.view(), verify::Rows::All)?;
+//! let problem = verify::Problem::product(a.view(), b.view());
+//! let exactness = verify::check(&problem, c.view(), verify::Rows::All)?;
 //! assert!(exactness.max_err_over_bound <= 1.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -65,8 +67,9 @@ impl<'a, T: Element> Problem<'a, T> {
 pub enum Rows {
     /// Every row.
     All,
-    /// `count` rows at random from `seed`, and the first and the last row besides; every row where `count` reaches them
-    /// all. For outputs so large that summing them again takes too long: each sampled row is checked whole.
+    /// `count` rows at random from `seed`, and the first and the last row besides; every row where
+    /// `count` reaches them all. For outputs so large that summing them again takes too long: each
+    /// sampled row is checked whole.
     Sampled {
         /// Rows to choose.
         count: usize,
@@ -77,12 +80,13 @@ pub enum Rows {
 
 /// Checks `out` element by element against the product that `problem` asks for.
 ///
-/// The time is that of m * n * k multiplications in f64 on all cores for [`Rows::All`]. Beside the operands it needs
-/// memory for at most 2^22 elements of A and, for each core, 16 columns of B in f64.
+/// The time is that of m * n * k multiplications in f64 on all cores for [`Rows::All`]. Beside the
+/// operands it needs memory for at most 2^22 elements of A and, for each core, 16 columns of B in
+/// f64.
 ///
 /// # Errors
-/// [`Mismatch`] where an element is wrong, where the shapes do not fit each other, or where K is so large that the
-/// dtype's bound would let anything pass (2^23 for sums in f32).
+/// [`Mismatch`] where an element is wrong, where the shapes do not fit each other, or where K is so
+/// large that the dtype's bound would let anything pass (2^23 for sums in f32).
 pub fn check<T: Element>(
     problem: &Problem<'_, T>,
     out: MatrixRef<'_, T>,
@@ -159,7 +163,8 @@ impl<'a, T: Element> Checked<'a, T> {
         Ok(Checked { a, b, c, out, alpha, beta, k })
     }
 
-    /// Sums and judges the elements of `rows`, sixteen columns at a time, in blocks of rows that share one copy of A.
+    /// Sums and judges the elements of `rows`, sixteen columns at a time, in blocks of rows that
+    /// share one copy of A.
     fn run<R: Reference<T>>(&self, reference: &R, rows: &[usize]) -> Tally {
         const BLOCK_ELEMS: usize = 1 << 22;
         let block_rows = (BLOCK_ELEMS / self.k.max(1)).max(1);

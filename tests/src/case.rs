@@ -12,7 +12,8 @@ pub enum Data {
     Integers,
     /// N(0, 1) with NaN in the last row and column of A, and in the last of B.
     Nan,
-    /// N(0, 1) with infinities of both signs in A's last column and in B's last row, and zeros to meet them.
+    /// N(0, 1) with infinities of both signs in A's last column and in B's last row, and zeros to
+    /// meet them.
     Infinite,
     /// Numbers whose products reach the end of the dtype's range and go past it; i32 wraps around.
     Large,
@@ -157,8 +158,8 @@ impl Case {
         gemmite::Matrix::from_fn(normal.shape(), scaled).expect("test operands are small")
     }
 
-    /// The number at a place of an input where the case has a special one: at the last row of A or column of B, at the
-    /// last step of the sums, and in row or column `at`.
+    /// The number at a place of an input where the case has a special one: at the last row of A or
+    /// column of B, at the last step of the sums, and in row or column `at`.
     fn special<T: Element>(&self, number: T, (last, last_step): (bool, bool), at: usize) -> T {
         match self.data {
             Data::Nan if last && last_step && T::DTYPE != DType::I32 => T::from_f64(f64::NAN),

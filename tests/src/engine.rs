@@ -58,7 +58,8 @@ impl Engine {
         }
     }
 
-    /// Computes `case` into `c`. Where the engine has copies of whole buffers, guards included, they are copied back.
+    /// Computes `case` into `c`. Where the engine has copies of whole buffers, guards included,
+    /// they are copied back.
     ///
     /// # Errors
     /// What the library or the driver answers.
@@ -110,8 +111,8 @@ impl Engine {
     }
 }
 
-/// Whole buffers, guards included, in memory of cust's; the kernel works between the guards. They come back after it, so
-/// that the runner sees every byte that it wrote to.
+/// Whole buffers, guards included, in memory of cust's; the kernel works between the guards. They
+/// come back after it, so that the runner sees every byte that it wrote to.
 fn run_raw<T: Element>(
     device: &Device,
     gemm: &Gemm<T>,
@@ -143,8 +144,8 @@ fn run_raw<T: Element>(
         c: c_address,
         c_layout: c.layout,
     };
-    // SAFETY: stream and buffers are of the primary context of `device`; the layouts were made for these buffers, which
-    // are three and live until the stream is done.
+    // SAFETY: stream and buffers are of the primary context of `device`; the layouts were made for
+    // these buffers, which are three and live until the stream is done.
     unsafe { gemm.enqueue_raw(device, &stream, operands) }.map_err(|error| error.to_string())?;
     stream.synchronize().map_err(text)?;
     for (operand, buffer) in [a, b, c].into_iter().zip(&buffers) {
@@ -153,7 +154,8 @@ fn run_raw<T: Element>(
     Ok(())
 }
 
-/// Every engine of this machine: the CPU, and each kernel of the table where there is a GPU; a missing GPU is a skip.
+/// Every engine of this machine: the CPU, and each kernel of the table where there is a GPU; a
+/// missing GPU is a skip.
 pub fn engines() -> Vec<Engine> {
     let mut engines = cpu_engines();
     engines.extend(cuda().iter().flat_map(cuda_engines));
@@ -178,8 +180,8 @@ pub fn cuda_engines(device: &Device) -> Vec<Engine> {
 /// The first GPU. `None`, and a counted and printed skip, where there is none.
 ///
 /// # Panics
-/// Where there is a GPU that does not work, and where there is none and the environment says `GEMMITE_REQUIRE_CUDA=1`: a
-/// machine that has to have one can't pass by skipping.
+/// Where there is a GPU that does not work, and where there is none and the environment says
+/// `GEMMITE_REQUIRE_CUDA=1`: a machine that has to have one can't pass by skipping.
 pub fn cuda() -> Option<Device> {
     match Device::cuda(0) {
         Ok(device) => Some(device),
@@ -209,7 +211,8 @@ pub fn skipped() -> usize {
     SKIPPED.load(Ordering::Relaxed)
 }
 
-/// Prints a line to standard error past the test harness, which would keep the lines of passing tests to itself.
+/// Prints a line to standard error past the test harness, which would keep the lines of passing
+/// tests to itself.
 pub fn say(line: &str) {
     // Nothing can be done about a closed standard error.
     let _ = writeln!(std::io::stderr(), "{line}");

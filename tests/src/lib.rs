@@ -1,9 +1,10 @@
 //! The case table, the engines it runs on, and one runner for all of them.
 //!
-//! A case says what to multiply and where the operands lie ([`Case`], listed in [`table`]). The runner ([`run_case`]) builds
-//! the operands with guard bands around them and in the gaps between their elements, poisons C, runs one [`Engine`], and then
-//! checks that every element of C is within the bound of docs/numerics.md and that nothing else has changed. An engine that
-//! this machine lacks is skipped in sight: see [`cuda`].
+//! A case says what to multiply and where the operands lie ([`Case`], listed in [`table`]). The
+//! runner ([`run_case`]) builds the operands with guard bands around them and in the gaps between
+//! their elements, poisons C, runs one [`Engine`], and then checks that every element of C is
+//! within the bound of docs/numerics.md and that nothing else has changed. An engine that this
+//! machine lacks is skipped in sight: see [`cuda`].
 
 mod case;
 mod engine;

@@ -52,8 +52,8 @@ impl Place {
     }
 }
 
-/// A value that no case computes, to recognise what must not be touched. NaN for floating point, so that whoever reads it
-/// spoils his result as well.
+/// A value that no case computes, to recognise what must not be touched. NaN for floating point, so
+/// that whoever reads it spoils his result as well.
 pub fn poison<T: Element>() -> T {
     match T::DTYPE {
         gemmite::DType::I32 => T::from_f64(f64::from(0x5AFE_5AFEu32 as i32)),
@@ -83,7 +83,8 @@ impl<T: Element> Placed<T> {
         Placed { buffer: vec![poison(); GUARD + len + GUARD], layout }
     }
 
-    /// The operand whose element (i, j) is `element(i, j)`. Where elements share an address, the last one stays.
+    /// The operand whose element (i, j) is `element(i, j)`. Where elements share an address, the
+    /// last one stays.
     pub fn new(shape: Shape, place: Place, mut element: impl FnMut(usize, usize) -> T) -> Self {
         let mut placed = Placed::poisoned(shape, place);
         for i in 0..shape.rows {

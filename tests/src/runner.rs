@@ -20,8 +20,8 @@ pub struct Summary {
 /// Runs `case` on `engine` in dtype `T` and checks the result and everything around the operands.
 ///
 /// # Errors
-/// What went wrong: the library's error, the verification's mismatch, or the name of a buffer that changed where it must
-/// not.
+/// What went wrong: the library's error, the verification's mismatch, or the name of a buffer that
+/// changed where it must not.
 pub fn run_case<T: Element>(case: &Case, engine: &Engine) -> Result<Exactness, String> {
     run_case_with::<T>(case, |a, b, c| {
         engine.run(case, a, b, c).map_err(|error| format!("the call failed: {error}"))

@@ -7,8 +7,8 @@ use gemmite::Op;
 const N: Op = Op::None;
 const T: Op = Op::Transpose;
 
-/// Every case. With the environment variable `GEMMITE_CASES=small` those of more than 50,000 products are left out, for runs
-/// under a sanitizer.
+/// Every case. With the environment variable `GEMMITE_CASES=small` those of more than 50,000
+/// products are left out, for runs under a sanitizer.
 pub fn table() -> Vec<Case> {
     let mut cases = shapes();
     cases.extend(transposes());

@@ -14,8 +14,8 @@ fn profile_folder() -> PathBuf {
     if deps.ends_with("deps") { deps.parent().expect("deps has a parent") } else { deps }.into()
 }
 
-/// The command: `GEMMITE_BIN`, or what cargo builds with this test's profile, or, where there is no cargo, what lies beside
-/// this test.
+/// The command: `GEMMITE_BIN`, or what cargo builds with this test's profile, or, where there is no
+/// cargo, what lies beside this test.
 fn gemmite() -> PathBuf {
     if let Some(path) = std::env::var_os("GEMMITE_BIN") {
         return path.into();
@@ -43,7 +43,8 @@ fn script() -> PathBuf {
     [here, beside].into_iter().find(|path| path.is_file()).expect("digits.py lies in tests/")
 }
 
-/// What the script says, or `None`, and a counted skip, where there is no Python or nothing to be had for it.
+/// What the script says, or `None`, and a counted skip, where there is no Python or nothing to be
+/// had for it.
 fn run(device: &str) -> Option<Output> {
     let what = format!("the digits on {device}");
     if Command::new("python3").arg("--version").output().is_err() {

@@ -1,4 +1,5 @@
-//! Shapes, strides, transposes and factors at random, on the CPU and, where there is one, on the GPU.
+//! Shapes, strides, transposes and factors at random, on the CPU and, where there is one, on the
+//! GPU.
 
 use gemmite::{Element, Op, Shape, Strides, bf16, f16};
 use gemmite_tests::{Case, Data, Engine, Place, cpu_engines, cuda, cuda_engines, run_case};

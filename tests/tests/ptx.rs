@@ -1,4 +1,5 @@
-//! Facts of the built PTX in host/ptx, which need no GPU: every kernel of the table is there, and takes what the host passes.
+//! Facts of the built PTX in host/ptx, which need no GPU: every kernel of the table is there, and
+//! takes what the host passes.
 
 use cuda_builder::ptx;
 use gemm_spec::{DType, GemmParams, KernelFamily, Target, kernels};
@@ -72,8 +73,9 @@ fn version_and_target_are_the_tables() {
     }
 }
 
-/// A barrier that the compiler copies into both sides of a branch makes a block wait for itself for ever
-/// (docs/decisions/0006-barriers-are-not-copied.md), so each stands as often as the source says.
+/// A barrier that the compiler copies into both sides of a branch makes a block wait for itself for
+/// ever (docs/decisions/0006-barriers-are-not-copied.md), so each stands as often as the source
+/// says.
 #[test]
 fn no_barrier_was_copied() {
     for target in Target::ALL {

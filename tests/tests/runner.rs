@@ -93,7 +93,8 @@ fn a_missing_term_is_found() {
 
 #[test]
 fn an_untouched_c_is_found() {
-    // Poison stays behind where an engine does nothing, and where it reads a C that it must not read.
+    // Poison stays behind where an engine does nothing, and where it reads a C that it must not
+    // read.
     for case in [padded(), padded().factors(1.0, Some(0.0)), padded().factors(0.0, None)] {
         let failure = run_case_with::<f32>(&case, |_, _, _| Ok(())).unwrap_err();
         assert!(failure.contains("NaN"), "{failure}");

@@ -308,89 +308,20 @@ mod tests {
 
     #[test]
     fn wrong_signatures_are_refused() {
-        assert!(
-            error(
-                quote!(),
-                quote!(
-                    fn f() {}
-                )
-            )
-            .contains("must be `unsafe fn`")
-        );
-        assert!(
-            error(
-                quote!(),
-                quote!(
-                    unsafe fn f() -> u32 {
-                        0
-                    }
-                )
-            )
-            .contains("returns nothing")
-        );
-        assert!(
-            error(
-                quote!(),
-                quote!(
-                    unsafe fn f(&self) {}
-                )
-            )
-            .contains("no `self`")
-        );
-        assert!(
-            error(
-                quote!(),
-                quote!(
-                    unsafe fn f<T>(x: T) {}
-                )
-            )
-            .contains("can't be generic")
-        );
-        assert!(
-            error(
-                quote!(),
-                quote!(
-                    unsafe fn f<const N: usize>() {}
-                )
-            )
-            .contains("generic")
-        );
-        assert!(
-            error(
-                quote!(),
-                quote!(
-                    async unsafe fn f() {}
-                )
-            )
-            .contains("async")
-        );
-        assert!(
-            error(
-                quote!(),
-                quote!(
-                    const unsafe fn f() {}
-                )
-            )
-            .contains("const")
-        );
-        assert!(
-            error(
-                quote!(),
-                quote!(
-                    unsafe extern "system" fn f() {}
-                )
-            )
-            .contains("ABI")
-        );
-        assert!(
-            error(
-                quote!(),
-                quote!(
-                    unsafe fn f(x: impl Copy) {}
-                )
-            )
-            .contains("concrete")
-        );
+        for (source, reason) in [
+            ("fn f() {}", "must be `unsafe fn`"),
+            ("unsafe fn f() -> u32 { 0 }", "returns nothing"),
+            ("unsafe fn f(&self) {}", "no `self`"),
+            ("unsafe fn f<T>(x: T) {}", "can't be generic"),
+            ("unsafe fn f<const N: usize>() {}", "generic"),
+            ("async unsafe fn f() {}", "async"),
+            ("const unsafe fn f() {}", "const"),
+            ("unsafe extern \"system\" fn f() {}", "ABI"),
+            ("unsafe fn f(x: impl Copy) {}", "concrete"),
+        ] {
+            let message = error(quote!(), source.parse().unwrap());
+            assert!(message.contains(reason), "{source}: {message}");
+        }
     }
 
     #[test]

@@ -11,14 +11,16 @@
 //!
 //! # Mapping
 //!
-//! A block of 16 x 16 threads computes a tile of 16 x 16 elements of C; the grid covers C. `k01_naive` lets
-//! `threadIdx.x` run along the columns, so the 16 threads of a row read neighbouring elements of B, write neighbouring
-//! elements of C, and share one element of A: their accesses coalesce when the matrices are row-major.
-//! `k01_naive_uncoalesced` lets `threadIdx.x` run along the rows: neighbours are a whole row apart.
+//! A block of 16 x 16 threads computes a tile of 16 x 16 elements of C; the grid covers C.
+//! `k01_naive` lets `threadIdx.x` run along the columns, so the 16 threads of a row read
+//! neighbouring elements of B, write neighbouring elements of C, and share one element of A: their
+//! accesses coalesce when the matrices are row-major. `k01_naive_uncoalesced` lets `threadIdx.x`
+//! run along the rows: neighbours are a whole row apart.
 //!
 //! # Shared memory
 //!
-//! None. Each thread loads 2 K elements from global memory, 2 M N K in all; the caches catch the repeats.
+//! None. Each thread loads 2 K elements from global memory, 2 M N K in all; the caches catch the
+//! repeats.
 //!
 //! # Preconditions
 //!
@@ -32,8 +34,8 @@ use gemm_spec::{GemmParams, ThreadOrder};
 ///
 /// # Safety
 ///
-/// The pointers and the parameter block describe matrices that every thread of the grid may read (A, B) and write (C), and
-/// no other code touches C during the launch. `tile` is the launch's.
+/// The pointers and the parameter block describe matrices that every thread of the grid may read
+/// (A, B) and write (C), and no other code touches C during the launch. `tile` is the launch's.
 #[inline(always)]
 unsafe fn naive<T: Element>(
     a: *const T,
@@ -60,8 +62,9 @@ unsafe fn naive<T: Element>(
         let mut sum = T::Sum::ZERO;
         let mut left = p.k;
         while left >= 4 {
-            // N.B. Four pairs are loaded before the first is multiplied. nvcc unrolls such a loop by itself, LLVM does
-            // not: with one pair at a time, f32, 4096^3 takes 34.5 ms on an H100, and nvcc's 25.3 ms.
+            // N.B. Four pairs are loaded before the first is multiplied. nvcc unrolls such a loop
+            // by itself, LLVM does not: with one pair at a time, f32, 4096^3 takes 34.5 ms on an
+            // H100, and nvcc's 25.3 ms.
             let pair =
                 |l| (a.wrapping_offset(l * a_step).read(), b.wrapping_offset(l * b_step).read());
             for &(a, b) in &[pair(0), pair(1), pair(2), pair(3)] {
@@ -82,12 +85,12 @@ unsafe fn naive<T: Element>(
 
 macro_rules! entries {
     ($(($name:ident, $variant:literal, $element:ident, $tile:literal, $order:ident),)*) => {$(
-        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the module's documentation.")]
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the module.")]
         ///
         /// # Safety
         ///
-        /// The pointers and the block describe matrices that the grid may read (A, B) and write (C); nothing else touches C
-        /// during the launch; the grid is one of `Kernel::launches`.
+        /// The pointers and the block describe matrices that the grid may read (A, B) and write
+        /// (C); nothing else touches C during the launch; the grid is one of `Kernel::launches`.
         #[kernel(max_threads = $tile * $tile)]
         pub unsafe fn $name(
             a: *const $element,

@@ -16,23 +16,26 @@
 //!
 //! # Mapping
 //!
-//! A block of TILE x TILE threads, one output element a thread, `threadIdx.x` along the columns (and, in the variant
-//! `uncoalesced`, along the rows, which makes neighbouring threads load a row stride apart).
+//! A block of TILE x TILE threads, one output element a thread, `threadIdx.x` along the columns
+//! (and, in the variant `uncoalesced`, along the rows, which makes neighbouring threads load a row
+//! stride apart).
 //!
 //! # Shared memory
 //!
-//! Two tiles of TILE x TILE sums: 2 KiB for TILE = 16 in f32. f16 and bf16 are widened to f32 as they are stored, once
-//! for each element of a tile and not once for each product. No padding: a warp reads one or two rows of `tile_b` (distinct
-//! banks) and one or two elements of `tile_a` (broadcast).
+//! Two tiles of TILE x TILE sums: 2 KiB for TILE = 16 in f32. f16 and bf16 are widened to f32 as
+//! they are stored, once for each element of a tile and not once for each product. No padding: a
+//! warp reads one or two rows of `tile_b` (distinct banks) and one or two elements of `tile_a`
+//! (broadcast).
 //!
 //! # Preconditions
 //!
-//! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides. No thread leaves before the
-//! last barrier, also where its element lies outside of C.
+//! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides. No thread
+//! leaves before the last barrier, also where its element lies outside of C.
 //!
 //! # Change since the last step
 //!
-//! Each block loads an element of A and of B once for TILE products: 2 M N K / TILE loads from global memory in all.
+//! Each block loads an element of A and of B once for TILE products: 2 M N K / TILE loads from
+//! global memory in all.
 
 use crate::{Element, SharedTile, Sum, store};
 use cuda_std::{kernel, shared_array, thread};
@@ -42,9 +45,9 @@ use gemm_spec::{GemmParams, ThreadOrder};
 ///
 /// # Safety
 ///
-/// Called by all `TILE * TILE` threads of a block. The tiles have `TILE * TILE` elements in shared memory that nothing
-/// else uses. The pointers and the parameter block describe matrices that the grid may read (A, B) and write (C), and no
-/// other code touches C during the launch.
+/// Called by all `TILE * TILE` threads of a block. The tiles have `TILE * TILE` elements in shared
+/// memory that nothing else uses. The pointers and the parameter block describe matrices that the
+/// grid may read (A, B) and write (C), and no other code touches C during the launch.
 #[inline(always)]
 unsafe fn tiled<T: Element, const TILE: usize>(
     (a, b, c): (*const T, *const T, *mut T),
@@ -68,10 +71,11 @@ unsafe fn tiled<T: Element, const TILE: usize>(
         a.wrapping_offset((row as i64 * p.a_row_stride + j as i64 * p.a_col_stride) as isize);
     let mut b =
         b.wrapping_offset((i as i64 * p.b_row_stride + col as i64 * p.b_col_stride) as isize);
-    // Shares one element of A and one of B with the block, and returns `sum` plus this thread's TILE products.
+    // Shares one element of A and one of B with the block, and returns `sum` plus this thread's
+    // TILE products.
     let step = |mut sum: T::Sum, element_a: Option<T>, element_b: Option<T>| {
-        // SAFETY: a tile is indexed below TILE * TILE; a barrier stands between the writes and the reads of other
-        // threads, and another between those and the writes of the next step.
+        // SAFETY: a tile is indexed below TILE * TILE; a barrier stands between the writes and the
+        // reads of other threads, and another between those and the writes of the next step.
         unsafe {
             tile_a.add(i * TILE + j).write(element_a.map_or(T::Sum::ZERO, T::widen));
             tile_b.add(i * TILE + j).write(element_b.map_or(T::Sum::ZERO, T::widen));
@@ -110,12 +114,12 @@ unsafe fn tiled<T: Element, const TILE: usize>(
 
 macro_rules! entries {
     ($(($name:ident, $variant:literal, $element:ident, $tile:literal, $order:ident),)*) => {$(
-        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the module's documentation.")]
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the module.")]
         ///
         /// # Safety
         ///
-        /// The pointers and the block describe matrices that the grid may read (A, B) and write (C); nothing else touches C
-        /// during the launch; the grid is one of `Kernel::launches`.
+        /// The pointers and the block describe matrices that the grid may read (A, B) and write
+        /// (C); nothing else touches C during the launch; the grid is one of `Kernel::launches`.
         #[cfg_attr(not(rust_cuda), kernel(max_threads = $tile * $tile))]
         #[cfg_attr(rust_cuda, kernel)] // Rust-CUDA's attribute knows no launch bounds.
         pub unsafe fn $name(

@@ -1,3 +1,5 @@
+//! The loops against each other, and against the verification.
+
 use super::*;
 use crate::element::Element;
 use crate::{bf16, f16, random, verify};

@@ -1,4 +1,5 @@
-//! What a correct output may be: the exact value, the bound around it, and where infinity or NaN is right.
+//! What a correct output may be: the exact value, the bound around it, and where infinity or NaN is
+//! right.
 //!
 //! The rules and their derivation are in docs/numerics.md.
 
@@ -12,7 +13,8 @@ use super::sums::{PANEL, Sums, two_product, two_sum};
 pub(super) struct Format {
     /// Largest relative error of one rounding.
     pub unit: f64,
-    /// Least magnitude that rounds to infinity; for f64 the largest finite number, since f64 can't hold the former.
+    /// Least magnitude that rounds to infinity; for f64 the largest finite number, since f64 can't
+    /// hold the former.
     pub overflow: f64,
     /// Least positive number; a rounding among subnormal numbers is off by at most half of it.
     pub least: f64,
@@ -33,14 +35,15 @@ impl Format {
     }
 }
 
-/// Higham's gamma: the relative error that `count` roundings accumulate at most, where `count * unit` is below 1.
+/// Higham's gamma: the relative error that `count` roundings accumulate at most, where `count *
+/// unit` is below 1.
 pub(super) fn gamma(count: usize, unit: f64) -> f64 {
     let nu = count as f64 * unit;
     nu / (1.0 - nu)
 }
 
-/// The largest `k` whose bound says anything: from here on it would be about as large as the sum of magnitudes, so
-/// that a matrix of zeros would pass.
+/// The largest `k` whose bound says anything: from here on it would be about as large as the sum of
+/// magnitudes, so that a matrix of zeros would pass.
 pub(super) fn max_k(dtype: DType) -> usize {
     (0.5 / Format::of(dtype.accumulator()).unit) as usize - 4
 }
@@ -89,10 +92,11 @@ impl Rules {
         }
     }
 
-    /// What element (i, j) may be, from its sums and C's old value (which is not looked at where C is not read).
+    /// What element (i, j) may be, from its sums and C's old value (which is not looked at where C
+    /// is not read).
     ///
-    /// `row` is row i of A and `panel` holds column j of B in its lane `lane`; they are looked at term by term where
-    /// something is infinite or NaN, or may become so.
+    /// `row` is row i of A and `panel` holds column j of B in its lane `lane`; they are looked at
+    /// term by term where something is infinite or NaN, or may become so.
     pub fn expect(
         &self,
         sums: &Sums,
@@ -126,7 +130,8 @@ impl Rules {
         self.finish(&terms.sum, may, frexp_or(self.alpha), c_sum)
     }
 
-    /// beta * c, which are finite, exactly; `apart` keeps the exponent apart, so that nothing overflows.
+    /// beta * c, which are finite, exactly; `apart` keeps the exponent apart, so that nothing
+    /// overflows.
     fn c_term(&self, c: f64, apart: bool) -> Sum {
         let beta = self.beta.unwrap_or(0.0);
         let ((beta, beta_exp), (c, c_exp)) =
@@ -173,7 +178,8 @@ impl Rules {
         Expected { hi, lo, bound, exp, may }
     }
 
-    /// What roundings among the accumulator's subnormal numbers add at most, the reference's own included.
+    /// What roundings among the accumulator's subnormal numbers add at most, the reference's own
+    /// included.
     fn underflow(&self) -> f64 {
         let k = self.k as f64;
         let scaling = if self.k > 0 && self.alpha != 1.0 { 1.0 } else { 0.0 };
@@ -181,8 +187,8 @@ impl Rules {
         (k * self.alpha.abs() + scaling + c_scaling) * self.accumulator.least
     }
 
-    /// Whether the positive terms alone, and the negative terms alone, may exceed the accumulator's range in some order
-    /// of evaluation.
+    /// Whether the positive terms alone, and the negative terms alone, may exceed the accumulator's
+    /// range in some order of evaluation.
     fn overflows(&self, terms: &Terms, c: &Sum) -> (bool, bool) {
         let factor = self.alpha.abs().max(1.0);
         let scaled = |sum: f64| ldexp(sum, terms.sum.exp) * factor;
@@ -218,7 +224,8 @@ impl Sum {
 
 /// The terms of one sum, looked at one by one.
 struct Terms {
-    /// The compensated sum of the finite terms. Each product's exponent was kept apart, so that nothing overflowed.
+    /// The compensated sum of the finite terms. Each product's exponent was kept apart, so that
+    /// nothing overflowed.
     sum: Sum,
     /// The magnitudes of the positive finite terms and of the negative ones, times 2^-`sum.exp`.
     positive: f64,
@@ -277,7 +284,8 @@ impl Signs {
         if alpha < 0.0 { Signs { positive: negative, negative: positive, nan } } else { self }
     }
 
-    /// What the sum of these terms and of finite terms, which overflow as `(positive, negative)` says, may be.
+    /// What the sum of these terms and of finite terms, which overflow as `(positive, negative)`
+    /// says, may be.
     fn outcomes(self, (positive, negative): (bool, bool)) -> u8 {
         if self.nan || (self.positive && self.negative) {
             return NAN;

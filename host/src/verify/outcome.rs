@@ -8,8 +8,8 @@ use std::fmt;
 /// How exact a correct product is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exactness {
-    /// The largest error as a fraction of its element's bound: from 0, every element exact, to 1. Elements that are
-    /// rightly infinite or NaN do not count.
+    /// The largest error as a fraction of its element's bound: from 0, every element exact, to 1.
+    /// Elements that are rightly infinite or NaN do not count.
     pub max_err_over_bound: f64,
     /// Row and column of that element; `None` where every element is exact.
     pub worst: Option<(usize, usize)>,
@@ -59,11 +59,14 @@ enum Kind {
     #[error("beta was given, so the verification needs C's old value")]
     NoC,
     #[error(
-        "K = {k} is too large to verify {dtype}: beyond {max_k} the bound on the error of a sum is as \
-         large as the sum; use a dtype with wider sums"
+        "K = {k} is too large to verify {dtype}: beyond {max_k} the bound on the error of a sum is \
+         as large as the sum; use a dtype with wider sums"
     )]
     Unbounded { dtype: DType, k: usize, max_k: usize },
-    #[error("{wrong} of {checked} elements of a {shape} product of {dtype} (k = {k}) are wrong; {}", worst_text(.worst))]
+    #[error(
+        "{wrong} of {checked} elements of a {shape} product of {dtype} (k = {k}) are wrong; {}",
+        worst_text(.worst)
+    )]
     Elements { dtype: DType, shape: Shape, k: usize, wrong: usize, checked: usize, worst: Wrong },
 }
 
@@ -76,8 +79,8 @@ fn worst_text(worst: &Wrong) -> String {
         String::new()
     };
     format!(
-        "the worst, at ({row}, {col}): expected {expected:?}, got {got:?}, off by {difference:.3e}, \
-         bound {bound:.3e}{times}"
+        "the worst, at ({row}, {col}): expected {expected:?}, got {got:?}, \
+         off by {difference:.3e}, bound {bound:.3e}{times}"
     )
 }
 
@@ -98,8 +101,8 @@ impl Mismatch {
         Mismatch(Box::new(Kind::Unbounded { dtype, k, max_k }))
     }
 
-    /// How many elements are wrong; 0 where the elements were not looked at, because the shapes do not fit or K is too
-    /// large.
+    /// How many elements are wrong; 0 where the elements were not looked at, because the shapes do
+    /// not fit or K is too large.
     pub fn wrong_elements(&self) -> usize {
         match *self.0 {
             Kind::Elements { wrong, .. } => wrong,

@@ -1,7 +1,9 @@
-//! The reference's inner loops: sixteen columns of one row at a time, in arithmetic wider than the tested one.
+//! The reference's inner loops: sixteen columns of one row at a time, in arithmetic wider than the
+//! tested one.
 //!
-//! Each loop is written once and compiled twice on x86-64: for the baseline, and for AVX2 with fused multiply-add,
-//! chosen at run time. None of them reorders a sum between runs, so a verification gives the same answer every time.
+//! Each loop is written once and compiled twice on x86-64: for the baseline, and for AVX2 with
+//! fused multiply-add, chosen at run time. None of them reorders a sum between runs, so a
+//! verification gives the same answer every time.
 
 /// Columns of B that are summed together.
 pub(super) const PANEL: usize = 16;
@@ -49,8 +51,9 @@ multiversion! {
 }
 
 multiversion! {
-    /// Sums in f64 with their rounding errors summed beside them: Dot2 of Ogita, Rump and Oishi, "Accurate sum and
-    /// dot product", SIAM J. Sci. Comput. 26 (2005). As exact as arithmetic of twice the precision.
+    /// Sums in f64 with their rounding errors summed beside them: Dot2 of Ogita, Rump and Oishi,
+    /// "Accurate sum and dot product", SIAM J. Sci. Comput. 26 (2005). As exact as arithmetic of
+    /// twice the precision.
     fn compensated_row = compensated_body(f64) -> Sums
 }
 

@@ -1,3 +1,5 @@
+//! Right products pass and wrong ones are caught.
+
 use super::*;
 use crate::matrix::Matrix;
 use crate::{bf16, f16, random, reference};

@@ -104,7 +104,7 @@ pub unsafe fn address_spaces(addresses: &[u64], out: *mut u32) {
         [AddressSpace::Global, AddressSpace::Shared, AddressSpace::Constant, AddressSpace::Local];
     for (i, address) in addresses.iter().enumerate() {
         let pointer = *address as *const u8;
-        for (space, address_space) in SPACES.into_iter().enumerate() {
+        for (space, &address_space) in SPACES.iter().enumerate() {
             // SAFETY: the pointer is not followed.
             let inside = unsafe { is_in_address_space(pointer, address_space) };
             // SAFETY: the caller's promise.

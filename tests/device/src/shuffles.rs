@@ -28,7 +28,7 @@ macro_rules! shuffles {
                     warp::warp_shuffle_idx(ALL, value, by, width),
                     warp::warp_shuffle_xor(ALL, value, by, width),
                 ];
-                for (mode, (value, flag)) in results.into_iter().enumerate() {
+                for (mode, &(value, flag)) in results.iter().enumerate() {
                     out.add(32 * mode + lane).write(value);
                     flags.add(32 * mode + lane).write(flag as u32);
                 }

@@ -101,11 +101,12 @@ fn address_spaces() {
         let addresses = [somewhere.address(), windows[0], windows[1], windows[2]];
         let out = Buffer::<u32>::zeros(16);
         gpu.run("address_spaces", 1, 1, &[&Slice(&Buffer::new(&addresses)), &&out]);
-        // Constant memory is a window onto global memory, and may count as both.
         let found = out.download();
         let [global, shared, constant, local] = [0, 4, 8, 12].map(|i| &found[i..i + 4]);
         assert_eq!((global, shared), (&[1, 0, 0, 0][..], &[0, 1, 0, 0][..]));
-        assert_eq!((constant[1], constant[2], constant[3]), (0, 1, 0));
+        // An H100 (driver 580) says of a constant's generic address that it is not in constant
+        // memory; it is in some space.
+        assert!(constant == [0, 0, 1, 0] || constant == [1, 0, 0, 0], "{constant:?}");
         assert_eq!(local, [0, 0, 0, 1]);
     });
 }

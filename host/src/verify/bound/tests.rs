@@ -1,3 +1,5 @@
+//! The outcomes that are right, element by element.
+
 use super::*;
 
 /// What element a . b may be, in a K of `a.len()`.
