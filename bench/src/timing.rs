@@ -59,15 +59,20 @@ pub fn alternate(
     let mut ms = vec![Vec::with_capacity(rounds); candidates.len()];
     for _ in 0..rounds {
         for (work, ms) in candidates.iter_mut().zip(&mut ms) {
-            let (start, end) = (Event::new(EventFlags::DEFAULT)?, Event::new(EventFlags::DEFAULT)?);
-            start.record(stream)?;
-            work(stream)?;
-            end.record(stream)?;
-            end.synchronize()?;
-            ms.push(end.elapsed_time_f32(&start)?);
+            ms.push(once(stream, work)?);
         }
     }
     ms.into_iter().map(Times::new).collect()
+}
+
+/// Milliseconds between two events around `work`, which has ended when this returns.
+pub fn once(stream: &Stream, work: impl FnOnce(&Stream) -> Result<()>) -> Result<f32> {
+    let (start, end) = (Event::new(EventFlags::DEFAULT)?, Event::new(EventFlags::DEFAULT)?);
+    start.record(stream)?;
+    work(stream)?;
+    end.record(stream)?;
+    end.synchronize()?;
+    Ok(end.elapsed_time_f32(&start)?)
 }
 
 #[cfg(test)]

@@ -47,3 +47,8 @@ pub use gemm_spec::{DType, Kernel, Layout, LayoutError, Op, Shape, Strides};
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
 pub use plan::{KernelChoice, LaunchLimits, Plan};
+
+/// The README's program compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

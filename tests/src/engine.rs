@@ -13,6 +13,7 @@ use gemmite::cuda::cust::{
 use gemmite::{Device, DeviceKind, Element, Gemm, MatrixMut, MatrixRef};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// How the operands reach an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,11 +200,18 @@ fn cuda_is_required() -> bool {
 
 static SKIPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts a skip and prints it, in sight even where the test passes.
+/// Counts a skip and prints it, in sight even where the test passes. A reason is printed once.
 pub fn skip(what: &str, why: &str) {
+    static REASONS: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
     let test = std::thread::current().name().unwrap_or("?").to_string();
-    say(&format!("skipped ({count}): {what}, in test {test}: {why}"));
+    let mut reasons = REASONS.lock().unwrap_or_else(PoisonError::into_inner);
+    if reasons.iter().any(|reason| reason == why) {
+        say(&format!("skipped ({count}): {what}, in test {test}: as above"));
+    } else {
+        say(&format!("skipped ({count}): {what}, in test {test}: {why}"));
+        reasons.push(why.to_string());
+    }
 }
 
 /// How many skips this process has counted.
