@@ -8,7 +8,7 @@ use cust::function::Function;
 use cust::memory::{CopyDestination, DeviceBuffer};
 use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
-use gemm_spec::GemmParams;
+use gemm_spec::{GemmParams, Kernel, KernelFamily};
 use gemmite::cuda::RawOperands;
 use gemmite::verify::{self, Problem, Rows};
 use gemmite::{Device, Element, Gemm, Layout, Matrix, Scalar, Shape, random};
@@ -34,38 +34,26 @@ pub fn method(settings: &Settings) -> String {
          timing: one launch between two CUDA events, in alternation, 3 warm-up runs, {} timed\n\
          verification: {} rows of each candidate's C against the reference, before it is timed\n\
          tutorial: as the tutorials write it; twin: with our parameters; bench/peers/twins.cu\n\
-         speed_ratio: the baseline's median over ours, the baseline being the faster C++ form",
+         speed_ratio: the baseline's median over ours, the baseline being the faster C++ form, in \
+         the thread order that coalesces",
         settings.n, settings.rounds, settings.verified_rows
     )
 }
 
-/// Times k01 and k02 in three dtypes on CUDA device 0, whose context is current, against the C++
-/// forms in the module at `peers` (a cubin, or PTX).
+/// Times every variant of the table in three dtypes on CUDA device 0, whose context is current,
+/// against the C++ forms in the module at `peers` (a cubin, or PTX), where it has them.
 pub fn run(peers: &Path, settings: &Settings) -> Result<Vec<Row>> {
     let device = Device::cuda(0)?;
     let peers = load(peers)?;
     let mut rows = Vec::new();
-    for (variant, algorithm, tile) in [
-        ("k01_naive", "naive", 16),
-        ("k02_tiled_8", "tiled", 8),
-        ("k02_tiled_16", "tiled", 16),
-        ("k02_tiled_32", "tiled", 32),
-    ] {
-        let names = Names { variant, algorithm, tile };
-        rows.extend(compare::<f32>(&device, &peers, &names, settings, random::normal)?);
-        rows.extend(compare::<i32>(&device, &peers, &names, settings, |shape, seed| {
+    for variant in gemm_spec::variants() {
+        rows.extend(compare::<f32>(&device, &peers, variant, settings, random::normal)?);
+        rows.extend(compare::<i32>(&device, &peers, variant, settings, |shape, seed| {
             random::integers(shape, seed, -100..=100)
         })?);
-        rows.extend(compare::<f64>(&device, &peers, &names, settings, random::normal)?);
+        rows.extend(compare::<f64>(&device, &peers, variant, settings, random::normal)?);
     }
     Ok(rows)
-}
-
-/// Which kernels stand against each other.
-struct Names<'a> {
-    variant: &'a str,
-    algorithm: &'a str,
-    tile: u32,
 }
 
 /// A kernel, ours or a peer's: enqueues C = A * B.
@@ -74,7 +62,7 @@ type Multiply<'a> = Box<dyn Fn(&Buffers, &Stream) -> Result<()> + 'a>;
 fn compare<T: Element>(
     device: &Device,
     peers: &Module,
-    names: &Names<'_>,
+    variant: &str,
     settings: &Settings,
     data: impl Fn(Shape, u64) -> Result<Matrix<T>, gemmite::Error>,
 ) -> Result<Vec<Row>> {
@@ -82,24 +70,27 @@ fn compare<T: Element>(
     let layout = Layout::row_major(Shape::new(n, n));
     let (a, b) = (data(layout.shape, 1)?, data(layout.shape, 2)?);
     let mut gpu = Buffers::new(&a, &b)?;
-    let peer = |form: &str| Peer::find(peers, form, names, T::DTYPE.name(), n);
-    let (tutorial, twin) = (peer("tutorial")?, peer("twin")?);
-    let gemm = Gemm::<T>::new().kernel(names.variant);
-    let candidates: [(String, Multiply<'_>); 3] = [
-        (format!("{}_{}", names.variant, T::DTYPE), {
-            Box::new(|gpu, stream| {
-                let [a, b, c] = gpu.addresses();
-                let operands =
-                    RawOperands { a, a_layout: layout, b, b_layout: layout, c, c_layout: layout };
-                // SAFETY: three buffers of n * n elements on this device, which outlive the
-                // stream's work.
-                unsafe { gemm.enqueue_raw(device, stream, operands)? };
-                Ok(())
-            })
-        }),
-        (tutorial.name.clone(), Box::new(|gpu, stream| tutorial.tutorial(gpu, n, stream))),
-        (twin.name.clone(), Box::new(|gpu, stream| twin.twin::<T>(gpu, n, stream))),
-    ];
+    let kernel = Kernel::find(variant, T::DTYPE).context("the table has every dtype")?;
+    let (tutorial, twin) =
+        (Peer::find(peers, "tutorial", kernel, n)?, Peer::find(peers, "twin", kernel, n)?);
+    let gemm = Gemm::<T>::new().kernel(variant);
+    let ours: Multiply<'_> = Box::new(|gpu, stream| {
+        let [a, b, c] = gpu.addresses();
+        let operands =
+            RawOperands { a, a_layout: layout, b, b_layout: layout, c, c_layout: layout };
+        // SAFETY: three buffers of n * n elements on this device, which outlive the stream's work.
+        unsafe { gemm.enqueue_raw(device, stream, operands)? };
+        Ok(())
+    });
+    let mut candidates = vec![(kernel.name.to_owned(), ours)];
+    if let Some(tutorial) = &tutorial {
+        let multiply: Multiply<'_> = Box::new(|gpu, stream| tutorial.tutorial(gpu, n, stream));
+        candidates.push((tutorial.name.clone(), multiply));
+    }
+    if let Some(twin) = &twin {
+        let multiply: Multiply<'_> = Box::new(|gpu, stream| twin.twin::<T>(gpu, n, stream));
+        candidates.push((twin.name.clone(), multiply));
+    }
     let stream = Stream::new(StreamFlags::DEFAULT, None)?;
     for (name, multiply) in &candidates {
         gpu.verify((&a, &b), settings.verified_rows, &stream, multiply)
@@ -112,19 +103,21 @@ fn compare<T: Element>(
     }
     let times = alternate(&stream, &mut work, 3, settings.rounds)?;
     drop(work);
-    Ok(rows(candidates.map(|(name, _)| name), T::DTYPE.name(), n, times))
+    let names = candidates.into_iter().map(|(name, _)| name).collect();
+    Ok(rows(names, T::DTYPE.name(), n, times))
 }
 
-/// Ours first, compared with the faster of the two others.
-fn rows(names: [String; 3], dtype: &str, n: usize, times: Vec<Times>) -> Vec<Row> {
-    let faster = if times[1].median_ms() <= times[2].median_ms() { 1 } else { 2 };
-    let ratio = times[faster].median_ms() / times[0].median_ms();
-    let baseline = (names[faster].clone(), ratio);
+/// Ours first, compared with the fastest of the others.
+fn rows(names: Vec<String>, dtype: &str, n: usize, times: Vec<Times>) -> Vec<Row> {
+    let fastest = std::iter::zip(&names, &times)
+        .skip(1)
+        .min_by(|a, b| a.1.median_ms().total_cmp(&b.1.median_ms()))
+        .map(|(name, peer)| (name.clone(), peer.median_ms() / times[0].median_ms()));
     std::iter::zip(names, times)
         .enumerate()
         .map(|(index, (candidate, times))| Row {
             candidate,
-            baseline: (index == 0).then(|| baseline.clone()),
+            baseline: fastest.clone().filter(|_| index == 0),
             dtype: dtype.to_owned(),
             sizes: [n; 3],
             times,
@@ -182,19 +175,21 @@ struct Peer<'a> {
 }
 
 impl<'a> Peer<'a> {
-    fn find(
-        peers: &'a Module,
-        form: &str,
-        names: &Names<'_>,
-        dtype: &str,
-        n: usize,
-    ) -> Result<Peer<'a>> {
-        let Names { algorithm, tile, .. } = *names;
-        let name = format!("{form}_{algorithm}_{tile}_{dtype}");
-        let function =
-            peers.get_function(&name).with_context(|| format!("the peers lack {name}"))?;
+    /// The peers' kernel of that form for the algorithm, the tile and the dtype of ours, in the
+    /// thread order that coalesces. `None`, which is said, where they have none.
+    fn find(peers: &'a Module, form: &str, kernel: &Kernel, n: usize) -> Result<Option<Peer<'a>>> {
+        let algorithm = match kernel.family {
+            KernelFamily::Naive => "naive",
+            KernelFamily::Tiled => "tiled",
+        };
+        let name = format!("{form}_{algorithm}_{}_{}", kernel.tile, kernel.dtype);
+        let Ok(function) = peers.get_function(&name) else {
+            eprintln!("{}: the peers have no {name}", kernel.name);
+            return Ok(None);
+        };
+        let tile = u32::try_from(kernel.tile)?;
         let grid = u32::try_from(n)?.div_ceil(tile);
-        Ok(Peer { name, function, grid, tile })
+        Ok(Some(Peer { name, function, grid, tile }))
     }
 
     /// Calls a kernel of the form `(a, b, c, int m, int n, int k)`.

@@ -141,7 +141,7 @@ fn a_full_disk_leaves_nothing() {
     let folder = Folder::new();
     let script = format!(
         "trap '' XFSZ; ulimit -f 8; exec {:?} generate --shape 1000x1000 -o a.npy",
-        env!("CARGO_BIN_EXE_gemmite")
+        common::program()
     );
     let mut shell = std::process::Command::new("sh");
     let output = shell.current_dir(folder.path()).args(["-c", &script]).output().unwrap();

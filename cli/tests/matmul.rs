@@ -197,7 +197,7 @@ fn devices_that_are_not_there() {
 #[test]
 fn an_interrupt_leaves_no_file() {
     let folder = Folder::new();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gemmite"))
+    let mut child = Command::new(common::program())
         .current_dir(folder.path())
         .args(["generate", "--shape", "6000x6000", "--distribution", "integers", "-o", "a.npy"])
         .stdout(Stdio::null())

@@ -159,10 +159,11 @@ impl CudaBuilder {
         self
     }
 
-    /// Whether a build that is not a release has line information; `true` by default. As in
-    /// Rust-CUDA it does nothing for a release: [`Self::debug`] does.
+    /// Whether to write line information, as [`DebugInfo::LineTables`] does. Unless this is called,
+    /// a build that is not a release has it, and a release has none. (In Rust-CUDA a release
+    /// ignores the call.)
     pub fn generate_line_info(mut self, generate_line_info: bool) -> Self {
-        self.options.generate_line_info = generate_line_info;
+        self.options.generate_line_info = Some(generate_line_info);
         self
     }
 

@@ -23,7 +23,8 @@ pub(crate) struct Options {
     pub ptx_version: Option<(u32, u32)>,
     pub release: bool,
     pub debug: DebugInfo,
-    pub generate_line_info: bool,
+    /// `None`: in what is no release.
+    pub generate_line_info: Option<bool>,
     pub nvvm_opts: bool,
     pub ftz: bool,
     pub fast_sqrt: bool,
@@ -50,7 +51,7 @@ impl Default for Options {
             ptx_version: None,
             release: true,
             debug: DebugInfo::None,
-            generate_line_info: true,
+            generate_line_info: None,
             nvvm_opts: true,
             ftz: false,
             fast_sqrt: false,
@@ -112,7 +113,8 @@ impl Options {
     /// makes of profiles, so they hold whatever the workspace's profiles say.
     pub fn all_flags(&self) -> Vec<String> {
         let (major, minor) = self.ptx_version();
-        let lines = self.debug == DebugInfo::LineTables || !self.release && self.generate_line_info;
+        let asked = self.generate_line_info.unwrap_or(!self.release);
+        let lines = self.debug == DebugInfo::LineTables || asked;
         let checks = if self.release { "off" } else { "on" };
         vec![
             format!("-Ctarget-cpu={}", self.arch.sm_name()),
@@ -168,8 +170,10 @@ mod tests {
         let with = |release, debug, generate_line_info| {
             has_lines(Options { release, debug, generate_line_info, ..Options::default() })
         };
-        assert!(!with(true, DebugInfo::None, true) && !with(false, DebugInfo::None, false));
-        assert!(with(true, DebugInfo::LineTables, false) && with(false, DebugInfo::None, true));
+        assert!(!with(true, DebugInfo::None, None) && with(false, DebugInfo::None, None));
+        assert!(with(true, DebugInfo::None, Some(true)));
+        assert!(!with(false, DebugInfo::None, Some(false)));
+        assert!(with(true, DebugInfo::LineTables, Some(false)));
     }
 
     #[test]

@@ -194,7 +194,10 @@ fn options_that_this_back_end_has_not() {
 /// The example, run as cargo runs a build script, in an environment that would break a build.
 fn as_build_script(variables: &[(&str, &str)]) -> Output {
     let out = target().join("debug/build/host-0123456789abcdef/out");
-    Command::new(target().join("debug/examples/ptx"))
+    // Beside this test's folder `deps`, whatever the profile.
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(Path::parent).unwrap();
+    Command::new(profile.join("examples/ptx"))
         .arg(fixture())
         .arg("compute_70")
         .env("OUT_DIR", out)

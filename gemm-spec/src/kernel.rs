@@ -216,7 +216,8 @@ impl Kernel {
         match self.family {
             KernelFamily::Naive => 0,
             KernelFamily::Tiled => {
-                2 * self.tile * self.tile * self.dtype.accumulator().size_bytes()
+                let sum_bytes = self.dtype.accumulator().size_bytes();
+                self.tile.saturating_mul(self.tile).saturating_mul(2 * sum_bytes)
             }
         }
     }
@@ -226,8 +227,12 @@ impl Kernel {
     /// The grid covers C with square tiles: x along the tiles of a row of C, y along those of a
     /// column; for [`ThreadOrder::AlongRows`] the other way round. Where y has more tiles than a
     /// grid may have blocks ([`MAX_GRID_Y`]), C is cut into panels, one launch each. An empty C
-    /// needs no launch. `None` where x would need more than [`MAX_GRID_X`] blocks.
+    /// needs no launch. `None` where x would need more than [`MAX_GRID_X`] blocks, or the tile is
+    /// 0.
     pub fn launches(&self, shape: Shape) -> Option<Launches> {
+        if self.tile == 0 {
+            return None;
+        }
         let tiles = Shape::new(shape.rows.div_ceil(self.tile), shape.cols.div_ceil(self.tile));
         let (x, y) = match self.order {
             ThreadOrder::AlongColumns => (tiles.cols, tiles.rows),

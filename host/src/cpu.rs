@@ -228,6 +228,13 @@ unsafe fn scale<T: Element>(product: &Product, c: *mut T) {
 /// As [`HostOperands`] says; T is f32 or f64, and no extent is 0.
 unsafe fn whole<T: Scalar>(product: &Product, a: *const T, b: *const T, c: *mut T) {
     let Product { a: a_layout, b: b_layout, c: c_layout, k, .. } = *product;
+    let alpha = product.alpha.get::<T>();
+    if alpha != T::ONE && (k <= 2 || c_layout.shape.rows == 1 || c_layout.shape.cols == 1) {
+        // For these shapes the crate multiplies alpha into an operand, which may overflow where the
+        // product does not.
+        // SAFETY: the caller's promise.
+        return unsafe { tiles::multiply(product, a, b, c) };
+    }
     // SAFETY: the caller's promise is the crate's condition: every element is valid to read, C's to
     // write and apart. It has engines for f32 and f64.
     unsafe {
@@ -246,7 +253,7 @@ unsafe fn whole<T: Scalar>(product: &Product, a: *const T, b: *const T, c: *mut 
             b_layout.strides.col,
             b_layout.strides.row,
             product.beta.map_or(T::ZERO, |beta| beta.get()),
-            product.alpha.get(),
+            alpha,
             false,
             false,
             false,

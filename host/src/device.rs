@@ -221,10 +221,11 @@ impl<T: Element> DeviceMatrix<T> {
     }
 
     /// Overwrites the matrix with one of the same shape from the host, after the work that was
-    /// enqueued on it.
+    /// enqueued on it. Where the two layouts differ, the matrix gets new memory and the layout that
+    /// [`Device::upload`] would give it.
     ///
     /// # Errors
-    /// When the shapes differ, this matrix repeats rows or columns, or the driver fails.
+    /// When the shapes differ, the device's memory does not suffice, or the driver fails.
     pub fn write<'a>(&mut self, matrix: impl Into<MatrixRef<'a, T>>) -> Result<(), Error> {
         let matrix = matrix.into();
         let (expected, c) = (self.shape(), matrix.shape());

@@ -5,7 +5,7 @@ use crate::device::{Device, DeviceInfo, DeviceMatrix, Stream};
 use crate::element::{Element, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
-use crate::plan::{KernelChoice, Options, Plan, Product, choose_kernel, output_shape};
+use crate::plan::{KernelChoice, Options, Plan, Product, choose_kernel, output_shape, terms};
 use gemm_spec::{Layout, Op};
 
 /// A * B on `device`, into a new matrix.
@@ -94,7 +94,7 @@ impl<T: Element> Gemm<T> {
     /// When shapes do not match, or the device cannot run the chosen kernel.
     pub fn plan(&self, device: &DeviceInfo, a: Layout, b: Layout) -> Result<Plan, Error> {
         let shape = output_shape(self.options.op_a, self.options.op_b, a, b)?;
-        let k = a.apply(self.options.op_a).shape.cols;
+        let k = terms(self.options.alpha, a.apply(self.options.op_a).shape.cols);
         let on_cpu = device.compute_capability.is_none() && self.kernel == KernelChoice::Auto;
         let kernel = if on_cpu {
             None

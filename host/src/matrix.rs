@@ -103,7 +103,8 @@ impl<T: Element> Index<(usize, usize)> for Matrix<T> {
     /// # Panics
     /// Outside the shape, as a slice does.
     fn index(&self, (row, col): (usize, usize)) -> &T {
-        assert!(col < self.shape.cols, "column {col} of a {} matrix", self.shape);
+        let Shape { rows, cols } = self.shape;
+        assert!(row < rows && col < cols, "element ({row}, {col}) of a {} matrix", self.shape);
         &self.data[row * self.shape.cols + col]
     }
 }

@@ -33,9 +33,11 @@ impl<'a, T: Element, S: Data<Elem = T>> From<&'a ArrayBase<S, Ix2>> for MatrixRe
 impl<'a, T: Element, S: DataMut<Elem = T>> From<&'a mut ArrayBase<S, Ix2>> for MatrixMut<'a, T> {
     /// A view of the same elements; nothing is copied.
     fn from(array: &'a mut ArrayBase<S, Ix2>) -> Self {
+        // First of all: an array that shares its elements gets its own here, with other strides.
+        let pointer = array.as_mut_ptr();
         let layout = layout_of(array);
         // SAFETY: as above; a mutable array's elements lie apart, and are ours for 'a.
-        unsafe { MatrixMut::from_raw(array.as_mut_ptr().sub(layout.offset), layout) }
+        unsafe { MatrixMut::from_raw(pointer.sub(layout.offset), layout) }
     }
 }
 
@@ -65,7 +67,7 @@ impl<T: Element> Matrix<T> {
 mod tests {
     use super::*;
     use crate::{Device, Gemm, matmul};
-    use ::ndarray::{Axis, array, s};
+    use ::ndarray::{ArcArray2, Axis, CowArray, array, s};
 
     #[test]
     fn strided_views_are_read_in_place() {
@@ -80,6 +82,21 @@ mod tests {
         assert_eq!(Matrix::from_array(&repeated).unwrap()[(3, 1)], 2.0);
         let empty = big.slice(s![0..0, ..]);
         assert_eq!(MatrixRef::from(&empty).shape(), Shape::new(0, 11));
+    }
+
+    #[test]
+    fn a_shared_array_is_written_after_it_has_got_its_own_elements() {
+        let a = array![[1.0f32, 2.0], [3.0, 4.0]];
+        let square = array![[7.0, 10.0], [15.0, 22.0]];
+        let base = ArcArray2::<f32>::zeros((100, 100));
+        let mut shared = base.clone().slice_move(s![..;50, ..;50]);
+        Gemm::new().run_into(&Device::cpu(), &a, &a, &mut shared).unwrap();
+        assert_eq!(shared, square);
+        assert_eq!(base.sum(), 0.0);
+        let mut borrowed = CowArray::from(base.slice(s![..;-50, ..;-50]));
+        Gemm::new().run_into(&Device::cpu(), &a, &a, &mut borrowed).unwrap();
+        assert_eq!(borrowed, square);
+        assert_eq!(base.sum(), 0.0);
     }
 
     #[test]

@@ -111,6 +111,11 @@ pub(crate) fn output_shape(op_a: Op, op_b: Op, a: Layout, b: Layout) -> Result<S
     Ok(Shape::new(a.rows, b.cols))
 }
 
+/// How many products each element sums: none where alpha is 0.
+pub(crate) fn terms<S: Scalar>(alpha: S, k: usize) -> usize {
+    if alpha == S::ZERO { 0 } else { k }
+}
+
 impl Product {
     /// Checks shapes and that C's elements lie apart; the layouts already fit their buffers.
     pub(crate) fn new<T: Element>(
@@ -129,15 +134,16 @@ impl Product {
         }
         let (a, b) = (a.apply(op_a), b.apply(op_b));
         let zero = <T::Scalar as Scalar>::ZERO;
-        // With nothing to sum, alpha must not take part: it may be infinite, and the product is 0.
-        let nothing_to_sum = alpha == zero || a.shape.cols == 0;
+        let k = terms(alpha, a.shape.cols);
         Ok(Product {
             dtype: T::DTYPE,
             a,
             b,
             c,
-            k: if nothing_to_sum { 0 } else { a.shape.cols },
-            alpha: Factor::new(if nothing_to_sum { zero } else { alpha }),
+            k,
+            // With nothing to sum, alpha must not take part: it may be infinite, and the product
+            // is 0.
+            alpha: Factor::new(if k == 0 { zero } else { alpha }),
             beta: beta.filter(|&beta| beta != zero).map(Factor::new),
         })
     }
@@ -168,6 +174,9 @@ pub(crate) fn choose_kernel(
         }
         KernelChoice::Auto => named("k02_tiled_16")?,
         KernelChoice::Named(name) => named(name)?,
+        KernelChoice::Spec(kernel) if kernel.tile == 0 => {
+            return Err(Error::new(Kind::ForeignKernel { kernel: *kernel }));
+        }
         KernelChoice::Spec(kernel) => {
             check_launch(kernel, shape, info)?;
             let row = Kernel::find(kernel.variant, dtype).filter(|row| *row == kernel);
@@ -205,8 +214,7 @@ fn check_launch(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> Result<(), 
     limit("threads per block", tile * tile, limits.threads_per_block)?;
     limit("threads per block along x", tile, limits.block[0])?;
     limit("threads per block along y", tile, limits.block[1])?;
-    let sum_bytes = kernel.dtype.accumulator().size_bytes() as u128;
-    let shared = if kernel.shared_bytes() == 0 { 0 } else { 2 * tile * tile * sum_bytes };
+    let shared = kernel.shared_bytes() as u128;
     limit("bytes of shared memory per block", shared, limits.shared_bytes_per_block)?;
     // x is covered by one grid; y is cut into panels.
     let Some(mut launches) = kernel.launches(shape) else {

@@ -194,7 +194,8 @@ pub fn cuda() -> Option<Device> {
     }
 }
 
-fn cuda_is_required() -> bool {
+/// Whether the environment says `GEMMITE_REQUIRE_CUDA=1`: a missing GPU is then a failure.
+pub fn cuda_is_required() -> bool {
     std::env::var("GEMMITE_REQUIRE_CUDA").is_ok_and(|value| value == "1")
 }
 

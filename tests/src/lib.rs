@@ -13,7 +13,9 @@ mod runner;
 mod table;
 
 pub use case::{Case, Data};
-pub use engine::{Engine, Path, cpu_engines, cuda, cuda_engines, engines, say, skip, skipped};
+pub use engine::{
+    Engine, Path, cpu_engines, cuda, cuda_engines, cuda_is_required, engines, say, skip, skipped,
+};
 pub use place::{GUARD, Place, Placed, poison};
 pub use runner::{Summary, run_case, run_case_with, run_table};
 pub use table::table;

@@ -47,19 +47,27 @@ fn there_is_no_entry_beside_the_table() {
 }
 
 #[test]
-fn every_kernel_may_have_as_many_threads_as_it_is_launched_with() {
+fn every_kernel_declares_the_threads_that_it_is_launched_with() {
     for target in Target::ALL {
         for entry in ptx::entries(&built(target)) {
             let kernel = kernels().find(|kernel| kernel.name == entry.name).unwrap();
-            let threads = kernel.tile * kernel.tile;
-            let bound = entry.directives.iter().find(|line| line.contains(".maxntid"));
-            let numbers = |line: &String| -> Vec<usize> {
-                let digits = line.split(|c: char| !c.is_ascii_digit());
-                digits.filter_map(|number| number.parse().ok()).collect()
-            };
-            let allowed: usize = bound.map_or(1024, |line| numbers(line).iter().product());
-            assert!(threads <= allowed, "{}: {threads} threads, {bound:?}", kernel.name);
+            let bound = format!(".maxntid {}, 1, 1", kernel.tile * kernel.tile);
+            let found = entry.directives.iter().any(|line| line.trim() == bound);
+            assert!(found, "{}: {:?}, not {bound}", kernel.name, entry.directives);
         }
+    }
+}
+
+#[test]
+fn the_committed_files_pass_the_builders_checks() {
+    for target in Target::ALL {
+        let expected = ptx::Expectations {
+            version: target.ptx_version(),
+            target: target.arch().to_owned(),
+            allow_local: false,
+            allow_call: false,
+        };
+        ptx::check(&built(target), &expected).unwrap();
     }
 }
 
@@ -90,5 +98,15 @@ fn no_barrier_was_copied() {
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
         }
+    }
+}
+
+#[test]
+fn the_readmes_table_has_every_variant_once() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    for variant in gemm_spec::variants() {
+        let rows = readme.lines().filter(|line| line.starts_with(&format!("| `{variant}` |")));
+        assert_eq!(rows.count(), 1, "rows of {variant}");
     }
 }

@@ -10,10 +10,8 @@ mod header;
 
 pub use header::Header;
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, bail};
-use cuda_builder::toolchain::{CACHE_VARIABLE, DeviceToolchain};
+use cuda_builder::toolchain::{DeviceToolchain, default_cache};
 use cuda_builder::{CudaBuilder, NvvmArch};
 use gemm_spec::Target;
 
@@ -162,11 +160,7 @@ fn compiler_line(workspace: &Workspace) -> Result<String> {
 
 /// The compiler that the builder uses.
 pub fn device_compiler(workspace: &Workspace) -> Result<DeviceToolchain> {
-    let cache = match std::env::var_os(CACHE_VARIABLE) {
-        Some(dir) => PathBuf::from(dir),
-        None => workspace.target_dir.join("device-toolchain"),
-    };
-    Ok(DeviceToolchain::find_or_fetch(&cache)?)
+    Ok(DeviceToolchain::find_or_fetch(&default_cache(&workspace.target_dir))?)
 }
 
 /// The first line, from 1, in which two texts differ, with both versions of it.

@@ -7,8 +7,8 @@
 //! - of each crate in [`CRATES`]: Cargo.toml, build.rs where there is one, and every .rs file under
 //!   src, sorted by path relative to the checkout, with `/` between folders and line ends as `\n`;
 //! - name, version and features of the crates from the registry that are compiled into the kernels
-//!   (`cargo tree` for the device target; procedural macros are left out, for their output is Rust
-//!   source that only changes with what is hashed or with a version that the lock file pins).
+//!   or into their procedural macros (`cargo tree` for the device target);
+//! - the edition that the root's Cargo.toml gives every crate.
 //!
 //! So it depends neither on where the checkout lies, nor on the order in which a folder is read,
 //! nor on how git wrote line ends. Rebuilding is right whenever it changes; where it changed
@@ -43,6 +43,10 @@ impl Sources {
             let text = String::from_utf8(bytes).with_context(|| path.display().to_string())?;
             files.push((workspace.display(&path), text));
         }
+        // Of the root's manifest only the edition reaches the kernels.
+        let manifest = std::fs::read_to_string(workspace.root.join("Cargo.toml"))?;
+        let edition = manifest.lines().find(|line| line.starts_with("edition = "));
+        files.push(("Cargo.toml".into(), edition.context("no edition in Cargo.toml")?.into()));
         Ok(Self::new(files, registry_crates(workspace)?))
     }
 
@@ -106,7 +110,7 @@ fn source_files(root: &Path) -> Result<Vec<PathBuf>> {
 fn registry_crates(workspace: &Workspace) -> Result<Vec<String>> {
     let tree = cmd!(
         workspace.sh,
-        "cargo tree --package gpu-kernels --target nvptx64-nvidia-cuda --edges normal,no-proc-macro
+        "cargo tree --package gpu-kernels --target nvptx64-nvidia-cuda --edges normal
          --prefix none --no-dedupe --format '{p}|{f}'"
     );
     // Crates of the checkout are printed with their folder, in parentheses; those of the registry

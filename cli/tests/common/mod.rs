@@ -23,7 +23,7 @@ impl Folder {
 
     /// Runs `gemmite` in the folder.
     pub fn gemmite(&self, arguments: &[&str]) -> Ran {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gemmite"));
+        let mut command = Command::new(program());
         Ran::from(command.current_dir(self.path()).args(arguments).output().unwrap())
     }
 
@@ -116,6 +116,11 @@ impl Ran {
             assert!(self.stderr.contains(part), "no {part:?} in:\n{}", self.stderr);
         }
     }
+}
+
+/// The command: the one that the environment names (in a bundle), else the one that cargo built.
+pub fn program() -> PathBuf {
+    std::env::var_os("GEMMITE_BIN").map_or(env!("CARGO_BIN_EXE_gemmite").into(), PathBuf::from)
 }
 
 /// Whether the machine has a GPU, by the word of the command itself. `GEMMITE_REQUIRE_CUDA=1` makes

@@ -35,7 +35,8 @@
 //! # Change since the last step
 //!
 //! Each block loads an element of A and of B once for TILE products: 2 M N K / TILE loads from
-//! global memory in all.
+//! global memory in all. On an H100 at 4096^3 in f32: 25.3 ms before, 16.8 ms with TILE = 16,
+//! 15.6 ms with TILE = 32 (`2026-11-21-1c245fd8e-twins.csv`).
 
 use crate::{Element, SharedTile, Sum, store};
 use cuda_std::{kernel, shared_array, thread};

@@ -161,3 +161,19 @@ fn repeated_rows_and_columns_are_read_where_they_lie() {
     let c = crate::matmul(&Device::cpu(), repeated(5, 70), repeated(70, 9)).unwrap();
     assert!(c.as_slice().iter().all(|&x| x == 630.0));
 }
+
+/// Alpha is a factor of the sum, not of an operand: alpha * B alone would leave the range here.
+#[test]
+fn alpha_meets_the_sum_and_nothing_else() {
+    let product = |a: [f32; 2], b: [f32; 2], alpha| {
+        let a = Matrix::from_vec(Shape::new(2, 1), a.to_vec()).unwrap();
+        let b = Matrix::from_vec(Shape::new(1, 2), b.to_vec()).unwrap();
+        Gemm::new().alpha(alpha).run(&Device::cpu(), &a, &b).unwrap().into_vec()
+    };
+    assert_eq!(product([1e30; 2], [1e-30; 2], 1e-30), [1e30f32 * 1e-30 * 1e-30; 4]);
+    assert_eq!(product([0.0; 2], [1e30; 2], 1e30), [0.0; 4]);
+    let row = Matrix::from_fn(Shape::new(1, 300), |_, _| 0.0f32).unwrap();
+    let b = Matrix::from_fn(Shape::new(300, 40), |_, _| 1e30f32).unwrap();
+    let c = Gemm::new().alpha(1e30).run(&Device::cpu(), &row, &b).unwrap();
+    assert_eq!(c.as_slice(), [0.0; 40]);
+}

@@ -55,13 +55,35 @@ impl CudaBackend {
         stream: &CudaStream,
         product: &Product,
         kernel: &KernelChoice,
+        operands: [&CudaMemory; 3],
+    ) -> Result<(), Error> {
+        self.wait_for_operands(stream, product, operands)?;
+        self.launch(stream, product, kernel, operands)
+    }
+
+    /// Makes the stream wait for the work on the operands that must come first. The context is
+    /// current.
+    fn wait_for_operands(
+        &self,
+        stream: &CudaStream,
+        product: &Product,
         [a, b, c]: [&CudaMemory; 3],
     ) -> Result<(), Error> {
         if product.k > 0 {
             a.before_read(stream)?;
             b.before_read(stream)?;
         }
-        c.before_write(stream)?;
+        c.before_write(stream)
+    }
+
+    /// Launches on a stream that waits for its operands. The context is current.
+    fn launch(
+        &self,
+        stream: &CudaStream,
+        product: &Product,
+        kernel: &KernelChoice,
+        [a, b, c]: [&CudaMemory; 3],
+    ) -> Result<(), Error> {
         let addresses = Addresses { a: a.address(), b: b.address(), c: c.address() };
         // SAFETY: a `DeviceMatrix` keeps its layout inside its memory, C is another one than A and
         // B, and the stream now waits for the work that was on them. Later work waits for this: the
@@ -186,14 +208,15 @@ impl Backend for CudaBackend {
                 .blocking(|stream| self.enqueue(stream, product, kernel, [a, b, c]));
         };
         let queue = (queue as &dyn Any).downcast_ref::<CudaQueue>();
-        let stream = match queue.filter(|queue| queue.belongs_to(&self.context)) {
-            Some(queue) => queue.stream(),
+        let (stream, _order) = match queue.filter(|queue| queue.belongs_to(&self.context)) {
+            Some(queue) => queue.in_order(),
             None => {
                 let expected = self.context.name().to_string();
                 return Err(Error::new(Kind::ForeignStream { expected }));
             }
         };
-        let launched = self.enqueue(stream, product, kernel, [a, b, c]);
+        self.wait_for_operands(stream, product, [a, b, c])?;
+        let launched = self.launch(stream, product, kernel, [a, b, c]);
         // Some of several panels may be under way even where one failed.
         let mark = Mark::new(&self.context, stream).or_else(|error| {
             // Without a mark nobody can wait for the work later, so it is waited for now.

@@ -1,14 +1,14 @@
 //! Streams: work in order.
 
-use super::context::CudaContext;
+use super::context::{CudaContext, lock};
 use super::driver::{Check, failure};
 use crate::backend::Queue;
 use crate::error::Error;
 use cust::stream::{Stream, StreamFlags};
 use cust::sys::CUstream;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A stream with a number of its own: the driver may give a new stream a destroyed one's handle,
 /// and work of the old one may still run.
@@ -47,6 +47,9 @@ impl CudaStream {
 #[derive(Debug)]
 pub(super) struct CudaQueue {
     stream: ManuallyDrop<CudaStream>,
+    /// Held from a launch until its marks are kept: of two threads that enqueue at a time, the one
+    /// that launches later must also mark later.
+    order: Mutex<()>,
     context: Arc<CudaContext>,
 }
 
@@ -54,11 +57,12 @@ impl CudaQueue {
     pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self, Error> {
         let _current = context.make_current()?;
         let stream = ManuallyDrop::new(CudaStream::new(context.name())?);
-        Ok(CudaQueue { stream, context: Arc::clone(context) })
+        Ok(CudaQueue { stream, order: Mutex::default(), context: Arc::clone(context) })
     }
 
-    pub(super) fn stream(&self) -> &CudaStream {
-        &self.stream
+    /// The stream, for work that leaves marks behind, until the guard goes.
+    pub(super) fn in_order(&self) -> (&CudaStream, MutexGuard<'_, ()>) {
+        (&self.stream, lock(&self.order))
     }
 
     pub(super) fn belongs_to(&self, context: &Arc<CudaContext>) -> bool {

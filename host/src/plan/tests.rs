@@ -125,3 +125,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_kernel_with_no_tile_is_refused() {
+    let row = *kernels().find(|kernel| kernel.dtype == DType::F32).unwrap();
+    let kernel = Kernel { tile: 0, ..row };
+    assert!(kernel.launches(Shape::new(4, 4)).is_none());
+    let error = choose(KernelChoice::Spec(kernel), (4, 4), 4).unwrap_err();
+    assert!(error.is_unsupported(), "{error}");
+}

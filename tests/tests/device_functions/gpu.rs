@@ -62,7 +62,7 @@ type Turn = MutexGuard<'static, Option<Context>>;
 
 /// The turn, and the first GPU's compute capability. The context is current in this thread.
 fn set_up() -> Option<(Turn, (i32, i32))> {
-    let required = std::env::var("GEMMITE_REQUIRE_CUDA").is_ok_and(|value| value == "1");
+    let required = gemmite_tests::cuda_is_required();
     // A test that failed poisons the lock; the others can go on.
     let mut turn = CONTEXT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let device = match cust::init(cust::CudaFlags::empty()).and_then(|()| Device::get_device(0)) {
