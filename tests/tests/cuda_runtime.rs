@@ -84,6 +84,35 @@ fn streams_keep_each_matrixs_order() {
     second.synchronize().unwrap();
 }
 
+/// Of the marks that two threads leave on a matrix for one stream, the later must stay: were it lost,
+/// the write would overtake the last product.
+#[test]
+fn threads_share_a_stream() {
+    let Some(device) = cuda() else { return };
+    let n = 400;
+    let (a, b) = (numbers::<i32>(n, n, 1), numbers::<i32>(n, n, 2));
+    let expected = matmul(&Device::cpu(), &a, &b).unwrap();
+    let (mut device_a, device_b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
+    let stream = device.stream().unwrap();
+    let gemm = Gemm::new().kernel("k01_naive_uncoalesced");
+    for round in 0..40 {
+        let mut products: Vec<DeviceMatrix<i32>> =
+            (0..6).map(|_| device.uninit(a.shape()).unwrap()).collect();
+        std::thread::scope(|scope| {
+            for c in &mut products {
+                let (gemm, stream) = (&gemm, &stream);
+                let (device_a, device_b) = (&device_a, &device_b);
+                scope.spawn(move || gemm.enqueue(stream, device_a, device_b, c).unwrap());
+            }
+        });
+        device_a.write(&b).unwrap();
+        for c in &products {
+            assert_eq!(c.download().unwrap(), expected, "round {round}");
+        }
+        device_a.write(&a).unwrap();
+    }
+}
+
 #[test]
 fn a_write_waits_for_the_work_on_the_matrix() {
     let Some(device) = cuda() else { return };
