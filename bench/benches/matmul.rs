@@ -1,38 +1,43 @@
-//! `cargo bench`: square products on the CPU engine and, where there is a GPU, with every variant
-//! of the table.
+//! `cargo bench`: the CPU engine, the planner and, where there is a GPU, every variant of the
+//! table.
 //!
 //! GPU times are those between two events on the GPU, so neither launches nor copies count. The
-//! numbers that are published come from `gemmite-bench`, which compares with peers in one run;
-//! these are for comparing two commits. The matrices are small enough to stay in the L2 cache.
+//! numbers that are published come from `cargo xtask bench`, which compares with peers in one run;
+//! these are for comparing two commits (criterion's `--save-baseline` and `--baseline`).
 
+use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use cust::memory::{CopyDestination, DeviceBuffer};
-use cust::stream::{Stream, StreamFlags};
-use gemmite::cuda::RawOperands;
-use gemmite::verify::{self, Problem, Rows};
-use gemmite::{Device, Element, Gemm, Layout, Matrix, Shape, bf16, f16, random};
-use gemmite_bench::timing;
-use std::time::Duration;
-
-type Group<'a> = BenchmarkGroup<'a, criterion::measurement::WallTime>;
+use gemm_spec::Kernel;
+use gemmite::{DType, Device, DeviceInfo, DeviceKind, Gemm, Layout, Shape};
+use gemmite_bench::candidates::{Entrant, ours};
+use gemmite_bench::case::{Case, Data};
+use gemmite_bench::for_dtype;
+use gemmite_bench::gpu::{Gpu, Operands};
+use gemmite_bench::suite::{Kernels, Row};
+use std::hint::black_box;
 
 fn benches(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cpu");
-    on_cpu::<i32>(&mut group);
-    on_cpu::<f16>(&mut group);
-    on_cpu::<bf16>(&mut group);
-    on_cpu::<f32>(&mut group);
-    on_cpu::<f64>(&mut group);
+    for dtype in DType::ALL {
+        for_dtype!(dtype, T => {
+            let case = Case::<T>::generate(square(dtype, 256), Data::Normal).unwrap();
+            bench(&mut group, &case, vec![ours::on_cpu(&case)]);
+        });
+    }
     group.finish();
+    planner(criterion);
     match Device::cuda(0) {
-        Ok(device) => {
-            let _context = cust::quick_init().expect("the device works: the library has opened it");
+        Ok(_) => {
+            let gpu = Gpu::open(0).expect("the device works: the library has opened it");
             let mut group = criterion.benchmark_group("cuda");
-            on_cuda::<i32>(&mut group, &device);
-            on_cuda::<f16>(&mut group, &device);
-            on_cuda::<bf16>(&mut group, &device);
-            on_cuda::<f32>(&mut group, &device);
-            on_cuda::<f64>(&mut group, &device);
+            for dtype in DType::ALL {
+                let row = Row { kernels: Kernels::All, ..square(dtype, 1024) };
+                for_dtype!(dtype, T => {
+                    let case = Case::<T>::generate(row, Data::Normal).unwrap();
+                    let operands = Operands::new(&gpu, &case).unwrap();
+                    bench(&mut group, &case, ours::entrants(&gpu, &operands, &case, &[]));
+                });
+            }
             group.finish();
         }
         Err(error) if error.is_no_device() => println!("skipped: the group cuda: {error}"),
@@ -40,58 +45,53 @@ fn benches(criterion: &mut Criterion) {
     }
 }
 
-fn on_cpu<T: Element>(group: &mut Group<'_>) {
-    let shape = Shape::new(256, 256);
-    let (a, b) = (random::normal::<T>(shape, 1).unwrap(), random::normal::<T>(shape, 2).unwrap());
-    let (device, gemm) = (Device::cpu(), Gemm::<T>::new());
-    verified(&a, &b, &gemm.run(&device, &a, &b).unwrap());
-    group.throughput(Throughput::Elements(2 * 256 * 256 * 256));
-    group.bench_function(format!("{}/256", T::DTYPE), |bencher| {
-        bencher.iter(|| gemm.run(&device, &a, &b).unwrap());
-    });
+fn square(dtype: DType, n: usize) -> Row {
+    Row::new(dtype, "nn".parse().unwrap(), [n; 3]).unwrap()
 }
 
-fn on_cuda<T: Element>(group: &mut Group<'_>, device: &Device) {
-    const N: usize = 1024;
-    let layout = Layout::row_major(Shape::new(N, N));
-    let matrix = |seed| random::normal::<T>(layout.shape, seed).unwrap();
-    let (host_a, host_b, mut out) = (matrix(1), matrix(2), matrix(3));
-    let upload = |matrix: &Matrix<T>| {
-        DeviceBuffer::from_slice(bytemuck::cast_slice::<T, u8>(matrix.as_slice())).unwrap()
-    };
-    let buffers = [upload(&host_a), upload(&host_b), upload(&out)];
-    let [a, b, c] = [0, 1, 2].map(|i: usize| buffers[i].as_device_ptr().as_raw());
-    let operands = RawOperands { a, a_layout: layout, b, b_layout: layout, c, c_layout: layout };
-    let stream = Stream::new(StreamFlags::DEFAULT, None).unwrap();
-    group.throughput(Throughput::Elements(2 * (N * N * N) as u64));
-    for variant in gemm_spec::variants() {
-        let gemm = Gemm::<T>::new().kernel(variant);
-        // SAFETY: three buffers of N * N elements on this device, which outlive the work: the next
-        // line waits for it.
-        unsafe { gemm.enqueue_raw(device, &stream, operands) }.unwrap();
-        stream.synchronize().unwrap();
-        buffers[2].copy_to(bytemuck::cast_slice_mut(out.as_mut_slice())).unwrap();
-        verified(&host_a, &host_b, &out);
-        group.bench_function(format!("{variant}_{}/{N}", T::DTYPE), |bencher| {
-            bencher.iter_custom(|iterations| {
-                let ms = timing::once(&stream, |stream| {
-                    for _ in 0..iterations {
-                        // SAFETY: three buffers of N * N elements on this device, which outlive
-                        // the work: `once` waits for it.
-                        unsafe { gemm.enqueue_raw(device, stream, operands)? };
-                    }
-                    Ok(())
-                });
-                Duration::from_secs_f64(f64::from(ms.unwrap()) / 1e3)
-            });
+/// Times candidates by their own clock, those that are right.
+fn bench<T: gemmite::Element>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    case: &Case<T>,
+    entrants: Vec<Entrant<'_, T>>,
+) {
+    group.throughput(Throughput::Elements(case.row.flop() as u64));
+    for entrant in entrants {
+        let Ok(mut candidate) = entrant.candidate else { panic!("{} is not there", entrant.name) };
+        case.verify(&candidate.product().unwrap()).unwrap();
+        let name = format!("{}/{}/{}", entrant.name, case.row.dtype, case.row.n);
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|runs| candidate.sample(u32::try_from(runs).unwrap()).unwrap());
         });
     }
 }
 
-/// Nothing is timed that is wrong.
-fn verified<T: Element>(a: &Matrix<T>, b: &Matrix<T>, out: &Matrix<T>) {
-    let problem = Problem::product(a.view(), b.view());
-    verify::check(&problem, out.view(), Rows::Sampled { count: 32, seed: 4 }).unwrap();
+/// The choice of a kernel for an H100, which takes none.
+fn planner(criterion: &mut Criterion) {
+    let device: DeviceInfo = h100();
+    let gemm = Gemm::<f32>::new();
+    let mut group = criterion.benchmark_group("planner");
+    for (m, n, k) in [(4096, 4096, 4096), (1, 8192, 8192), (127, 131, 65_537)] {
+        let a = Layout::row_major(Shape::new(m, k));
+        let b = Layout::row_major(Shape::new(k, n));
+        group.bench_function(format!("{m}x{n}x{k}"), |bencher| {
+            bencher.iter(|| gemm.plan(&device, black_box(a), black_box(b)).unwrap());
+        });
+    }
+    group.bench_function("find", |bencher| {
+        bencher.iter(|| Kernel::find(black_box("k02_tiled_16"), DType::F64));
+    });
+    group.finish();
+}
+
+fn h100() -> DeviceInfo {
+    let mut info = Device::cpu().info().clone();
+    info.kind = DeviceKind::Cuda { ordinal: 0 };
+    info.compute_capability = Some((9, 0));
+    info.multiprocessors = Some(132);
+    info.shared_memory_per_block = Some(48 << 10);
+    info.shared_memory_per_block_optin = Some(227 << 10);
+    info
 }
 
 criterion_group!(all, benches);

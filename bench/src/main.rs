@@ -1,53 +1,158 @@
-//! `gemmite-bench`: measures on the GPU of this machine and writes a record file.
+//! `gemmite-bench`: measures the suites and writes a record, or compares two records.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use gemmite_bench::record::{self, Environment};
-use gemmite_bench::twins;
-use std::path::PathBuf;
+use gemmite_bench::command::{self, MeasureArgs};
+use gemmite_bench::record::{Line, Record, Side, State};
+use gemmite_bench::suite::{GPU_SUITES, Suite};
+use gemmite_bench::{compare, environment, run};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
+/// Measures kernels against peers in the same run and writes a record.
 #[derive(Parser)]
-#[command(version, about)]
-struct Arguments {
+#[command(
+    name = "cargo xtask bench",
+    bin_name = "cargo xtask bench",
+    version,
+    args_conflicts_with_subcommands = true,
+    max_term_width = 100,
+    after_long_help = "\
+Examples:
+  cargo xtask bench
+  cargo xtask bench square llm --against cublaslt,torch
+  cargo xtask bench square --sustained 2 --no-record
+  cargo xtask bench compare OLD.csv NEW.csv
+
+A candidate whose product is wrong gets no time. A peer that is not on the machine is said to be
+missing, in the output and in the record."
+)]
+struct Cli {
     #[command(subcommand)]
-    suite: Suite,
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 #[derive(Subcommand)]
-enum Suite {
-    /// k01 and k02 against the same kernels in CUDA C++
-    Twins {
-        /// bench/peers/twins.cu, built: `nvcc -O3 -arch=sm_90 -cubin -o twins.cubin
-        /// bench/peers/twins.cu`
-        #[arg(long)]
-        peers: PathBuf,
-        /// Rows and columns of the matrices
-        #[arg(long, default_value_t = 4096)]
-        n: usize,
-        /// Timed runs of each candidate
-        #[arg(long, default_value_t = 30)]
-        rounds: usize,
-        /// Folder of the record files
-        #[arg(long, default_value = "bench/record")]
-        records: PathBuf,
+enum Command {
+    /// Shows which times moved beyond the noise between two records
+    Compare {
+        /// The earlier record
+        before: PathBuf,
+        /// The later record
+        after: PathBuf,
     },
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let context = cust::quick_init().context("no CUDA device: this program measures on a GPU")?;
-    let environment = Environment::read(cust::context::CurrentContext::get_device()?)?;
-    match arguments.suite {
-        Suite::Twins { peers, n, rounds, records } => {
-            let settings = twins::Settings { n, rounds, verified_rows: 64 };
-            let rows = twins::run(&peers, &settings)?;
-            let text = record::csv(&environment, &twins::method(&settings), &rows);
-            let path = environment.path(&records, "twins");
-            record::write(&path, &text)?;
-            print!("{text}");
-            println!("written to {}", path.display());
+#[derive(clap::Args)]
+struct RunArgs {
+    /// Suites by name, or CSV files of rows [default: all of a GPU, or `cpu`]
+    suites: Vec<String>,
+    #[command(flatten)]
+    measure: MeasureArgs,
+    /// Leave out rows of more than this many billion operations, and say how many
+    #[arg(long, value_name = "X")]
+    max_gflop: Option<f64>,
+    /// Folder of the record files
+    #[arg(long, default_value = "bench/record", value_name = "FOLDER")]
+    records: PathBuf,
+    /// Print alone, write no record
+    #[arg(long, conflicts_with = "records")]
+    no_record: bool,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Some(Command::Compare { before, after }) => compare_files(before, after),
+        None => run_suites(&cli.run),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
         }
     }
-    drop(context);
-    Ok(())
+}
+
+fn compare_files(before: &Path, after: &Path) -> Result<bool> {
+    let (before, after) = (Record::read(before)?, Record::read(after)?);
+    print!("{}", compare::text(&before, &after));
+    Ok(true)
+}
+
+/// False where one of our kernels was refused or failed.
+fn run_suites(args: &RunArgs) -> Result<bool> {
+    let (bench, options) = args.measure.open()?;
+    let usual: &[&str] = if matches!(bench, run::Bench::Cpu) { &["cpu"] } else { &GPU_SUITES };
+    let names: Vec<String> = if args.suites.is_empty() {
+        usual.iter().map(ToString::to_string).collect()
+    } else {
+        args.suites.clone()
+    };
+    let suites = names.iter().map(|name| Suite::find(name)).collect::<Result<Vec<_>>>()?;
+    let mut record = Record { facts: bench.facts()?, lines: Vec::new() };
+    record.facts.extend(environment::facts());
+    let mut fact = |key: &str, value: String| record.facts.push((key.into(), value));
+    fact("suites", names.join(" "));
+    fact("data", options.data.to_string());
+    run::method(&options).into_iter().for_each(|line| fact("method", line));
+    let mut rows = Vec::new();
+    for suite in &suites {
+        let (taken, left_out) = run::within(suite, args.max_gflop);
+        if left_out > 0 {
+            fact("left_out", format!("{left_out} rows of {}, larger than asked for", suite.name));
+        }
+        rows.extend(taken.into_iter().map(|row| (suite.name.as_str(), row)));
+    }
+    ensure!(!rows.is_empty(), "no row is left to measure");
+    fact("rows", format!("0 of {}", rows.len()));
+    for (key, value) in &record.facts {
+        println!("{key}: {value}");
+    }
+    let path = if args.no_record { None } else { Some(record.write_new(&args.records)?) };
+    for (done, (suite, row)) in rows.iter().enumerate() {
+        let lines = bench
+            .row(suite, *row, &options)
+            .unwrap_or_else(|error| vec![run::failed(suite, row, &error)]);
+        println!("\n{suite}: {} ({} of {})", lines[0].problem(), done + 1, rows.len());
+        print!("{}", command::table(&lines));
+        std::io::stdout().flush()?;
+        record.lines.extend(lines);
+        if let Some(rows_done) = record.facts.last_mut() {
+            rows_done.1 = format!("{} of {}", done + 1, rows.len());
+        }
+        // After each row: a run that is stopped leaves what it has.
+        if let Some(path) = &path {
+            std::fs::write(path, record.to_csv()?)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    if let Some(path) = &path {
+        println!("\nwritten to {}", path.display());
+    }
+    let spoiled = |line: &&Line| {
+        line.side == Side::Ours && matches!(line.state, State::Refused | State::Failed)
+    };
+    Ok(record.lines.iter().find(spoiled).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+        let cli = Cli::parse_from(["bench", "compare", "a", "b"]);
+        assert!(matches!(cli.command, Some(Command::Compare { .. })));
+        let cli = Cli::parse_from(["bench", "square", "--against", "torch,cublas"]);
+        assert_eq!(cli.run.suites, ["square"]);
+        assert_eq!(cli.run.measure.against.unwrap().len(), 2);
+    }
 }

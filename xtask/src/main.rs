@@ -1,6 +1,7 @@
 //! The project's own commands, run as `cargo xtask <command>`: one module a command, and this file
 //! chooses.
 
+mod bench;
 mod build_ptx;
 mod bundle;
 mod demo;
@@ -38,6 +39,8 @@ enum Command {
     Ptxas(ptxas::Args),
     /// Formatting, lints, documentation and the style's sizes
     Tidy,
+    /// Measures the suites against every peer on this machine; `bench compare A B` compares records
+    Bench(bench::Args),
     /// A folder to run on a GPU machine that has no Rust: the command, the tests and what they need
     Bundle(bundle::Args),
 }
@@ -60,6 +63,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(&workspace, &args),
         Command::Ptxas(args) => ptxas::run(&workspace, &args),
         Command::Tidy => tidy::run(&workspace),
+        Command::Bench(args) => bench::run(&workspace, &args),
         Command::Bundle(args) => bundle::run(&workspace, &args),
     }
 }

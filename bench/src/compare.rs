@@ -1,0 +1,139 @@
+//! What moved between two records.
+
+use crate::record::{Line, Record, State};
+use std::fmt::Write as _;
+
+/// A candidate on a row that both records have a time for.
+#[derive(Clone, Debug)]
+pub struct Pair<'a> {
+    /// The line of the first record.
+    pub before: &'a Line,
+    /// The line of the second record.
+    pub after: &'a Line,
+}
+
+/// Differences under this fraction are never called a change: clocks and placement in memory move
+/// medians by about so much from run to run.
+const LEAST_NOISE: f64 = 0.02;
+
+impl Pair<'_> {
+    /// The first median over the second: above 1 it got faster.
+    pub fn speed(&self) -> f64 {
+        match (self.before.median_ms, self.after.median_ms) {
+            (Some(before), Some(after)) => before / after,
+            _ => f64::NAN,
+        }
+    }
+
+    /// How far `speed` may be from 1 by the two lines' own spreads: the root of the sum of their
+    /// squares, and never less than 2 %.
+    pub fn noise(&self) -> f64 {
+        let spread = |line: &Line| line.spread().unwrap_or(0.0);
+        spread(self.before).hypot(spread(self.after)).max(LEAST_NOISE)
+    }
+
+    /// True where the medians differ by more than the noise.
+    pub fn moved(&self) -> bool {
+        let speed = self.speed();
+        speed.max(1.0 / speed) > 1.0 + self.noise()
+    }
+}
+
+/// The lines that both records have a time for, in the order of the first.
+pub fn pairs<'a>(before: &'a Record, after: &'a Record) -> Vec<Pair<'a>> {
+    let timed = |record: &'a Record| record.lines.iter().filter(|l| l.state == State::Timed);
+    let later: std::collections::HashMap<_, &Line> =
+        timed(after).map(|line| ((line.row(), line.candidate.as_str()), line)).collect();
+    let pair = |line: &'a Line| {
+        let after = later.get(&(line.row(), line.candidate.as_str()))?;
+        Some(Pair { before: line, after })
+    };
+    timed(before).filter_map(pair).collect()
+}
+
+/// The comparison as text: what moved beyond the noise, slowest first, then a summary.
+pub fn text(before: &Record, after: &Record) -> String {
+    let mut text = String::new();
+    for key in ["device", "driver", "commit", "date", "data"] {
+        let value = |record: &Record| record.fact(key).unwrap_or("?").to_owned();
+        let (a, b) = (value(before), value(after));
+        let mark = if a == b { "" } else { "  <- differs" };
+        let _ = writeln!(text, "{key:<8} {a}  |  {b}{mark}");
+    }
+    let pairs = pairs(before, after);
+    let mut moved: Vec<&Pair<'_>> = pairs.iter().filter(|pair| pair.moved()).collect();
+    moved.sort_by(|a, b| a.speed().total_cmp(&b.speed()));
+    if !moved.is_empty() {
+        text.push_str("\n  speed   noise  median before -> after, ms  what\n");
+    }
+    for pair in &moved {
+        let (before, after) = (pair.before, pair.after);
+        let _ = writeln!(
+            text,
+            "{:>7.3} {:>6.1}%  {:>12.5} -> {:>10.5}  {}: {} {}",
+            pair.speed(),
+            pair.noise() * 100.0,
+            before.median_ms.unwrap_or(f64::NAN),
+            after.median_ms.unwrap_or(f64::NAN),
+            before.suite,
+            before.problem(),
+            before.candidate,
+        );
+    }
+    let timed = |record: &Record| record.lines.iter().filter(|l| l.state == State::Timed).count();
+    let _ = writeln!(
+        text,
+        "\n{} of {} times moved beyond the noise; {} are in the first record alone, {} in the second",
+        moved.len(),
+        pairs.len(),
+        timed(before) - pairs.len(),
+        timed(after) - pairs.len(),
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "suite,dtype,layout,m,n,k,batch,lda,ldb,ldc,epilogue,candidate,side,mode,\
+                        state,median_ms,p10_ms,p90_ms,rounds,runs,tflops,gbps,error_over_bound,\
+                        sm_mhz,temp_c,power_w,throttle,note\n";
+
+    fn record(lines: &[(&str, &str)]) -> Record {
+        let mut text = HEAD.to_owned();
+        for (candidate, times) in lines {
+            let _ = writeln!(
+                text,
+                "s,f32,nn,2,2,2,1,2,2,2,none,{candidate},ours,burst,{times},30,1,1,1,0,,,,,"
+            );
+        }
+        Record::from_csv(&text).unwrap()
+    }
+
+    #[test]
+    fn only_what_exceeds_both_spreads_moved() {
+        let before = record(&[
+            ("steady", "timed,1.0,0.999,1.001"),
+            ("noisy", "timed,1.0,0.9,1.1"),
+            ("slower", "timed,1.0,0.99,1.01"),
+            ("faster", "timed,1.0,0.99,1.01"),
+            ("gone", "timed,1.0,0.99,1.01"),
+            ("refused", "refused,,,"),
+        ]);
+        let after = record(&[
+            ("steady", "timed,1.019,1.018,1.02"),
+            ("noisy", "timed,1.13,1.03,1.23"),
+            ("slower", "timed,1.1,1.09,1.11"),
+            ("faster", "timed,0.5,0.49,0.51"),
+            ("refused", "timed,1.0,1.0,1.0"),
+        ]);
+        let pairs = pairs(&before, &after);
+        let moved: Vec<&str> =
+            pairs.iter().filter(|p| p.moved()).map(|p| p.before.candidate.as_str()).collect();
+        assert_eq!((pairs.len(), moved), (4, vec!["slower", "faster"]));
+        let text = text(&before, &after);
+        assert!(text.find("slower").unwrap() < text.find("faster").unwrap());
+        assert!(text.contains("2 of 4 times moved beyond the noise; 1 are in the first"), "{text}");
+    }
+}

@@ -1,0 +1,233 @@
+//! Work on the GPU: buffers that outgrow its L2 cache, samples between two events, and what the GPU
+//! said of itself meanwhile.
+
+mod watch;
+
+use crate::case::Case;
+use crate::timing::Work;
+use anyhow::{Context as _, Result, ensure};
+use cust::context::Context;
+use cust::device::{Device as CudaDevice, DeviceAttribute};
+use cust::event::{Event, EventFlags};
+use cust::memory::{AsyncCopyDestination, CopyDestination, DeviceBuffer, mem_get_info};
+use cust::stream::{Stream, StreamFlags};
+use gemmite::{Device, Element};
+use std::cell::Cell;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+pub use watch::{Seen, Watch};
+
+/// The GPU that is measured, its context current on this thread, and the stream that all work of a
+/// run goes to.
+pub struct Gpu {
+    /// The library's view of it.
+    pub device: Device,
+    /// Where work is enqueued.
+    pub stream: Stream,
+    l2_bytes: usize,
+    cuda: CudaDevice,
+    _context: Context,
+}
+
+impl Gpu {
+    /// The CUDA device of that number.
+    pub fn open(ordinal: usize) -> Result<Gpu> {
+        let device = Device::cuda(ordinal)?;
+        let cuda = CudaDevice::get_device(u32::try_from(ordinal)?)?;
+        let context = Context::new(cuda)?;
+        let l2_bytes = cuda.get_attribute(DeviceAttribute::L2CacheSize)?;
+        let stream = Stream::new(StreamFlags::DEFAULT, None)?; // blocking copies come before its work
+        Ok(Gpu { device, stream, l2_bytes: l2_bytes.try_into()?, cuda, _context: context })
+    }
+
+    /// `sm_90` for compute capability 9.0.
+    pub fn arch(&self) -> Result<String> {
+        let major = self.cuda.get_attribute(DeviceAttribute::ComputeCapabilityMajor)?;
+        let minor = self.cuda.get_attribute(DeviceAttribute::ComputeCapabilityMinor)?;
+        Ok(format!("sm_{major}{minor}"))
+    }
+
+    /// Its PCI address, by which NVML knows it too, whatever the order of the devices.
+    fn pci_bus_id(&self) -> Result<String> {
+        let [domain, bus, device] =
+            [DeviceAttribute::PciDomainId, DeviceAttribute::PciBusId, DeviceAttribute::PciDeviceId]
+                .map(|attribute| self.cuda.get_attribute(attribute));
+        Ok(format!("{:08x}:{:02x}:{:02x}.0", domain?, bus?, device?))
+    }
+
+    /// The time between two events around `enqueue`'s work.
+    ///
+    /// The stream is held until all of it is enqueued, so that the host's part does not count.
+    pub fn time(&self, enqueue: impl FnOnce(&Stream) -> Result<()>) -> Result<Duration> {
+        let (start, end) = (Event::new(EventFlags::DEFAULT)?, Event::new(EventFlags::DEFAULT)?);
+        let hold = Hold::new(&self.stream)?;
+        start.record(&self.stream)?;
+        enqueue(&self.stream)?;
+        end.record(&self.stream)?;
+        drop(hold);
+        end.synchronize()?;
+        Ok(Duration::from_secs_f64(f64::from(end.elapsed_time_f32(&start)?) / 1e3))
+    }
+
+    /// The median time between two events with nothing between them: what the method adds to each
+    /// sample.
+    pub fn timer_floor(&self) -> Result<Duration> {
+        let mut times =
+            (0..101).map(|_| self.time(|_| Ok(()))).collect::<Result<Vec<Duration>>>()?;
+        times.sort();
+        Ok(times[times.len() / 2])
+    }
+
+    /// 10^9 bytes a second, read and written bytes counted, that a plain device-to-device copy
+    /// moves: the median of 30 copies of `bytes` bytes.
+    pub fn copy_gbps(&self, bytes: usize) -> Result<f64> {
+        let source = DeviceBuffer::<u8>::zeroed(bytes)?;
+        let mut copy = DeviceBuffer::<u8>::zeroed(bytes)?;
+        let mut one = || {
+            // SAFETY: both buffers outlive the copy: `time` waits for it.
+            self.time(|stream| Ok(unsafe { copy.async_copy_from(&source, stream)? }))
+        };
+        one()?;
+        let mut times = (0..30).map(|_| one()).collect::<Result<Vec<Duration>>>()?;
+        times.sort();
+        Ok(2.0 * bytes as f64 / times[times.len() / 2].as_secs_f64() / 1e9)
+    }
+}
+
+/// Holds a stream: what is enqueued after it starts when it is dropped, so that the GPU never waits
+/// for the host between two kernels of a sample.
+///
+/// It lets go by itself after 50 ms: a host that waits for the GPU meanwhile, because the queue of
+/// launches is full or a library loads code, must not wait forever.
+struct Hold {
+    released: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Hold {
+    fn new(stream: &Stream) -> Result<Hold> {
+        const AT_MOST: Duration = Duration::from_millis(50);
+        let released = Arc::new((Mutex::new(false), Condvar::new()));
+        let seen = Arc::clone(&released);
+        stream.add_callback(Box::new(move || {
+            let (released, changed) = &*seen;
+            let guard = released.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(changed.wait_timeout_while(guard, AT_MOST, |released| !*released));
+        }))?;
+        Ok(Hold { released })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let (released, changed) = &*self.released;
+        *released.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+    }
+}
+
+/// A case's operands on the GPU, in so many copies that a run finds nothing of its operands in the
+/// L2 cache.
+pub struct Operands {
+    buffers: [DeviceBuffer<u8>; 3],
+    /// Bytes from one copy to the next.
+    strides: [usize; 3],
+    /// Bytes of C.
+    c_bytes: usize,
+    copies: usize,
+    next: Cell<usize>,
+}
+
+impl Operands {
+    /// Between two uses of a copy, others of this many times the size of the L2 cache are used.
+    const L2_FOLD: usize = 3;
+
+    /// Uploads a case.
+    pub fn new<T: Element>(gpu: &Gpu, case: &Case<T>) -> Result<Operands> {
+        let sources: [&[u8]; 3] = [&case.a, &case.b, &case.c].map(|v| bytemuck::cast_slice(v));
+        let strides = sources.map(|source| source.len().next_multiple_of(256));
+        let one: usize = strides.iter().sum();
+        let (free, _) = mem_get_info()?;
+        ensure!(one < free, "the operands take {one} bytes, and the GPU has {free} free");
+        let wanted = (Self::L2_FOLD * gpu.l2_bytes).div_ceil(one) + 1;
+        let copies = wanted.min(free / 2 / one).max(1);
+        let buffer = |operand: usize| -> Result<DeviceBuffer<u8>> {
+            let (source, stride) = (sources[operand], strides[operand]);
+            // SAFETY: nothing reads what is not written: each copy is written below, and what lies
+            // between two copies is no operand's.
+            let buffer = unsafe { DeviceBuffer::uninitialized(stride * copies)? };
+            buffer.index(..source.len()).copy_from(source)?;
+            for copy in 1..copies {
+                let first = buffer.index(..source.len());
+                buffer.index(copy * stride..copy * stride + source.len()).copy_from(&first)?;
+            }
+            Ok(buffer)
+        };
+        let buffers = [buffer(0)?, buffer(1)?, buffer(2)?];
+        Ok(Operands { buffers, strides, c_bytes: sources[2].len(), copies, next: Cell::new(0) })
+    }
+
+    /// How many copies there are.
+    pub fn copies(&self) -> usize {
+        self.copies
+    }
+
+    /// Addresses of A, B and C of the copy whose turn it is.
+    fn next(&self) -> [u64; 3] {
+        let copy = self.next.get();
+        self.next.set((copy + 1) % self.copies);
+        self.addresses(copy)
+    }
+
+    fn addresses(&self, copy: usize) -> [u64; 3] {
+        let at =
+            |i: usize| self.buffers[i].as_device_ptr().as_raw() + (copy * self.strides[i]) as u64;
+        [at(0), at(1), at(2)]
+    }
+
+    fn c(&self) -> cust::memory::DeviceSlice<u8> {
+        self.buffers[2].index(..self.c_bytes)
+    }
+}
+
+/// Enqueues one product on the operands at three addresses, or the whole batch of products.
+pub type Launch<'a> = Box<dyn FnMut([u64; 3], &Stream) -> Result<()> + 'a>;
+
+/// A candidate that runs in this process.
+pub struct GpuWork<'a, T: Element> {
+    gpu: &'a Gpu,
+    operands: &'a Operands,
+    case: &'a Case<T>,
+    launch: Launch<'a>,
+}
+
+impl<'a, T: Element> GpuWork<'a, T> {
+    /// `operands` are those of `case`. `launch` must work on the addresses it is given, on the
+    /// stream it is given, and be done when the stream has got past it.
+    pub fn new(
+        gpu: &'a Gpu,
+        operands: &'a Operands,
+        case: &'a Case<T>,
+        launch: Launch<'a>,
+    ) -> Self {
+        GpuWork { gpu, operands, case, launch }
+    }
+}
+
+impl<T: Element> Work for GpuWork<'_, T> {
+    fn sample(&mut self, runs: u32) -> Result<Duration> {
+        self.gpu
+            .time(|stream| (0..runs).try_for_each(|_| (self.launch)(self.operands.next(), stream)))
+    }
+}
+
+impl<T: Element> crate::candidates::Candidate<T> for GpuWork<'_, T> {
+    fn product(&mut self) -> Result<Vec<T>> {
+        self.operands.c().copy_from(bytemuck::cast_slice(&self.case.c))?;
+        (self.launch)(self.operands.addresses(0), &self.gpu.stream)?;
+        self.gpu.stream.synchronize().context("the product did not finish")?;
+        let mut out = self.case.c.clone();
+        self.operands.c().copy_to(bytemuck::cast_slice_mut(&mut out))?;
+        Ok(out)
+    }
+}

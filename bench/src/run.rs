@@ -1,0 +1,490 @@
+//! A run: every row of the suites, every candidate verified, then timed in turn.
+
+use crate::candidates::cublas::{Cublas, CublasLt};
+use crate::candidates::nvcc::Nvcc;
+use crate::candidates::torch::{self, Torch};
+use crate::candidates::{Absence, Candidate, Entrant, Peer, cpu, ours};
+use crate::case::{Case, Data};
+use crate::gpu::{Gpu, Operands, Seen, Watch};
+use crate::record::{Line, Mode, Side, State};
+use crate::suite::{Row, Suite};
+use crate::timing::{Effort, Times, Work, alternate, sustain};
+use anyhow::{Result, ensure};
+use gemmite::Element;
+
+/// What is measured and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How often.
+    pub effort: Effort,
+    /// Seconds without a pause for each candidate, beside the alternating samples.
+    pub sustained: Option<f64>,
+    /// What the operands hold.
+    pub data: Data,
+    /// The peers to compare with.
+    pub peers: Vec<Peer>,
+    /// Kernels of ours beside the library's choice.
+    pub kernels: Vec<String>,
+}
+
+/// Where the candidates run.
+pub enum Bench {
+    /// On a GPU, with the peers that were found.
+    Gpu(Box<OnGpu>),
+    /// On the CPU.
+    Cpu,
+}
+
+/// A GPU and the peers on it.
+pub struct OnGpu {
+    // Fields are dropped in this order: the libraries before the context that they work in.
+    cublas: Option<Result<Cublas, Absence>>,
+    cublaslt: Option<Result<CublasLt, Absence>>,
+    nvcc: Option<Result<Nvcc, Absence>>,
+    torch: Option<Result<Torch, Absence>>,
+    watch: Result<Watch>,
+    gpu: Gpu,
+}
+
+impl Bench {
+    /// Opens the CUDA device of that number and the peers asked for.
+    pub fn on_gpu(ordinal: usize, peers: &[Peer]) -> Result<Bench> {
+        let gpu = Gpu::open(ordinal)?;
+        let asked = |wanted: &[Peer]| wanted.iter().any(|peer| peers.contains(peer));
+        let blas = asked(&[Peer::Cublas, Peer::CublasLt]);
+        let folders = if blas { torch::nvidia_folders() } else { Vec::new() };
+        Ok(Bench::Gpu(Box::new(OnGpu {
+            cublas: asked(&[Peer::Cublas]).then(|| Cublas::open(&gpu, &folders)),
+            cublaslt: asked(&[Peer::CublasLt]).then(|| CublasLt::open(&folders)),
+            nvcc: asked(&[Peer::Nvcc]).then(|| Nvcc::build(&gpu)),
+            torch: asked(&[Peer::Torch, Peer::Triton]).then(Torch::start),
+            watch: Watch::new(&gpu),
+            gpu,
+        })))
+    }
+
+    /// The peers that run there.
+    pub fn peers(&self) -> &'static [Peer] {
+        match self {
+            Bench::Gpu(_) => &Peer::ON_GPU,
+            Bench::Cpu => &Peer::ON_CPU,
+        }
+    }
+
+    /// What the run is made on and with: facts for a record.
+    pub fn facts(&self) -> Result<Vec<(String, String)>> {
+        let mut facts = Vec::new();
+        let mut fact = |key: &str, value: String| facts.push((key.to_owned(), value));
+        let Bench::Gpu(on) = self else {
+            fact("device", gemmite::Device::cpu().name().to_owned());
+            return Ok(facts);
+        };
+        let info = on.gpu.device.info();
+        fact("device", info.name.clone());
+        if let Some((major, minor)) = info.driver_version {
+            fact("cuda", format!("{major}.{minor}"));
+        }
+        match &on.watch {
+            Ok(watch) => fact("driver", watch.driver_version().unwrap_or("unknown".into())),
+            Err(error) => fact("driver", format!("unknown: {error:#}")),
+        }
+        for (peer, version) in on.versions() {
+            match version {
+                Ok(version) => fact(peer.name(), version),
+                Err(absence) => fact("missing", format!("{peer}: {}", absence.reason)),
+            }
+        }
+        fact("timer_floor_us", format!("{:.2}", on.gpu.timer_floor()?.as_secs_f64() * 1e6));
+        fact("copy_gbps", format!("{:.0}", on.gpu.copy_gbps(1 << 30)?));
+        Ok(facts)
+    }
+
+    /// Why a peer that was asked for is not there.
+    pub fn missing(&self) -> Vec<(Peer, String)> {
+        let Bench::Gpu(on) = self else { return Vec::new() };
+        let absent = on.versions().into_iter();
+        absent.filter_map(|(peer, version)| Some((peer, version.err()?.reason))).collect()
+    }
+
+    /// Verifies and times every candidate on one row.
+    pub fn row(&self, suite: &str, row: Row, options: &Options) -> Result<Vec<Line>> {
+        for_dtype!(row.dtype, T => {
+            let case = Case::<T>::generate(row, options.data)?;
+            match self {
+                Bench::Cpu => {
+                    let mut entrants = vec![ours::on_cpu(&case)];
+                    entrants.extend(cpu::entrants(&case, &options.peers));
+                    Ok(measure(suite, &case, entrants, options, None))
+                }
+                Bench::Gpu(on) => {
+                    let operands = Operands::new(&on.gpu, &case)?;
+                    let entrants = on.entrants(&operands, &case, options);
+                    Ok(measure(suite, &case, entrants, options, on.watch.as_ref().ok()))
+                }
+            }
+        })
+    }
+}
+
+impl OnGpu {
+    /// Each peer that was asked for, with its version or why it is not there.
+    fn versions(&self) -> Vec<(Peer, Result<String, Absence>)> {
+        let mut versions = Vec::new();
+        if let Some(lt) = &self.cublaslt {
+            versions.push((Peer::CublasLt, version(lt, |lt| lt.version.clone())));
+        }
+        if let Some(cublas) = &self.cublas {
+            versions.push((Peer::Cublas, version(cublas, |cublas| cublas.version.clone())));
+        }
+        if let Some(torch) = &self.torch {
+            versions.push((Peer::Torch, version(torch, |torch| torch.torch.clone())));
+            let triton = torch.as_ref().map_err(Clone::clone).and_then(|t| t.triton.clone());
+            versions.push((Peer::Triton, triton));
+        }
+        if let Some(nvcc) = &self.nvcc {
+            versions.push((Peer::Nvcc, version(nvcc, |nvcc| nvcc.version.clone())));
+        }
+        versions
+    }
+
+    fn entrants<'a, T: Element>(
+        &'a self,
+        operands: &'a Operands,
+        case: &'a Case<T>,
+        options: &Options,
+    ) -> Vec<Entrant<'a, T>> {
+        let gpu = &self.gpu;
+        let mut entrants = ours::entrants(gpu, operands, case, &options.kernels);
+        let absent = |peer: Peer, absence: &Absence| Entrant::absent(peer.name(), absence.clone());
+        match &self.cublaslt {
+            Some(Ok(lt)) => entrants.extend(lt.entrants(gpu, operands, case)),
+            Some(Err(absence)) => entrants.push(absent(Peer::CublasLt, absence)),
+            None => {}
+        }
+        match &self.cublas {
+            Some(Ok(cublas)) => entrants.push(cublas.entrant(gpu, operands, case)),
+            Some(Err(absence)) => entrants.push(absent(Peer::Cublas, absence)),
+            None => {}
+        }
+        match &self.torch {
+            Some(Ok(torch)) => entrants.extend(torch.entrants(case, &options.peers)),
+            Some(Err(absence)) => {
+                let both = [Peer::Torch, Peer::Triton].into_iter();
+                let asked = both.filter(|peer| options.peers.contains(peer));
+                entrants.extend(asked.map(|peer| absent(peer, absence)));
+            }
+            None => {}
+        }
+        match &self.nvcc {
+            Some(Ok(nvcc)) => entrants.extend(nvcc.entrants(gpu, operands, case)),
+            Some(Err(absence)) => entrants.push(absent(Peer::Nvcc, absence)),
+            None => {}
+        }
+        entrants
+    }
+}
+
+fn version<L>(library: &Result<L, Absence>, of: fn(&L) -> String) -> Result<String, Absence> {
+    library.as_ref().map(of).map_err(Clone::clone)
+}
+
+/// A candidate on its way: its line, and itself as long as it may be timed.
+struct Runner<'a, T: Element> {
+    line: Line,
+    candidate: Option<Box<dyn Candidate<T> + 'a>>,
+}
+
+/// Verifies every candidate and times those that are right.
+pub fn measure<T: Element>(
+    suite: &str,
+    case: &Case<T>,
+    entrants: Vec<Entrant<'_, T>>,
+    options: &Options,
+    watch: Option<&Watch>,
+) -> Vec<Line> {
+    let mut runners: Vec<Runner<'_, T>> =
+        entrants.into_iter().map(|entrant| verified(suite, case, entrant)).collect();
+    let mut lines: Vec<Line> = Vec::new();
+    for mode in [Some(Mode::Burst), options.sustained.map(|_| Mode::Sustained)] {
+        let Some(mode) = mode else { continue };
+        let mut works: Vec<&mut dyn Work> = Vec::new();
+        for runner in &mut runners {
+            if let Some(candidate) = &mut runner.candidate {
+                works.push(candidate.as_mut());
+            }
+        }
+        let mut time = || match (mode, options.sustained) {
+            (Mode::Sustained, Some(seconds)) => sustain(&mut works, &options.effort, seconds),
+            _ => alternate(&mut works, &options.effort),
+        };
+        let (times, seen) = match watch {
+            Some(watch) => watch.during(time),
+            None => (time(), Seen::default()),
+        };
+        let mut times = times.into_iter();
+        for runner in &runners {
+            let mut line = Line { mode, ..runner.line.clone() };
+            if runner.candidate.is_some() {
+                if let Some(times) = times.next() {
+                    enter(&mut line, times, &case.row, &seen);
+                }
+                lines.push(line);
+            } else if mode == Mode::Burst {
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+/// Computes the product once and judges it: no time for what is wrong.
+fn verified<'a, T: Element>(suite: &str, case: &Case<T>, entrant: Entrant<'a, T>) -> Runner<'a, T> {
+    let mut line = blank(suite, &case.row, entrant.name, entrant.side);
+    line.note = entrant.note;
+    let mut candidate = match entrant.candidate {
+        Ok(candidate) => candidate,
+        Err(absence) => {
+            line.state = absence.state;
+            line.note = absence.reason;
+            return Runner { line, candidate: None };
+        }
+    };
+    let judged = candidate
+        .product()
+        .map_err(|error| (State::Failed, error))
+        .and_then(|out| case.verify(&out).map_err(|error| (State::Refused, error)));
+    match judged {
+        Ok(error_over_bound) => {
+            line.error_over_bound = Some(significant(error_over_bound));
+            Runner { line, candidate: Some(candidate) }
+        }
+        Err((state, error)) => {
+            line.state = state;
+            line.note = format!("{error:#}");
+            Runner { line, candidate: None }
+        }
+    }
+}
+
+/// Enters what was measured.
+fn enter(line: &mut Line, times: Result<Times>, row: &Row, seen: &Seen) {
+    match times {
+        Ok(times) => {
+            let median = times.median_ms();
+            line.median_ms = Some(significant(median));
+            line.p10_ms = Some(significant(times.quantile_ms(0.1)));
+            line.p90_ms = Some(significant(times.quantile_ms(0.9)));
+            line.rounds = Some(times.rounds());
+            line.runs = Some(times.runs());
+            line.tflops = Some(significant(row.flop() / median / 1e9));
+            line.gbps = Some(significant(row.bytes() / median / 1e6));
+        }
+        Err(error) => {
+            line.state = State::Failed;
+            line.note = format!("{error:#}");
+        }
+    }
+    line.sm_mhz = seen.sm_mhz;
+    line.temp_c = seen.temp_c;
+    line.power_w = seen.power_w;
+    line.throttle = seen.throttle.clone();
+}
+
+/// Five significant digits: more would only be noise in a file that is compared by eye.
+fn significant(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap_or(value)
+}
+
+fn blank(suite: &str, row: &Row, candidate: String, side: Side) -> Line {
+    let [lda, ldb, ldc] = row.leading;
+    Line {
+        suite: suite.to_owned(),
+        dtype: row.dtype.name().to_owned(),
+        layout: row.ops().to_string(),
+        m: row.m,
+        n: row.n,
+        k: row.k,
+        batch: row.batch,
+        lda,
+        ldb,
+        ldc,
+        epilogue: row.epilogue.to_string(),
+        candidate,
+        side,
+        mode: Mode::Burst,
+        state: State::Timed,
+        median_ms: None,
+        p10_ms: None,
+        p90_ms: None,
+        rounds: None,
+        runs: None,
+        tflops: None,
+        gbps: None,
+        error_over_bound: None,
+        sm_mhz: None,
+        temp_c: None,
+        power_w: None,
+        throttle: String::new(),
+        note: String::new(),
+    }
+}
+
+/// A row that could not be measured at all, as when its operands do not fit the GPU.
+pub fn failed(suite: &str, row: &Row, error: &anyhow::Error) -> Line {
+    let line = blank(suite, row, ours::AUTO.to_owned(), Side::Ours);
+    Line { state: State::Failed, note: format!("{error:#}"), ..line }
+}
+
+/// The method in words, for a record.
+pub fn method(options: &Options) -> Vec<String> {
+    let Effort { warm_up, rounds, min_rounds, budget, min_sample } = options.effort;
+    let mut lines = vec![
+        format!(
+            "burst: one sample of each candidate in turn, {rounds} rounds, fewer where a row takes \
+             longer than {} s, at least {min_rounds}; {warm_up} untimed samples before; a sample \
+             holds as many runs as last {} us",
+            budget.as_secs_f64(),
+            min_sample.as_micros()
+        ),
+        "clock on a GPU: two CUDA events around the sample, enqueued while the stream is held, so \
+         that launches do not count; on the CPU: the system's monotonic clock"
+            .to_owned(),
+        "operands on a GPU: as many copies as outgrow its L2 cache three times, used in turn"
+            .to_owned(),
+        "verification: each candidate's product, into a poisoned C, before it is timed: sampled \
+         rows against the reference, and every element written"
+            .to_owned(),
+        "cublaslt_best: the fastest, by the least of 5 runs, of all candidates that the heuristic \
+         offers; cublaslt_first: its first"
+            .to_owned(),
+        "spread: half of p90 - p10, over the median".to_owned(),
+    ];
+    if let Some(seconds) = options.sustained {
+        lines.push(format!(
+            "sustained: {seconds} s of each candidate without a pause, in two turns"
+        ));
+    }
+    lines
+}
+
+/// The rows of a suite that take at most `max_gflop` * 10^9 operations, and how many take more.
+pub fn within(suite: &Suite, max_gflop: Option<f64>) -> (Vec<Row>, usize) {
+    let fits = |row: &Row| max_gflop.is_none_or(|max| row.flop() <= max * 1e9);
+    let rows: Vec<Row> = suite.rows.iter().copied().filter(fits).collect();
+    let left_out = suite.rows.len() - rows.len();
+    (rows, left_out)
+}
+
+/// Fails where a kernel's name is not in the table.
+pub fn check_kernels(kernels: &[String]) -> Result<()> {
+    for name in kernels {
+        let known = gemm_spec::variants().any(|variant| variant == name);
+        ensure!(known, "no kernel is called {name}; `gemmite info` lists them");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gemmite::DType;
+    use std::time::Duration;
+
+    fn options() -> Options {
+        let effort = Effort {
+            rounds: 3,
+            min_rounds: 3,
+            budget: Duration::from_millis(50),
+            ..Effort::STANDARD
+        };
+        let peers = Peer::ON_CPU.to_vec();
+        Options { effort, sustained: None, data: Data::Normal, peers, kernels: Vec::new() }
+    }
+
+    fn row(dtype: DType) -> Row {
+        Row::new(dtype, "nt".parse().unwrap(), [30, 20, 40]).unwrap()
+    }
+
+    #[test]
+    fn a_row_on_the_cpu_has_times_and_reasons() {
+        let lines = Bench::Cpu.row("test", row(DType::F32), &options()).unwrap();
+        let names: Vec<&str> = lines.iter().map(|line| line.candidate.as_str()).collect();
+        assert_eq!(names, ["gemmite", "gemm", "matrixmultiply", "ndarray"]);
+        for line in &lines {
+            assert_eq!(line.state, State::Timed, "{line:?}");
+            assert!(line.median_ms.unwrap() > 0.0 && line.p10_ms <= line.p90_ms);
+            assert!(line.error_over_bound.unwrap() <= 1.0);
+        }
+        let lines = Bench::Cpu.row("test", row(DType::BF16), &options()).unwrap();
+        assert_eq!(lines[0].state, State::Timed);
+        assert!(lines[1..].iter().all(|line| line.state == State::Unsupported));
+        let mut with_c = row(DType::F64);
+        with_c.epilogue.beta = Some(0.5);
+        let lines = Bench::Cpu.row("test", with_c, &options()).unwrap();
+        assert_eq!(lines[0].state, State::Timed);
+        assert!(lines[1..].iter().all(|line| line.state == State::Unsupported));
+    }
+
+    /// Computes what `spoil` makes of the right product.
+    struct Spoiled<'a> {
+        right: Vec<f32>,
+        spoil: &'a dyn Fn(&mut Vec<f32>),
+        samples: usize,
+    }
+
+    impl Work for Spoiled<'_> {
+        fn sample(&mut self, runs: u32) -> Result<Duration> {
+            self.samples += 1;
+            assert_eq!(self.samples, 0, "a wrong candidate was timed, {runs} runs");
+            Ok(Duration::from_millis(1))
+        }
+    }
+
+    impl Candidate<f32> for Spoiled<'_> {
+        fn product(&mut self) -> Result<Vec<f32>> {
+            let mut out = self.right.clone();
+            (self.spoil)(&mut out);
+            Ok(out)
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_gets_no_time() {
+        let case = Case::<f32>::generate(row(DType::F32), Data::Normal).unwrap();
+        let entrant = ours::on_cpu(&case);
+        let right = entrant.candidate.ok().unwrap().product().unwrap();
+        let spoils: [(&str, &dyn Fn(&mut Vec<f32>)); 4] = [
+            ("one element", &|out| out[123] += 1.0),
+            ("all but the poison", &|out| out.copy_from_slice(&case.c)),
+            ("a row too few", &|out| out.truncate(out.len() - 20)),
+            ("NaN", &|out| out[599] = f32::NAN),
+        ];
+        for (name, spoil) in spoils {
+            let work = Spoiled { right: right.clone(), spoil, samples: 0 };
+            let entrants = vec![Entrant::peer(name, String::new(), work)];
+            let lines = measure("test", &case, entrants, &options(), None);
+            assert_eq!(lines[0].state, State::Refused, "{name}");
+            assert_eq!(lines[0].median_ms, None, "{name}");
+            assert!(!lines[0].note.is_empty());
+        }
+    }
+
+    #[test]
+    fn sustained_lines_come_beside_the_burst() {
+        let options = Options { sustained: Some(0.05), ..options() };
+        let lines = Bench::Cpu.row("test", row(DType::F64), &options).unwrap();
+        let modes = |mode| lines.iter().filter(|line| line.mode == mode).count();
+        assert_eq!((modes(Mode::Burst), modes(Mode::Sustained)), (4, 4));
+    }
+
+    #[test]
+    fn numbers_are_short_and_rows_can_be_left_out() {
+        assert_eq!(significant(0.123_456_789), 0.12346);
+        let suite = Suite::find("square").unwrap();
+        let (rows, left_out) = within(&suite, Some(1.0));
+        assert_eq!(rows.len() + left_out, suite.rows.len());
+        assert!(rows.iter().all(|row| row.flop() <= 1e9) && left_out > 0);
+        assert!(check_kernels(&["k02_tiled_16".into()]).is_ok());
+        assert!(check_kernels(&["k99".into()]).is_err());
+    }
+}
