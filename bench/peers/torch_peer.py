@@ -38,8 +38,8 @@ TORCH = {
 }
 NUMPY = {"f16": "u2", "bf16": "u2", "f32": "u4", "f64": "u8", "i32": "i4"}
 VIEW = {"u2": torch.int16, "u4": torch.int32, "u8": torch.int64, "i4": torch.int32}
-# A busy wait of some 50 microseconds: longer than the host takes to enqueue a few launches.
-HOLD_CYCLES = 100_000
+# A busy wait of some 100 microseconds for each run: longer than Python takes to enqueue it.
+HOLD_CYCLES = 200_000
 L2_FOLD = 3
 
 if triton:
@@ -207,7 +207,7 @@ class Case:
 
     def sample(self, run, runs):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(HOLD_CYCLES)
+        torch.cuda._sleep(HOLD_CYCLES * (runs + 1))
         start.record()
         for _ in range(runs):
             run(*self.views[self.turn])

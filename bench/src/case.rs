@@ -137,8 +137,9 @@ impl<T: Element> Case<T> {
             let (alpha, beta) = (self.alpha(), self.beta());
             let problem = Problem { a, b, op_a, op_b, alpha, beta, c: beta.map(|_| c) };
             let rows = self.affordable_rows(products.len());
-            let exactness = verify::check(&problem, out, rows).with_context(|| {
-                if self.row.batch == 1 { String::new() } else { format!("product {index}") }
+            let exactness = verify::check(&problem, out, rows).map_err(|wrong| {
+                let wrong = anyhow::Error::new(wrong);
+                if last == 0 { wrong } else { wrong.context(format!("product {index}")) }
             })?;
             worst = worst.max(exactness.max_err_over_bound);
         }

@@ -65,15 +65,15 @@ impl Nvcc {
                 };
                 let function = format!("{form}_{algorithm}_{}_{}", kernel.tile, kernel.dtype);
                 let name = format!("{name}_{form}_{algorithm}_{}", kernel.tile);
-                let Ok(function) = self.module.get_function(&function) else {
-                    let reason = format!("peers/twins.cu has no {function}");
-                    entrants.push(Entrant::absent(&name, Absence::unsupported(reason)));
-                    continue;
-                };
+                let Ok(function) = self.module.get_function(&function) else { continue };
                 let launch = launch::<T>(function, kernel, form == "twin", case.row);
                 let work = GpuWork::new(gpu, operands, case, Box::new(launch));
                 entrants.push(Entrant::peer(&name, format!("nvcc {}", self.version), work));
             }
+        }
+        if entrants.is_empty() {
+            let reason = format!("bench/peers/twins.cu has no kernels of {}", T::DTYPE);
+            entrants.push(Entrant::absent(name, Absence::unsupported(reason)));
         }
         entrants
     }

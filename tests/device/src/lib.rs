@@ -11,4 +11,5 @@ pub mod halves;
 pub mod memory;
 pub mod shuffles;
 pub mod threads;
+pub mod timing;
 pub mod warps;
