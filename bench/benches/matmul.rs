@@ -8,10 +8,9 @@
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use gemm_spec::Kernel;
-use gemmite::{DType, Device, DeviceInfo, DeviceKind, Gemm, Layout, Shape};
+use gemmite::{DType, Device, DeviceInfo, DeviceKind, Gemm, Layout, Shape, with_element};
 use gemmite_bench::candidates::{Entrant, ours};
 use gemmite_bench::case::{Case, Data};
-use gemmite_bench::for_dtype;
 use gemmite_bench::gpu::{Gpu, Operands};
 use gemmite_bench::suite::{Kernels, Row};
 use std::hint::black_box;
@@ -19,7 +18,7 @@ use std::hint::black_box;
 fn benches(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cpu");
     for dtype in DType::ALL {
-        for_dtype!(dtype, T => {
+        with_element!(dtype, T => {
             let case = Case::<T>::generate(square(dtype, 256), Data::Normal).unwrap();
             bench(&mut group, &case, vec![ours::on_cpu(&case)]);
         });
@@ -32,7 +31,7 @@ fn benches(criterion: &mut Criterion) {
             let mut group = criterion.benchmark_group("cuda");
             for dtype in DType::ALL {
                 let row = Row { kernels: Kernels::All, ..square(dtype, 1024) };
-                for_dtype!(dtype, T => {
+                with_element!(dtype, T => {
                     let case = Case::<T>::generate(row, Data::Normal).unwrap();
                     let operands = Operands::new(&gpu, &case).unwrap();
                     bench(&mut group, &case, ours::entrants(&gpu, &operands, &case, &[]));

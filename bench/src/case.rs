@@ -182,36 +182,6 @@ fn bytes<T: Element>(element: &T) -> &[u8] {
     bytemuck::bytes_of(element)
 }
 
-/// The name of the type parameter's dtype and the code for it: runs `$body` with `$t` as the Rust
-/// type of a dtype.
-#[macro_export]
-macro_rules! for_dtype {
-    ($dtype:expr, $t:ident => $body:expr) => {
-        match $dtype {
-            gemmite::DType::I32 => {
-                type $t = i32;
-                $body
-            }
-            gemmite::DType::F16 => {
-                type $t = gemmite::f16;
-                $body
-            }
-            gemmite::DType::BF16 => {
-                type $t = gemmite::bf16;
-                $body
-            }
-            gemmite::DType::F32 => {
-                type $t = f32;
-                $body
-            }
-            gemmite::DType::F64 => {
-                type $t = f64;
-                $body
-            }
-        }
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,17 +4,18 @@ use crate::candidates::Peer;
 use crate::case::Data;
 use crate::record::{Line, Mode, Side, State};
 use crate::run::{Bench, Options, check_kernels};
+use crate::text;
 use crate::timing::Effort;
 use anyhow::{Result, bail, ensure};
-use std::fmt::Write as _;
-use std::str::FromStr;
+use gemmite::{DeviceChoice, DeviceKind};
+use std::time::Duration;
 
 /// The options of a command that measures.
 #[derive(Clone, Debug, clap::Args)]
 pub struct MeasureArgs {
     /// Where: best (the first GPU, else the CPU), cpu, cuda (the first GPU) or cuda:N
     #[arg(long, default_value = "best", value_name = "DEVICE")]
-    pub device: Place,
+    pub device: DeviceChoice,
     /// Peers to compare with: cublaslt, cublas, torch, triton, nvcc on a GPU; gemm, matrixmultiply,
     /// ndarray on the CPU; none [default: all that are there]
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
@@ -33,31 +34,6 @@ pub struct MeasureArgs {
     pub sustained: Option<f64>,
 }
 
-/// The value of `--device`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The first GPU, else the CPU.
-    Best,
-    /// The CPU.
-    Cpu,
-    /// This GPU.
-    Cuda(usize),
-}
-
-impl FromStr for Place {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once(':') {
-            None if text == "best" => Ok(Place::Best),
-            None if text == "cpu" => Ok(Place::Cpu),
-            None if text == "cuda" => Ok(Place::Cuda(0)),
-            Some(("cuda", number)) => number.parse().map(Place::Cuda).map_err(|_| "no number"),
-            _ => Err("expected best, cpu, cuda or cuda:N, as in cuda:1"),
-        }
-    }
-}
-
 impl MeasureArgs {
     /// Opens the device and the peers.
     ///
@@ -70,27 +46,22 @@ impl MeasureArgs {
             let fine = (0.01..=3600.0).contains(&seconds);
             ensure!(fine, "--sustained: from 0.01 to 3600 seconds");
         }
-        let device = match self.device {
-            Place::Best => gemmite::Device::best(),
-            Place::Cpu => gemmite::Device::cpu(),
-            Place::Cuda(ordinal) => gemmite::Device::cuda(ordinal)?,
-        };
+        let device = self.device.open()?;
         let there: &[Peer] = match device.info().kind {
-            gemmite::DeviceKind::Cpu => &Peer::ON_CPU,
-            gemmite::DeviceKind::Cuda { .. } => &Peer::ON_GPU,
+            DeviceKind::Cpu => &Peer::ON_CPU,
+            DeviceKind::Cuda { .. } => &Peer::ON_GPU,
         };
         let peers = self.peers(there, device.name())?;
         let bench = match device.info().kind {
-            gemmite::DeviceKind::Cpu => {
+            DeviceKind::Cpu => {
                 ensure!(self.kernel.is_empty(), "--kernel names GPU kernels, and this is the CPU");
                 Bench::Cpu
             }
-            gemmite::DeviceKind::Cuda { ordinal } => Bench::on_gpu(ordinal, &peers)?,
+            DeviceKind::Cuda { ordinal } => Bench::on_gpu(ordinal, &peers)?,
         };
-        if self.against.is_some() {
-            for (peer, reason) in bench.missing() {
-                bail!("{peer} is not there: {reason}");
-            }
+        let missing = bench.missing().into_iter().next();
+        if let (Some((peer, reason)), true) = (missing, self.against.is_some()) {
+            bail!("{peer} is not there: {reason}");
         }
         let standard = Effort::STANDARD;
         let min_rounds = standard.min_rounds.min(self.rounds);
@@ -120,54 +91,50 @@ impl MeasureArgs {
 /// The candidates of one row as a table: time, spread, speed, and the speed of the library's choice
 /// relative to each.
 pub fn table(lines: &[Line]) -> String {
-    let mut text = String::new();
-    let width = lines.iter().map(|line| line.candidate.len()).max().unwrap_or(0).max(9);
-    for mode in [Mode::Burst, Mode::Sustained] {
+    let mut tables = Vec::new();
+    for (mode, title) in [(Mode::Burst, "candidate"), (Mode::Sustained, "sustained")] {
         let lines: Vec<&Line> = lines.iter().filter(|line| line.mode == mode).collect();
         if lines.is_empty() {
             continue;
         }
-        let title = if mode == Mode::Burst { "candidate" } else { "sustained" };
-        let _ = writeln!(
-            text,
-            "{title:<width$}       median  spread    TFLOP/s      GB/s  gemmite is  error/bound"
-        );
         let ours = lines.iter().find(|line| line.side == Side::Ours).and_then(|l| l.median_ms);
-        for line in lines {
-            let _ = writeln!(text, "{}", table_row(line, ours, width).trim_end());
-        }
+        let head = [title, "median", "spread", "speed", "traffic", "gemmite is", "error/bound"];
+        let mut cells = vec![head.map(String::from).to_vec()];
+        cells.extend(lines.iter().map(|line| table_row(line, ours)));
+        let notes = std::iter::once("").chain(lines.iter().map(|line| line.note.as_str()));
+        let text = text::table(1, &cells);
+        let rows = text.lines().zip(notes).map(|(row, note)| format!("{row}  {note}"));
+        tables.push(rows.map(|row| row.trim_end().to_owned() + "\n").collect::<String>());
     }
-    text
+    tables.concat()
 }
 
-fn table_row(line: &Line, ours: Option<f64>, width: usize) -> String {
-    let Line { candidate, note, .. } = line;
+/// The cells of a line, without its note.
+fn table_row(line: &Line, ours: Option<f64>) -> Vec<String> {
     let (Some(median), State::Timed) = (line.median_ms, line.state) else {
         let state = format!("{:?}", line.state).to_lowercase();
-        return format!("{candidate:<width$}  {state}: {note}");
+        return vec![line.candidate.clone(), state];
     };
-    let relative = match ours.map(|ours| median / ours) {
-        _ if line.side == Side::Ours => String::new(),
-        Some(speed) => format!("{speed:.3} x"),
-        None => String::new(),
+    let relative = match ours {
+        Some(ours) if line.side == Side::Peer => format!("{:.3} x", median / ours),
+        _ => String::new(),
     };
-    format!(
-        "{candidate:<width$}  {:>11} {:>6.1}% {:>10.3} {:>9.1} {relative:>11} {:>12.3}  {note}",
-        time(median),
-        line.spread().unwrap_or(0.0) * 100.0,
-        line.tflops.unwrap_or(0.0),
-        line.gbps.unwrap_or(0.0),
-        line.error_over_bound.unwrap_or(f64::NAN),
-    )
-}
-
-/// Milliseconds with a unit that suits them.
-pub fn time(ms: f64) -> String {
-    match ms {
-        ms if ms >= 1000.0 => format!("{:.3} s", ms / 1e3),
-        ms if ms >= 1.0 => format!("{ms:.3} ms"),
-        ms => format!("{:.2} us", ms * 1e3),
-    }
+    let per_second = |value: Option<f64>, unit| {
+        value.map_or(String::new(), |value| format!("{} {unit}/s", text::three_digits(value)))
+    };
+    let speed = match line.tflops {
+        Some(tflops) if tflops < 1.0 => per_second(Some(tflops * 1e3), "GFLOP"),
+        tflops => per_second(tflops, "TFLOP"),
+    };
+    vec![
+        line.candidate.clone(),
+        text::duration(Duration::from_secs_f64(median / 1e3)),
+        format!("{:.1} %", line.spread().unwrap_or(0.0) * 100.0),
+        speed,
+        per_second(line.gbps, "GB"),
+        relative,
+        line.error_over_bound.map_or(String::new(), |error| format!("{error:.3}")),
+    ]
 }
 
 #[cfg(test)]
@@ -179,7 +146,7 @@ mod tests {
     fn args(against: Option<&[&str]>) -> MeasureArgs {
         let against = against.map(|names| names.iter().map(ToString::to_string).collect());
         MeasureArgs {
-            device: Place::Cpu,
+            device: DeviceChoice::Cpu,
             against,
             kernel: Vec::new(),
             data: Data::Normal,
@@ -208,15 +175,6 @@ mod tests {
     }
 
     #[test]
-    fn places_are_read() {
-        assert_eq!("cuda:3".parse(), Ok(Place::Cuda(3)));
-        assert_eq!("cuda".parse(), Ok(Place::Cuda(0)));
-        for wrong in ["", "gpu", "cuda:", "cuda:x", "best:1"] {
-            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn a_table_has_a_line_for_each_candidate() {
         let (bench, options) = args(Some(&["ndarray"])).open().unwrap();
         let row = Row::new(gemmite::DType::F16, "nn".parse().unwrap(), [8, 8, 8]).unwrap();
@@ -224,12 +182,7 @@ mod tests {
         let table = table(&lines);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 3, "{table}");
-        assert!(lines[1].starts_with("gemmite ") && lines[1].contains(" us "), "{table}");
-        assert!(lines[2].contains("unsupported: the crate has no product of f16"), "{table}");
-    }
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!([time(0.00512), time(2.5), time(1234.0)], ["5.12 us", "2.500 ms", "1.234 s"]);
+        assert!(lines[1].starts_with("gemmite ") && lines[1].contains("FLOP/s"), "{table}");
+        assert!(lines[2].contains("unsupported  the crate has no product of f16"), "{table}");
     }
 }

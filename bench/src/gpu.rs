@@ -85,8 +85,11 @@ impl Gpu {
         let source = DeviceBuffer::<u8>::zeroed(bytes)?;
         let mut copy = DeviceBuffer::<u8>::zeroed(bytes)?;
         let mut one = || {
-            // SAFETY: both buffers outlive the copy: `time` waits for it.
-            self.time(|stream| Ok(unsafe { copy.async_copy_from(&source, stream)? }))
+            self.time(|stream| {
+                // SAFETY: both buffers outlive the copy: `time` waits for it.
+                unsafe { copy.async_copy_from(&source, stream)? };
+                Ok(())
+            })
         };
         one()?;
         let mut times = (0..30).map(|_| one()).collect::<Result<Vec<Duration>>>()?;

@@ -7,9 +7,8 @@
 
 extern crate cuda_driver_loader as _; // defines the driver's symbols that cust links against
 
-#[macro_use]
-pub mod case;
 pub mod candidates;
+pub mod case;
 pub mod command;
 pub mod compare;
 pub mod environment;
@@ -17,4 +16,5 @@ pub mod gpu;
 pub mod record;
 pub mod run;
 pub mod suite;
+pub mod text;
 pub mod timing;

@@ -10,7 +10,7 @@ use crate::record::{Line, Mode, Side, State};
 use crate::suite::{Row, Suite};
 use crate::timing::{Effort, Times, Work, alternate, sustain};
 use anyhow::{Result, ensure};
-use gemmite::Element;
+use gemmite::{Element, with_element};
 
 /// What is measured and how.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ impl Bench {
 
     /// Verifies and times every candidate on one row.
     pub fn row(&self, suite: &str, row: Row, options: &Options) -> Result<Vec<Line>> {
-        for_dtype!(row.dtype, T => {
+        with_element!(row.dtype, T => {
             let case = Case::<T>::generate(row, options.data)?;
             match self {
                 Bench::Cpu => {
@@ -354,8 +354,12 @@ pub fn method(options: &Options) -> Vec<String> {
         "verification: each candidate's product, into a poisoned C, before it is timed: sampled \
          rows against the reference, and every element written"
             .to_owned(),
-        "cublaslt_best: the fastest, by the least of 5 runs, of all candidates that the heuristic \
-         offers; cublaslt_first: its first"
+        "cublaslt_first: the heuristic's first candidate; cublaslt_best: the fastest right one, by \
+         the least of 5 samples, of all it offers, also of those it offers a caller who wants \
+         partial sums in f32"
+            .to_owned(),
+        "peers run as a plain caller gets them: where one rounds partial sums to f16 or bf16 and so \
+         misses the bound of docs/numerics.md, it is refused"
             .to_owned(),
         "spread: half of p90 - p10, over the median".to_owned(),
     ];
@@ -453,7 +457,8 @@ mod tests {
         let case = Case::<f32>::generate(row(DType::F32), Data::Normal).unwrap();
         let entrant = ours::on_cpu(&case);
         let right = entrant.candidate.ok().unwrap().product().unwrap();
-        let spoils: [(&str, &dyn Fn(&mut Vec<f32>)); 4] = [
+        type Spoil<'a> = &'a dyn Fn(&mut Vec<f32>);
+        let spoils: [(&str, Spoil<'_>); 4] = [
             ("one element", &|out| out[123] += 1.0),
             ("all but the poison", &|out| out.copy_from_slice(&case.c)),
             ("a row too few", &|out| out.truncate(out.len() - 20)),

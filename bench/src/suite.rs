@@ -223,7 +223,7 @@ impl Row {
     pub fn batch_strides(&self) -> [usize; 3] {
         let [a, b, c] = self.stored();
         let [lda, ldb, ldc] = self.leading;
-        [a.rows * lda, b.rows * ldb, c.rows * ldc]
+        [a.rows.saturating_mul(lda), b.rows.saturating_mul(ldb), c.rows.saturating_mul(ldc)]
     }
 
     /// Elements of the buffers of A, B and C, the whole batch and the gaps counted.

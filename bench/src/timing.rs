@@ -160,15 +160,15 @@ impl Entry {
     }
 }
 
-/// The seconds of one run after a single warm-up, the smallest of `samples`: enough to choose
-/// between candidates, not to publish.
-pub fn quick(work: &mut dyn Work, samples: usize) -> Result<f64> {
-    work.sample(1)?;
-    let mut best = f64::INFINITY;
-    for _ in 0..samples {
-        best = best.min(work.sample(1)?.as_secs_f64());
+/// The seconds of one run, the least of a few samples: enough to choose between candidates, not to
+/// publish.
+pub fn quick(work: &mut dyn Work) -> Result<f64> {
+    let mut entry = Entry::warm(work, &Effort { warm_up: 1, ..Effort::STANDARD })?;
+    for _ in 0..5 {
+        let time = work.sample(entry.runs)?;
+        entry.ms.push(entry.per_run_ms(time));
     }
-    Ok(best)
+    Ok(entry.times()?.quantile_ms(0.0) / 1e3)
 }
 
 #[cfg(test)]

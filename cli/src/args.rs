@@ -6,7 +6,9 @@ use std::str::FromStr;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use gemmite::{DType, Device, Shape};
+use gemmite::{DType, Device, DeviceChoice, Shape};
+use gemmite_bench::command::MeasureArgs;
+use gemmite_bench::suite::Ops;
 
 /// Multiplies matrices on NVIDIA GPUs with kernels written in Rust, or on the CPU where there is no
 /// GPU.
@@ -29,6 +31,8 @@ pub enum Command {
     Info,
     /// Multiply real matrices, verify every product, and print how long it took and how exact it is
     Demo(DemoArgs),
+    /// Time one product, verified, beside the peers on this machine (cuBLAS, torch, Triton, ...)
+    Bench(Box<BenchArgs>),
 }
 
 /// Options of `gemmite matmul`.
@@ -145,6 +149,44 @@ pub struct DemoArgs {
     pub device: DeviceChoice,
 }
 
+/// Options of `gemmite bench`.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  gemmite bench 4096 4096 4096 --dtype bf16
+  gemmite bench 16 4096 4096 --dtype bf16 --layout nt --against cublaslt,torch
+  gemmite bench 512 512 512 --device cpu --against none
+
+A kernel's time is the median over many runs between two events on the GPU; every product is
+verified before it is timed. A peer that is not on the machine is said to be missing; one that was
+asked for by --against and is not there is an error. `cargo xtask bench` measures whole suites.")]
+pub struct BenchArgs {
+    /// Rows of C
+    pub m: usize,
+    /// Columns of C
+    pub n: usize,
+    /// Terms of each sum
+    pub k: usize,
+    /// The dtype of A, B and C
+    #[arg(long, default_value = "f32", value_parser = dtype_parser())]
+    pub dtype: DType,
+    /// n as it is or t transposed, for A and B: nn, nt, tn or tt; all matrices are row-major
+    #[arg(long, default_value = "nn", value_name = "AB")]
+    pub layout: Ops,
+    /// Independent products, one after the other in memory
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub batch: usize,
+    /// Factor of the product
+    #[arg(long, default_value_t = 1.0, value_name = "X", allow_negative_numbers = true)]
+    pub alpha: f64,
+    /// Factor of C's old value, which takes no part unless this is given
+    #[arg(long, value_name = "Y", allow_negative_numbers = true)]
+    pub beta: Option<f64>,
+    /// What is measured, and how.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+}
+
 /// The tutorials that have a demonstration.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Reference {
@@ -173,48 +215,14 @@ pub enum VerifyRows {
     All,
 }
 
-/// The value of `--device`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceChoice {
-    /// The first GPU that works, else the CPU.
-    Best,
-    /// The CPU.
-    Cpu,
-    /// This GPU and no other.
-    Cuda(usize),
-}
-
-impl DeviceChoice {
-    /// Opens the device. An explicit choice never falls back.
-    pub fn open(self) -> Result<Device> {
-        match self {
-            DeviceChoice::Best => Ok(Device::best()),
-            DeviceChoice::Cpu => Ok(Device::cpu()),
-            DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal).with_context(|| {
-                format!(
-                    "cuda:{ordinal} cannot be used; `gemmite info` shows what there is, and \
-                     --device cpu works everywhere"
-                )
-            }),
-        }
-    }
-}
-
-impl FromStr for DeviceChoice {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unknown = "expected best, cpu, cuda or cuda:N, as in cuda:1";
-        match text {
-            "best" => Ok(DeviceChoice::Best),
-            "cpu" => Ok(DeviceChoice::Cpu),
-            "cuda" => Ok(DeviceChoice::Cuda(0)),
-            _ => {
-                let ordinal = text.strip_prefix("cuda:").ok_or(unknown)?;
-                ordinal.parse().map(DeviceChoice::Cuda).map_err(|_| unknown)
-            }
-        }
-    }
+/// Opens the device of `--device`. An explicit choice never falls back.
+pub fn open_device(choice: DeviceChoice) -> Result<Device> {
+    choice.open().with_context(|| {
+        format!(
+            "{choice} cannot be used; `gemmite info` shows what there is, and --device cpu works \
+             everywhere"
+        )
+    })
 }
 
 /// A number from the command line, which becomes alpha or beta once the dtype is known.
@@ -257,12 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_shapes() {
-        assert_eq!("cuda".parse(), Ok(DeviceChoice::Cuda(0)));
-        assert_eq!("cuda:3".parse(), Ok(DeviceChoice::Cuda(3)));
-        for wrong in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda3"] {
-            assert!(wrong.parse::<DeviceChoice>().is_err(), "{wrong}");
-        }
+    fn shapes_are_read() {
         assert_eq!(parse_shape("512x256"), Ok(Shape::new(512, 256)));
         assert_eq!(parse_shape("0x7"), Ok(Shape::new(0, 7)));
         for wrong in ["512", "x", "5x", "-1x2", "1x2x3", "99999999999x99999999999"] {

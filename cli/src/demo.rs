@@ -6,17 +6,19 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use gemmite::verify::Problem;
-use gemmite::{DType, Device, DeviceKind, Element, Error, Gemm, Matrix, Shape, random, reference};
+use gemmite::{
+    DType, Device, DeviceChoice, DeviceKind, Element, Error, Gemm, Matrix, Shape, random,
+    reference, with_element,
+};
 
-use crate::args::{DemoArgs, DeviceChoice};
+use crate::args::{self, DemoArgs};
 use crate::engine;
 use crate::progress::watch;
-use crate::report;
-use crate::with_element;
+use gemmite_bench::text;
 
 /// The device of a demonstration and, where `best` had to be the CPU, why there is no GPU.
 pub fn open(choice: DeviceChoice) -> Result<(Device, Option<Error>)> {
-    let device = choice.open()?;
+    let device = args::open_device(choice)?;
     let no_gpu = match (choice, device.info().kind) {
         (DeviceChoice::Best, DeviceKind::Cpu) => Device::cuda(0).err(),
         _ => None,
@@ -42,7 +44,7 @@ pub fn run(args: &DemoArgs, out: &mut impl Write) -> Result<()> {
     for dtype in DType::ALL {
         rows.push(with_element!(dtype, T => product::<T>(&device, shape, &mut tally))?);
     }
-    writeln!(out, "{}", report::table(2, &rows))?;
+    writeln!(out, "{}", text::table(2, &rows))?;
     if !on_gpu {
         loops(&device, shape, &mut tally, out)?;
     }
@@ -118,9 +120,9 @@ fn product<T: Element>(device: &Device, shape: Shape, tally: &mut Tally) -> Resu
     Ok(vec![
         T::DTYPE.to_string(),
         kernel.into(),
-        report::duration(times.product),
-        report::speed(T::DTYPE, shape, shape.rows, times.product),
-        times.with_copies.map_or("-".into(), report::duration),
+        text::duration(times.product),
+        text::speed(T::DTYPE, shape, shape.rows, times.product),
+        times.with_copies.map_or("-".into(), text::duration),
         verdict,
         checked,
     ])
@@ -143,12 +145,12 @@ fn loops(device: &Device, shape: Shape, tally: &mut Tally, out: &mut impl Write)
         let c = watch(name, || run(a.view(), b.view()))?;
         let time = start.elapsed();
         let equal = if c == engine { Ok("equal") } else { Err("it is not what the engine gives") };
-        let speed = report::speed(DType::F32, shape, shape.rows, time);
+        let speed = text::speed(DType::F32, shape, shape.rows, time);
         let verdict = tally.add(&format!("the loop {name}"), equal);
-        table.push(vec![name.into(), report::duration(time), speed, verdict]);
+        table.push(vec![name.into(), text::duration(time), speed, verdict]);
     }
     writeln!(out, "the tutorials' loops, {shape} f32, whole numbers")?;
-    writeln!(out, "{}", report::table(1, &table))?;
+    writeln!(out, "{}", text::table(1, &table))?;
     Ok(())
 }
 

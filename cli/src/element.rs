@@ -25,32 +25,3 @@ macro_rules! cli_elements {
 }
 
 cli_elements!(i32, f16, bf16, f32, f64);
-
-/// Evaluates an expression with `$T` as the type of the dtype.
-#[macro_export]
-macro_rules! with_element {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            gemmite::DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            gemmite::DType::F16 => {
-                type $T = gemmite::f16;
-                $body
-            }
-            gemmite::DType::BF16 => {
-                type $T = gemmite::bf16;
-                $body
-            }
-            gemmite::DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            gemmite::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-        }
-    };
-}

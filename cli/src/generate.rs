@@ -3,12 +3,11 @@
 use std::io::Write;
 
 use anyhow::Result;
-use gemmite::{Element, Error, Matrix, random};
+use gemmite::{Element, Error, Matrix, random, with_element};
 
 use crate::args::{Distribution, GenerateArgs};
 use crate::output::Output;
 use crate::progress::watch;
-use crate::with_element;
 
 /// Makes the matrix and writes it.
 pub fn run(args: &GenerateArgs, out: &mut impl Write) -> Result<()> {

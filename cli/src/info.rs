@@ -3,10 +3,9 @@
 use std::io::Write;
 
 use anyhow::Result;
-use gemmite::{DType, Device, DeviceInfo, Gemm, KernelChoice, Layout, Shape};
+use gemmite::{DType, Device, DeviceInfo, Gemm, KernelChoice, Layout, Shape, with_element};
 
-use crate::report;
-use crate::with_element;
+use gemmite_bench::text;
 
 /// Prints the CPU, the driver and each GPU. No GPU is no error.
 pub fn run(out: &mut impl Write) -> Result<()> {
@@ -35,7 +34,7 @@ fn gpu(out: &mut impl Write, ordinal: usize, info: &DeviceInfo) -> Result<()> {
     let version = |version: Option<(u32, u32)>| {
         version.map_or("unknown".into(), |(major, minor)| format!("{major}.{minor}"))
     };
-    let size = |bytes: Option<u64>| bytes.map_or("unknown".into(), report::bytes);
+    let size = |bytes: Option<u64>| bytes.map_or("unknown".into(), text::bytes);
     let shared = size(info.shared_memory_per_block.map(u64::from));
     let optin = size(info.shared_memory_per_block_optin.map(u64::from));
     let multiprocessors = info.multiprocessors.map_or("unknown".into(), |count| count.to_string());
@@ -49,7 +48,7 @@ fn gpu(out: &mut impl Write, ordinal: usize, info: &DeviceInfo) -> Result<()> {
     let head = ["kernel", "dtypes", "threads a block", "shared memory"].map(String::from);
     let mut rows = vec![head.to_vec()];
     rows.extend(gemm_spec::variants().map(|variant| kernel(variant, info)));
-    for line in report::table(2, &rows).lines() {
+    for line in text::table(2, &rows).lines() {
         writeln!(out, "    {line}")?;
     }
     Ok(())
@@ -69,7 +68,7 @@ fn kernel(variant: &str, info: &DeviceInfo) -> Vec<String> {
     let dtypes: Vec<_> = fitting.iter().map(|kernel| kernel.dtype.name()).collect();
     let shared = fitting.iter().map(|kernel| kernel.shared_bytes()).max().unwrap_or(0);
     let threads = fitting[0].block().0 * fitting[0].block().1;
-    let shared = report::bytes(shared as u64);
+    let shared = text::bytes(shared as u64);
     vec![variant.into(), dtypes.join(" "), threads.to_string(), shared]
 }
 

@@ -2,6 +2,7 @@
 //! shows what the machine has.
 
 mod args;
+mod bench;
 mod demo;
 mod element;
 mod engine;
@@ -12,7 +13,6 @@ mod npy;
 mod output;
 mod progress;
 mod reference001;
-mod report;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Matmul(args) => matmul::run(args, &mut out),
         Command::Generate(args) => generate::run(args, &mut out),
+        Command::Bench(args) => bench::run(args, &mut out),
         Command::Info => info::run(&mut out),
         Command::Demo(args) => match args.reference {
             None => demo::run(args, &mut out),

@@ -5,16 +5,15 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use gemmite::verify::{Problem, Rows};
-use gemmite::{Device, DeviceKind, Gemm, Matrix, Op, Shape};
+use gemmite::{Device, DeviceChoice, DeviceKind, Gemm, Matrix, Op, Shape, with_element};
 
-use crate::args::{DeviceChoice, MatmulArgs, VerifyRows};
+use crate::args::{self, MatmulArgs, VerifyRows};
 use crate::element::CliElement;
 use crate::engine;
 use crate::npy::NpyFile;
 use crate::output::Output;
 use crate::progress::watch;
-use crate::report;
-use crate::with_element;
+use gemmite_bench::text;
 
 /// The input files, whose headers fit each other.
 struct Inputs {
@@ -98,7 +97,7 @@ fn named(file: &NpyFile, op: Op) -> String {
 }
 
 fn open_device(args: &MatmulArgs) -> Result<Device> {
-    let device = args.device.open()?;
+    let device = args::open_device(args.device)?;
     if let (DeviceKind::Cpu, Some(kernel)) = (device.info().kind, &args.kernel) {
         // `best` found no GPU; its error says why.
         let why = match args.device {
@@ -153,10 +152,10 @@ fn product<T: CliElement>(
 
     writeln!(out, "device   {}", engine::describe(device))?;
     writeln!(out, "kernel   {plan}")?;
-    let speed = report::speed(T::DTYPE, shape, k, times.product);
-    writeln!(out, "product  {}, {speed}", report::duration(times.product))?;
+    let speed = text::speed(T::DTYPE, shape, k, times.product);
+    writeln!(out, "product  {}, {speed}", text::duration(times.product))?;
     if let Some(with_copies) = times.with_copies {
-        writeln!(out, "copies   {} with the copies", report::duration(with_copies))?;
+        writeln!(out, "copies   {} with the copies", text::duration(with_copies))?;
     }
     if let Some(rows) = args.verify {
         let rows = match rows {
@@ -171,7 +170,7 @@ fn product<T: CliElement>(
     }
     watch("writing", || output.write(&result))?;
     writeln!(out, "c        {shape} {}  {}", T::DTYPE, args.output.display())?;
-    writeln!(out, "total    {}", report::duration(start.elapsed()))?;
+    writeln!(out, "total    {}", text::duration(start.elapsed()))?;
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use crate::args::DemoArgs;
 use crate::demo::{self, Tally};
 use crate::engine;
 use crate::progress;
-use crate::report::{self, milliseconds};
+use gemmite_bench::text::{self, milliseconds};
 
 /// The tutorial's two kernels, by its names and ours.
 const KERNELS: [(&str, &str); 2] = [("cuda", "k01_naive"), ("cuda tile", "k02_tiled_16")];
@@ -164,17 +164,17 @@ fn compare(contests: &[Contest], opening: Duration, out: &mut impl Write) -> Res
     for (name, slow, fast) in [("cpu / cuda", cpu, naive), ("cuda / cuda tile", naive, tiled)] {
         let ratio = |of: fn(&Contest) -> Duration| {
             let ratio = of(slow).as_secs_f64() / of(fast).as_secs_f64();
-            format!("{}x", report::three_digits(ratio))
+            format!("{}x", text::three_digits(ratio))
         };
         rows.push(vec![name.into(), ratio(|c| c.first), ratio(|c| c.call), ratio(|c| c.kernel)]);
     }
-    writeln!(out, "{}", report::table(1, &rows))?;
+    writeln!(out, "{}", text::table(1, &rows))?;
     writeln!(
         out,
         "The durations above are the first calls, as the tutorial's are: with allocation and\n\
          copies, and cuda's with the start of CUDA ({}). Kernel alone: the operands are on the\n\
          GPU, and nothing is copied.\n",
-        report::duration(opening)
+        text::duration(opening)
     )?;
     Ok(())
 }

@@ -49,6 +49,29 @@ fn info_says_what_there_is() {
 }
 
 #[test]
+fn bench_times_what_it_has_verified() {
+    let bench = |arguments: &[&str]| Folder::new().gemmite(&[&["bench"], arguments].concat());
+    let small = ["30", "20", "10", "--device", "cpu", "--rounds", "2"];
+    let stdout = bench(&small).ok();
+    for word in ["f32 nn 30x20x10", "gemmite", "gemm ", "matrixmultiply", "ndarray", "FLOP/s"] {
+        assert!(stdout.contains(word), "no {word:?} in:\n{stdout}");
+    }
+    let with = |more: &[&str]| bench(&[&small[..], more].concat());
+    let stdout = with(&["--dtype", "bf16", "--layout", "tt", "--batch", "3"]).ok();
+    assert!(stdout.contains("bf16 tt 30x20x10 batch 3"), "{stdout}");
+    assert!(stdout.contains("unsupported  the crate has no product of bf16"), "{stdout}");
+    let stdout = with(&["--against", "none", "--beta", "-0.5", "--sustained", "0.05"]).ok();
+    assert!(stdout.contains("beta=-0.5") && stdout.contains("sustained"), "{stdout}");
+    with(&["--against", "cublas"]).error(&["cublas", "does not run on"]);
+    with(&["--against", "blas"]).error(&["blas", "matrixmultiply"]);
+    with(&["--kernel", "k99"]).error(&["k99"]);
+    bench(&["0", "1", "1", "--device", "cpu"]).error(&["extent of 0"]);
+    bench(&["4000000000", "4000000000", "1", "--device", "cpu"]).error(&["larger than any memory"]);
+    bench(&["1", "1"]).usage(&["<K>"]);
+    bench(&["1", "1", "1", "--layout", "xy"]).usage(&["nn, nt, tn or tt"]);
+}
+
+#[test]
 fn demo_verifies_every_dtype() {
     let stdout = Folder::new().gemmite(&["demo", "--size", "100", "--device", "cpu"]).ok();
     for word in ["i32", "f16", "bf16", "f32", "f64", "ijk", "kij", "unrolled_16", "tiled_16"] {

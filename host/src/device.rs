@@ -10,6 +10,7 @@ use crate::plan::{LaunchLimits, Transfer, span, transfer};
 use gemm_spec::{Layout, Shape};
 use std::fmt;
 use std::marker::PhantomData;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Where products are computed: a CUDA GPU or the CPU.
@@ -55,6 +56,58 @@ pub struct DeviceInfo {
     pub driver_version: Option<(u32, u32)>,
     /// What one launch may ask for.
     pub launch_limits: Option<LaunchLimits>,
+}
+
+/// A device by name, as a command line or a file has it: `best`, `cpu`, `cuda` or `cuda:N`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The first GPU that works, else the CPU.
+    Best,
+    /// The CPU.
+    Cpu,
+    /// The GPU of that number and no other.
+    Cuda(usize),
+}
+
+impl DeviceChoice {
+    /// Opens the device. A choice by name never falls back.
+    ///
+    /// # Errors
+    /// As [`Device::cuda`].
+    pub fn open(self) -> Result<Device, Error> {
+        match self {
+            DeviceChoice::Best => Ok(Device::best()),
+            DeviceChoice::Cpu => Ok(Device::cpu()),
+            DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal),
+        }
+    }
+}
+
+impl FromStr for DeviceChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = "expected best, cpu, cuda or cuda:N, as in cuda:1";
+        match text {
+            "best" => Ok(DeviceChoice::Best),
+            "cpu" => Ok(DeviceChoice::Cpu),
+            "cuda" => Ok(DeviceChoice::Cuda(0)),
+            _ => {
+                let ordinal = text.strip_prefix("cuda:").ok_or(unknown)?;
+                ordinal.parse().map(DeviceChoice::Cuda).map_err(|_| unknown)
+            }
+        }
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceChoice::Best => f.write_str("best"),
+            DeviceChoice::Cpu => f.write_str("cpu"),
+            DeviceChoice::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
 }
 
 impl Device {
@@ -287,5 +340,22 @@ impl Stream {
     /// The device that it belongs to.
     pub fn device(&self) -> Device {
         Device { backend: Arc::clone(&self.backend) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_read_and_written() {
+        for choice in [DeviceChoice::Best, DeviceChoice::Cpu, DeviceChoice::Cuda(3)] {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        assert_eq!("cuda".parse(), Ok(DeviceChoice::Cuda(0)));
+        for wrong in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda3", "best:1"] {
+            assert!(wrong.parse::<DeviceChoice>().is_err(), "{wrong}");
+        }
+        assert_eq!(DeviceChoice::Cpu.open().unwrap().info().kind, DeviceKind::Cpu);
     }
 }

@@ -142,6 +142,42 @@ fn to_f32_odd(value: f64) -> f32 {
 half_element!(f16, F16);
 half_element!(bf16, BF16);
 
+/// From a dtype, known when the program runs, to a type, known when it was compiled: evaluates an
+/// expression with `$T` as the dtype's element type.
+///
+/// ```
+/// use gemmite::{DType, with_element};
+/// let bytes = with_element!(DType::BF16, T => size_of::<T>());
+/// assert_eq!(bytes, 2);
+/// ```
+#[macro_export]
+macro_rules! with_element {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            $crate::DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            $crate::DType::F16 => {
+                type $T = $crate::f16;
+                $body
+            }
+            $crate::DType::BF16 => {
+                type $T = $crate::bf16;
+                $body
+            }
+            $crate::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -39,7 +39,7 @@ pub mod random;
 pub mod reference;
 pub mod verify;
 
-pub use device::{Device, DeviceInfo, DeviceKind, DeviceMatrix, Stream};
+pub use device::{Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceMatrix, Stream};
 pub use element::{Element, Scalar};
 pub use error::Error;
 pub use gemm::{Gemm, matmul};

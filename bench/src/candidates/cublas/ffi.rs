@@ -24,8 +24,12 @@ pub const DESC_TRANSB: c_int = 4;
 /// cublasLtMatrixLayoutAttribute_t.
 pub const LAYOUT_BATCH_COUNT: c_int = 5;
 pub const LAYOUT_STRIDED_BATCH_OFFSET: c_int = 6;
-/// CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES of cublasLtMatmulPreferenceAttributes_t.
+/// cublasLtMatmulPreferenceAttributes_t.
 pub const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
+pub const PREF_REDUCTION_SCHEME_MASK: c_int = 3;
+/// cublasLtReductionScheme_t: every scheme, and those that keep partial sums in the compute type.
+pub const REDUCTION_ANY: u32 = 7;
+pub const REDUCTION_COMPUTE_TYPE: u32 = 1 | 2;
 
 /// The name of a cublasStatus_t.
 pub fn status_name(status: c_int) -> &'static str {
@@ -51,7 +55,7 @@ pub fn version_text(version: usize) -> String {
 
 /// cublasLtMatmulAlgo_t, which is opaque.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Algo {
     data: [u64; 8],
 }

@@ -86,7 +86,7 @@ fn fastest<'a, T: Element, W: Candidate<T> + 'a>(
     let mut times = Vec::new();
     let mut last_error = None;
     for index in 0..count {
-        match quick(&mut work(index), 5) {
+        match quick(&mut work(index)) {
             Ok(time) => times.push((time, index)),
             Err(error) => last_error = Some(error), // a candidate that does not run is none
         }
@@ -179,27 +179,39 @@ impl<'a> Problem<'a> {
         Ok(())
     }
 
-    /// All that the heuristic offers, its favourite first.
+    /// All that the heuristic offers, its favourite first; after those that a plain caller gets,
+    /// those that are only offered to a caller who wants partial sums kept in the compute type.
     fn candidates(&self) -> Result<Vec<Algo>> {
+        let mut algos = self.offered(ffi::REDUCTION_ANY)?;
+        for algo in self.offered(ffi::REDUCTION_COMPUTE_TYPE)? {
+            if !algos.contains(&algo) {
+                algos.push(algo);
+            }
+        }
+        Ok(algos)
+    }
+
+    fn offered(&self, reduction: u32) -> Result<Vec<Algo>> {
         let functions = &self.lt.functions;
         let [b, a, c] = self.layouts;
         let mut results = vec![HeuristicResult::default(); MOST];
         let mut count = 0;
         let mut preference = std::ptr::null_mut();
-        // SAFETY: places for a handle, for `MOST` results and for their count; the attribute is a
-        // size_t; descriptors are alive.
+        let bytes = WORKSPACE_BYTES;
+        // SAFETY: places for a handle, for `MOST` results and for their count; the attributes are a
+        // size_t and a uint32_t; descriptors are alive.
         let status = unsafe {
             check(
                 "cublasLtMatmulPreferenceCreate",
                 (functions.preference_create)(&raw mut preference),
             )?;
-            let bytes = WORKSPACE_BYTES;
-            let set = (functions.preference_set)(
-                preference,
-                ffi::PREF_MAX_WORKSPACE_BYTES,
-                (&raw const bytes).cast(),
-                size_of::<usize>(),
-            );
+            let set = |attribute, value: *const c_void, bytes| {
+                (functions.preference_set)(preference, attribute, value, bytes)
+            };
+            let value = (&raw const bytes).cast();
+            let workspace = set(ffi::PREF_MAX_WORKSPACE_BYTES, value, size_of::<usize>());
+            let value = (&raw const reduction).cast();
+            let scheme = set(ffi::PREF_REDUCTION_SCHEME_MASK, value, size_of::<u32>());
             let status = (functions.heuristic)(
                 self.lt.handle,
                 self.desc,
@@ -213,7 +225,7 @@ impl<'a> Problem<'a> {
                 &raw mut count,
             );
             (functions.preference_destroy)(preference);
-            check("cublasLtMatmulPreferenceSetAttribute", set)?;
+            check("cublasLtMatmulPreferenceSetAttribute", workspace.max(scheme))?;
             status
         };
         const NOT_SUPPORTED: c_int = 15;
