@@ -14,6 +14,7 @@ pub mod compare;
 pub mod environment;
 pub mod gpu;
 pub mod record;
+pub mod report;
 pub mod run;
 pub mod suite;
 pub mod text;

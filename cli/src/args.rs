@@ -33,6 +33,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Time one product, verified, beside the peers on this machine (cuBLAS, torch, Triton, ...)
     Bench(Box<BenchArgs>),
+    /// Make a page from a record of `cargo xtask bench`
+    Report(ReportArgs),
 }
 
 /// Options of `gemmite matmul`.
@@ -185,6 +187,29 @@ pub struct BenchArgs {
     /// What is measured, and how.
     #[command(flatten)]
     pub measure: MeasureArgs,
+}
+
+/// Options of `gemmite report`.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  gemmite report
+  gemmite report bench/record/nvidia-h100-80gb-hbm3/DATE-COMMIT.csv -o report.html
+  gemmite report --svg docs/pictures
+
+The page is one file that loads nothing from elsewhere.")]
+pub struct ReportArgs {
+    /// The record [default: the newest under --records]
+    pub record: Option<PathBuf>,
+    /// Where to write the page [default: beside the record]
+    #[arg(short, long, value_name = "PAGE.html")]
+    pub output: Option<PathBuf>,
+    /// Also write the pictures, as SVG files, to this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub svg: Option<PathBuf>,
+    /// Where records are
+    #[arg(long, default_value = "bench/record", value_name = "FOLDER")]
+    pub records: PathBuf,
 }
 
 /// The tutorials that have a demonstration.

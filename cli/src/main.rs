@@ -13,6 +13,7 @@ mod npy;
 mod output;
 mod progress;
 mod reference001;
+mod report;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Matmul(args) => matmul::run(args, &mut out),
         Command::Generate(args) => generate::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
+        Command::Report(args) => report::run(args, &mut out),
         Command::Info => info::run(&mut out),
         Command::Demo(args) => match args.reference {
             None => demo::run(args, &mut out),

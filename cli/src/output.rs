@@ -4,7 +4,7 @@
 //! is complete. An error deletes it when it is dropped; Ctrl-C, a terminal that closes and a plain
 //! `kill` delete it through a signal handler, because a process that a signal ends drops nothing.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -51,13 +51,24 @@ impl Output {
 
     /// Writes `matrix` as .npy.
     pub fn write<T: Element>(&self, matrix: &Matrix<T>) -> Result<()> {
-        self.try_write(matrix).with_context(|| format!("cannot write {}", self.path.display()))
+        self.write_with(|writer| Ok(npy::write(writer, matrix)?))
     }
 
-    fn try_write<T: Element>(&self, matrix: &Matrix<T>) -> Result<()> {
+    /// Writes what `contents` writes.
+    pub fn write_with(
+        &self,
+        contents: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>,
+    ) -> Result<()> {
+        self.try_write(contents).with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    fn try_write(
+        &self,
+        contents: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>,
+    ) -> Result<()> {
         let mut file = Pending::create(folder(&self.path))?;
         let mut writer = BufWriter::new(file.0.as_file_mut());
-        npy::write(&mut writer, matrix)?;
+        contents(&mut writer)?;
         writer.flush()?;
         drop(writer);
         file.0.as_file().sync_all()?;

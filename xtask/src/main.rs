@@ -41,6 +41,8 @@ enum Command {
     Tidy,
     /// Measures the suites against every peer on this machine; `bench compare A B` compares records
     Bench(bench::Args),
+    /// Makes a page from a record of `bench`: `gemmite report`
+    Report(bench::Args),
     /// A folder to run on a GPU machine that has no Rust: the command, the tests and what they need
     Bundle(bundle::Args),
 }
@@ -64,6 +66,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Ptxas(args) => ptxas::run(&workspace, &args),
         Command::Tidy => tidy::run(&workspace),
         Command::Bench(args) => bench::run(&workspace, &args),
+        Command::Report(args) => bench::report(&workspace, &args),
         Command::Bundle(args) => bundle::run(&workspace, &args),
     }
 }

@@ -1,0 +1,80 @@
+//! Tables that scroll inside their own frame, long ones folded.
+
+use maud::{Markup, html};
+use std::borrow::Cow;
+
+/// Rows of a long table that are seen unfolded.
+const SEEN: usize = 10;
+
+/// A column's heading and kind.
+pub struct Column {
+    /// The heading.
+    name: Cow<'static, str>,
+    /// Whether its cells are numbers, which are set to the right.
+    number: bool,
+}
+
+impl Column {
+    /// A column of words.
+    pub const fn text(name: &'static str) -> Column {
+        Column { name: Cow::Borrowed(name), number: false }
+    }
+
+    /// A column of numbers about something that a record names.
+    pub fn named(name: String) -> Column {
+        Column { name: Cow::Owned(name), number: true }
+    }
+
+    /// A column of numbers.
+    pub const fn number(name: &'static str) -> Column {
+        Column { name: Cow::Borrowed(name), number: true }
+    }
+}
+
+/// A cell of words.
+pub fn cell(text: &str) -> Markup {
+    html! { td { (text) } }
+}
+
+/// A cell of a few words, kept on one line, or of sentences, which wrap.
+pub fn prose(text: &str) -> Markup {
+    html! { td class=(if text.len() > 30 { "prose" } else { "row" }) { (text) } }
+}
+
+/// A cell of a number, a dash for none.
+pub fn number(text: Option<String>) -> Markup {
+    html! { td class="n" { (text.as_deref().unwrap_or("–")) } }
+}
+
+/// A table; `name` says what it holds to readers who do not see the heading above it. The frame
+/// takes the keyboard's focus, because it may have to be scrolled.
+pub fn table(name: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
+    html! {
+        div class="scroll" role="region" tabindex="0" aria-label=(name) {
+            table {
+                thead { tr {
+                    @for column in columns {
+                        th scope="col" class=[column.number.then_some("n")] { (column.name) }
+                    }
+                } }
+                tbody { @for row in rows { tr { @for cell in row { (cell) } } } }
+            }
+        }
+    }
+}
+
+/// A table of which all but the first rows are folded.
+pub fn long_table(name: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
+    // Two rows or three are not worth a fold.
+    let seen = if rows.len() <= SEEN + 3 { rows.len() } else { SEEN };
+    let (seen, folded) = rows.split_at(seen);
+    html! {
+        (table(name, columns, seen))
+        @if !folded.is_empty() {
+            details {
+                summary { (folded.len()) " more" }
+                (table(&format!("{name}, the rest"), columns, folded))
+            }
+        }
+    }
+}
