@@ -2,7 +2,8 @@
 
 use crate::candidates::Peer;
 use crate::case::Data;
-use crate::record::{Line, Mode, Side, State};
+use crate::record::{Line, Mode, Record, Side, State};
+use crate::report::summary::summaries;
 use crate::run::{Bench, Options, check_kernels};
 use crate::text;
 use crate::timing::Effort;
@@ -137,6 +138,29 @@ fn table_row(line: &Line, ours: Option<f64>) -> Vec<String> {
     ]
 }
 
+/// A line for each suite: how ours stands to the fastest peer of each row.
+pub fn summary(record: &Record) -> String {
+    let head = ["suite", "worst row", "rows", "won", "lost", "geometric mean", "worst"];
+    let mut cells = vec![head.map(String::from).to_vec()];
+    for suite in summaries(record) {
+        let (Some(mean), Some(worst)) = (suite.against_fastest, &suite.worst) else {
+            cells.push(vec![suite.suite, "no row with a time of ours and of a peer".into()]);
+            continue;
+        };
+        let sustained = if suite.mode == Mode::Sustained { " sustained" } else { "" };
+        cells.push(vec![
+            suite.suite + sustained,
+            worst.ours.problem(),
+            suite.compared.to_string(),
+            suite.wins.to_string(),
+            suite.losses.to_string(),
+            format!("{mean:.3} x"),
+            format!("{:.3} x {}", worst.ratio(), worst.peer.candidate),
+        ]);
+    }
+    text::table(2, &cells)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,11 +202,13 @@ mod tests {
     fn a_table_has_a_line_for_each_candidate() {
         let (bench, options) = args(Some(&["ndarray"])).open().unwrap();
         let row = Row::new(gemmite::DType::F16, "nn".parse().unwrap(), [8, 8, 8]).unwrap();
-        let lines = bench.row("test", row, &options).unwrap();
-        let table = table(&lines);
+        let measured = bench.row("test", row, &options).unwrap();
+        let table = table(&measured);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 3, "{table}");
         assert!(lines[1].starts_with("gemmite ") && lines[1].contains("FLOP/s"), "{table}");
+        let record = Record { facts: Vec::new(), lines: measured };
+        assert!(summary(&record).contains("no row with a time of ours"), "{}", summary(&record));
         assert!(lines[2].contains("unsupported  the crate has no product of f16"), "{table}");
     }
 }

@@ -132,6 +132,7 @@ fn run_suites(args: &RunArgs) -> Result<bool> {
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
+    print!("\n{}", command::summary(&record));
     if let Some(path) = &path {
         println!("\nwritten to {}", path.display());
     }

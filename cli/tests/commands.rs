@@ -72,6 +72,19 @@ fn bench_times_what_it_has_verified() {
 }
 
 #[test]
+fn report_makes_a_page_of_a_record() {
+    let folder = Folder::new();
+    folder.gemmite(&["report", "--records", "."]).error(&["no record", "cargo xtask bench"]);
+    folder.gemmite(&["report", "none.csv"]).error(&["none.csv"]);
+    let record = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/tests/data/record.csv");
+    let stdout = folder.gemmite(&["report", record, "-o", "page.html", "--svg", "pictures"]).ok();
+    assert!(stdout.starts_with("page.html from "), "{stdout}");
+    assert!(folder.names().contains(&"page.html".into()));
+    assert!(stdout.lines().any(|line| line.ends_with("ratio.svg")), "{stdout}");
+    folder.gemmite(&["report", "page.html"]).error(&["is not a record"]);
+}
+
+#[test]
 fn demo_verifies_every_dtype() {
     let stdout = Folder::new().gemmite(&["demo", "--size", "100", "--device", "cpu"]).ok();
     for word in ["i32", "f16", "bf16", "f32", "f64", "ijk", "kij", "unrolled_16", "tiled_16"] {
