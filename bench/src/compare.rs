@@ -83,7 +83,8 @@ pub fn text(before: &Record, after: &Record) -> String {
     let timed = |record: &Record| record.lines.iter().filter(|l| l.state == State::Timed).count();
     let _ = writeln!(
         text,
-        "\n{} of {} times moved beyond the noise; {} are in the first record alone, {} in the second",
+        "\n{} of {} times moved beyond the noise; {} are in the first record alone, {} in the \
+         second",
         moved.len(),
         pairs.len(),
         timed(before) - pairs.len(),

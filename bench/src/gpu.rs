@@ -37,7 +37,8 @@ impl Gpu {
         let cuda = CudaDevice::get_device(u32::try_from(ordinal)?)?;
         let context = Context::new(cuda)?;
         let l2_bytes = cuda.get_attribute(DeviceAttribute::L2CacheSize)?;
-        let stream = Stream::new(StreamFlags::DEFAULT, None)?; // blocking copies come before its work
+        // One that blocking copies come before: they go to the default stream.
+        let stream = Stream::new(StreamFlags::DEFAULT, None)?;
         Ok(Gpu { device, stream, l2_bytes: l2_bytes.try_into()?, cuda, _context: context })
     }
 

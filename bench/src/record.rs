@@ -218,8 +218,8 @@ impl Record {
         })
     }
 
-    /// Writes the record to `<folder>/<device>/<date>-<commit>.csv`, with a number behind the commit
-    /// where that name is taken, and tells the path.
+    /// Writes the record to `<folder>/<device>/<date>-<commit>.csv`, with a number behind the
+    /// commit where that name is taken, and tells the path.
     pub fn write_new(&self, folder: &Path) -> Result<PathBuf> {
         let fact = |key| self.fact(key).with_context(|| format!("the record has no fact {key:?}"));
         let device = fact("device")?.to_lowercase();

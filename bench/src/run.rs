@@ -358,8 +358,8 @@ pub fn method(options: &Options) -> Vec<String> {
          the least of 5 samples, of all it offers, also of those it offers a caller who wants \
          partial sums in f32"
             .to_owned(),
-        "peers run as a plain caller gets them: where one rounds partial sums to f16 or bf16 and so \
-         misses the bound of docs/numerics.md, it is refused"
+        "peers run as a plain caller gets them: where one rounds partial sums to f16 or bf16 and \
+         so misses the bound of docs/numerics.md, it is refused"
             .to_owned(),
         "spread: half of p90 - p10, over the median".to_owned(),
     ];

@@ -54,7 +54,7 @@ fn the_page_has_every_section() {
         "cargo xtask bench",
         "cutlass: looked for in PATH",
         "triton, missing on 8 rows: no module named triton",
-        "Refused: the product was wrong",
+        "Refused: the product misses the error bound",
         "2 of ours, 0 of peers.",
         "Failed: gave up with an error",
         "got 0.0, expected &lt;12.4&gt;",

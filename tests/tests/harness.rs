@@ -71,8 +71,8 @@ fn copy<'a>(
     let blocks = u32::try_from(words.div_ceil(1024)).unwrap();
     move |stream| {
         let (from, to) = (from.as_device_ptr(), to.as_device_ptr());
-        // SAFETY: both buffers hold that many 16-byte words and outlive the work, which `time` waits
-        // for.
+        // SAFETY: both buffers hold that many 16-byte words and outlive the work, which `time`
+        // waits for.
         unsafe {
             cust::launch!(function<<<blocks, 256, 0, stream>>>(from, to, words))?;
         }
@@ -95,8 +95,8 @@ fn a_copy_of_known_bytes_is_as_fast_as_a_plain_one() {
     let ours = 2.0 * BYTES as f64 / time.as_secs_f64() / 1e9;
     let plain = gpu.copy_gbps(BYTES).unwrap();
     gemmite_tests::say(&format!(
-        "copy of 1 GiB, bytes read and written: {ours:.0} GB/s by a Rust kernel, {plain:.0} GB/s by \
-         the driver, {:.3} of it",
+        "copy of 1 GiB, bytes read and written: {ours:.0} GB/s by a Rust kernel, {plain:.0} GB/s \
+         by the driver, {:.3} of it",
         ours / plain
     ));
     assert!((0.95..1.05).contains(&(ours / plain)), "{ours} and {plain} GB/s");

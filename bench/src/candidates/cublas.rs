@@ -48,8 +48,8 @@ fn open(name: &str, python_folders: &[PathBuf]) -> Result<Library, Absence> {
             }
         }
     }
-    let places = "the system's library path, CUDA_PATH, CUDA_HOME, /usr/local/cuda, Python's nvidia \
-                  packages";
+    let places = "the system's library path, CUDA_PATH, CUDA_HOME, /usr/local/cuda, Python's \
+                  nvidia packages";
     let found =
         if reasons.is_empty() { String::new() } else { format!("; {}", reasons.join("; ")) };
     Err(Absence::missing(format!("no {name}.so.13 or .so.12 in {places}{found}")))

@@ -76,7 +76,7 @@ fn method(record: &Record) -> Markup {
 /// Candidates that were refused or that failed.
 fn wrong(record: &Record) -> Markup {
     let kinds = [
-        (State::Refused, "Refused: the product was wrong"),
+        (State::Refused, "Refused: the product misses the error bound"),
         (State::Failed, "Failed: gave up with an error"),
     ];
     html! {

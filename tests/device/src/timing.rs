@@ -41,8 +41,8 @@ pub unsafe fn copy_words(from: *const u128, to: *mut u128, count: u64) {
     }
 }
 
-/// C = A * B for row-major `n` x `n` matrices of `f32`, one thread an element, rows along y, all but
-/// the last `rows_less` rows of C and the last `terms_less` terms of each sum.
+/// C = A * B for row-major `n` x `n` matrices of `f32`, one thread an element, rows along y, all
+/// but the last `rows_less` rows of C and the last `terms_less` terms of each sum.
 ///
 /// # Safety
 /// `a`, `b` and `c` point to n * n elements; nothing writes to A's and B's, and nothing else

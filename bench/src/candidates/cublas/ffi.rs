@@ -75,7 +75,10 @@ type Handle = *mut c_void;
 
 /// Declares a struct of function pointers with a constructor that looks them up.
 macro_rules! functions {
-    ($(#[$doc:meta])* $name:ident { $($field:ident: $symbol:literal ($($argument:ty),* $(,)?);)* }) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($field:ident: $symbol:literal ($($argument:ty),* $(,)?);)* }
+    ) => {
         $(#[$doc])*
         pub struct $name {
             $(pub $field: unsafe extern "C" fn($($argument),*) -> c_int,)*
