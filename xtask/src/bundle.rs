@@ -153,18 +153,10 @@ fn strip<'a>(workspace: &Workspace, executables: impl Iterator<Item = &'a Path>)
     Ok(cmd!(sh, "strip").args(executables).quiet().run()?)
 }
 
-/// The Python test and the C++ twins, at the paths that they have here.
+/// The Python test, at the path that it has here. The peers' sources are in `gemmite-bench`.
 fn copy_sources(workspace: &Workspace, out: &Path) -> Result<()> {
-    let mut files = files_under(&workspace.root.join("bench/peers"))?;
-    files.push(workspace.root.join("tests/digits.py"));
-    for file in files {
-        let to = out.join(file.strip_prefix(&workspace.root)?);
-        if let Some(dir) = to.parent() {
-            workspace.sh.create_dir(dir)?;
-        }
-        workspace.sh.copy_file(&file, &to)?;
-    }
-    Ok(())
+    let to = out.join("tests/digits.py");
+    Ok(workspace.sh.copy_file(workspace.root.join("tests/digits.py"), to)?)
 }
 
 /// The newest glibc symbol version that an executable names. A stripped executable names those
