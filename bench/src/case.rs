@@ -76,13 +76,7 @@ impl<T: Element> Case<T> {
     pub fn generate(row: Row, data: Data) -> Result<Self> {
         ensure!(row.dtype == T::DTYPE, "{} data for a row of {}", T::DTYPE, row.dtype);
         let [a, b, c] = row.lens();
-        // A and B each on a core of its own: numbers of a seed come one after the other.
-        let (a, b) = std::thread::scope(|scope| {
-            let a = scope.spawn(move || data.fill(a, 1));
-            let b = data.fill(b, 2);
-            (a.join(), b)
-        });
-        let a = a.ok().context("the thread that makes A panicked")??;
+        let (a, b) = (data.fill(a, 1)?, data.fill(b, 2)?);
         let c = match row.epilogue.beta {
             Some(_) => data.fill(c, 3)?,
             None => {
@@ -92,7 +86,7 @@ impl<T: Element> Case<T> {
                 poisoned
             }
         };
-        Ok(Case { row, a, b: b?, c })
+        Ok(Case { row, a, b, c })
     }
 
     /// Alpha in the type of the sums.

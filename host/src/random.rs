@@ -7,6 +7,7 @@ use gemm_spec::Shape;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, Uniform};
+use rayon::prelude::*;
 use std::ops::RangeInclusive;
 
 /// Elements from N(0, 1), each rounded to its dtype. `i32` has no use for so narrow a distribution:
@@ -51,14 +52,25 @@ pub fn integers<T: Element>(
     }
 }
 
+/// Elements that one stream of the generator makes. A constant, not the share of a thread: the
+/// elements are to be the same on every machine.
+const CHUNK: usize = 1 << 14;
+
+/// Each chunk of the elements comes from a stream of its own, on whichever core is free.
 fn fill<T: Element, X>(
     shape: Shape,
     seed: u64,
-    distribution: impl Distribution<X>,
-    element: impl Fn(X) -> T,
+    distribution: impl Distribution<X> + Sync,
+    element: impl Fn(X) -> T + Sync,
 ) -> Result<Matrix<T>, Error> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    Matrix::from_fn(shape, |_, _| element(distribution.sample(&mut rng)))
+    let mut matrix = Matrix::zeros(shape)?;
+    let chunks = matrix.as_mut_slice().par_chunks_mut(CHUNK).enumerate();
+    chunks.for_each(|(stream, chunk)| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(stream as u64);
+        chunk.fill_with(|| element(distribution.sample(&mut rng)));
+    });
+    Ok(matrix)
 }
 
 #[cfg(test)]
@@ -71,6 +83,16 @@ mod tests {
         let first = normal::<f32>(shape, 1).unwrap();
         assert_eq!(first, normal::<f32>(shape, 1).unwrap());
         assert_ne!(first, normal::<f32>(shape, 2).unwrap());
+    }
+
+    #[test]
+    fn chunks_differ_and_threads_do_not_matter() {
+        let shape = Shape::new(3, CHUNK);
+        let matrix = normal::<f64>(shape, 1).unwrap();
+        let chunks: Vec<&[f64]> = matrix.as_slice().chunks(CHUNK).collect();
+        assert!(chunks[0] != chunks[1] && chunks[1] != chunks[2]);
+        let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        assert_eq!(one.install(|| normal::<f64>(shape, 1)).unwrap(), matrix);
     }
 
     #[test]
