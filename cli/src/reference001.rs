@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use gemmite::verify::Problem;
 use gemmite::{
-    Device, DeviceKind, Error, Gemm, Kernel, KernelChoice, Layout, Matrix, MatrixRef, Shape,
+    Device, DeviceKind, Error, Gemm, Kernel, KernelChoice, Layout, Matrix, MatrixRef, Shape, Tiles,
     random, reference,
 };
 
@@ -191,7 +191,8 @@ fn impossible_launch(
     // 33 is the least width that no GPU takes, and the tutorial's is the matrix's.
     let tile = shape.cols.max(33);
     let ones = Matrix::from_fn(shape, |_, _| 1)?;
-    let one_block = Gemm::<i32>::new().kernel(KernelChoice::Spec(Kernel { tile, ..*naive }));
+    let one_block = Gemm::<i32>::new()
+        .kernel(KernelChoice::Spec(Kernel { tiles: Tiles::square(tile), ..*naive }));
     let refused: Result<Matrix<i32>, Error> = one_block.run(device, &ones, &ones);
     match &refused {
         Err(error) => writeln!(out, "one block of {tile}x{tile} threads: {error}\n")?,

@@ -50,6 +50,7 @@
     allow(internal_features)
 )]
 
+pub mod async_copy;
 pub mod atomic;
 pub mod cfg;
 pub mod entry;

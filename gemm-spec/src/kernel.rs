@@ -1,4 +1,4 @@
-//! The table of kernels and their launch geometry.
+//! What the host knows of a kernel: its algorithm, its tiles, and the launches that cover C.
 
 use crate::{DType, Shape};
 
@@ -14,13 +14,30 @@ pub enum KernelFamily {
     Naive,
     /// One thread an output element, operands through square tiles in shared memory (`k02_tiled`).
     Tiled,
+    /// A thread computes several rows of one column (`k03_thread_column`).
+    ThreadColumn,
+    /// A thread computes a small tile in registers (`k04_thread_tile`).
+    ThreadTile,
+    /// Global and shared memory are read 16 bytes at a time (`k05_vector_loads`).
+    VectorLoads,
+    /// Shared memory is laid out so that no two lanes meet in a bank (`k06_no_conflicts`).
+    NoConflicts,
+    /// A warp computes a tile of its own (`k07_warp_tile`).
+    WarpTile,
+    /// The next tiles are on their way while these are multiplied (`k08_double_buffer`).
+    DoubleBuffer,
+    /// The next tiles travel past the registers (`k09_async_copy`).
+    AsyncCopy,
+    /// Blocks that run together share operands in the L2 cache (`k10_grouped_order`).
+    GroupedOrder,
 }
 
 impl KernelFamily {
     /// The module that holds the family's kernels.
     pub const fn target(self) -> Target {
         match self {
-            KernelFamily::Naive | KernelFamily::Tiled => Target::Sm70,
+            KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => Target::Sm80,
+            _ => Target::Sm70,
         }
     }
 }
@@ -41,16 +58,19 @@ pub enum ThreadOrder {
 pub enum Target {
     /// Compute capability 7.0 and later.
     Sm70,
+    /// Compute capability 8.0 and later: asynchronous copies.
+    Sm80,
 }
 
 impl Target {
     /// Every target; one PTX file each.
-    pub const ALL: [Target; 1] = [Target::Sm70];
+    pub const ALL: [Target; 2] = [Target::Sm70, Target::Sm80];
 
     /// The name for `.target` in PTX and in file names.
     pub const fn arch(self) -> &'static str {
         match self {
             Target::Sm70 => "sm_70",
+            Target::Sm80 => "sm_80",
         }
     }
 
@@ -58,6 +78,7 @@ impl Target {
     pub const fn min_capability(self) -> (u32, u32) {
         match self {
             Target::Sm70 => (7, 0),
+            Target::Sm80 => (8, 0),
         }
     }
 
@@ -65,8 +86,41 @@ impl Target {
     /// this one.
     pub const fn ptx_version(self) -> (u32, u32) {
         match self {
-            Target::Sm70 => (7, 0),
+            Target::Sm70 | Target::Sm80 => (7, 0),
         }
+    }
+}
+
+/// How a kernel deals out C and K.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tiles {
+    /// Rows and columns of C that a block computes, and how much of K it takes in one step.
+    pub block: [usize; 3],
+    /// Rows and columns of C that a warp computes; those of the block where the kernel does not
+    /// deal out C by warps.
+    pub warp: [usize; 2],
+    /// Rows and columns of C that a thread computes.
+    pub thread: [usize; 2],
+    /// Steps whose tiles of A and B lie in shared memory at one time.
+    pub stages: usize,
+}
+
+impl Tiles {
+    /// Square tiles, one element a thread.
+    pub const fn square(tile: usize) -> Tiles {
+        Tiles { block: [tile; 3], warp: [tile; 2], thread: [1, 1], stages: 1 }
+    }
+
+    /// Elements between the start of one row of a padded tile in shared memory and its last one:
+    /// with 4 more than a multiple of 32, 8 rows of 4 elements lie in 32 different banks.
+    pub const PADDING: usize = 4;
+
+    /// Elements in shared memory: the tiles of A and B of every stage, each of their rows followed
+    /// by `padding` elements.
+    pub const fn shared_len(block: [usize; 3], stages: usize, padding: usize) -> usize {
+        let [rows, cols, depth] = block;
+        let row = rows.saturating_add(cols).saturating_add(2 * padding);
+        row.saturating_mul(depth).saturating_mul(stages)
     }
 }
 
@@ -81,159 +135,69 @@ pub struct Kernel {
     pub family: KernelFamily,
     /// Its elements.
     pub dtype: DType,
-    /// Rows and columns of C that one block computes; a block has `tile * tile` threads.
-    pub tile: usize,
+    /// How it deals out the work.
+    pub tiles: Tiles,
     /// Which way the x index of its threads runs.
     pub order: ThreadOrder,
     /// The module that holds it.
     pub target: Target,
 }
 
-/// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread
-/// order.
-///
-/// A kernel of the family is registered here and nowhere else: the device crate makes its entry
-/// points from this list, and the table is filled from it.
-#[macro_export]
-macro_rules! k01_naive_kernels {
-    ($with:ident) => {
-        $with! {
-            (k01_naive_i32, "k01_naive", i32, 16, AlongColumns),
-            (k01_naive_f16, "k01_naive", f16, 16, AlongColumns),
-            (k01_naive_bf16, "k01_naive", bf16, 16, AlongColumns),
-            (k01_naive_f32, "k01_naive", f32, 16, AlongColumns),
-            (k01_naive_f64, "k01_naive", f64, 16, AlongColumns),
-            (k01_naive_uncoalesced_i32, "k01_naive_uncoalesced", i32, 16, AlongRows),
-            (k01_naive_uncoalesced_f16, "k01_naive_uncoalesced", f16, 16, AlongRows),
-            (k01_naive_uncoalesced_bf16, "k01_naive_uncoalesced", bf16, 16, AlongRows),
-            (k01_naive_uncoalesced_f32, "k01_naive_uncoalesced", f32, 16, AlongRows),
-            (k01_naive_uncoalesced_f64, "k01_naive_uncoalesced", f64, 16, AlongRows),
-        }
-    };
-}
-
-/// Calls `$with!` once with every `k02_tiled` kernel: entry point, variant, element, tile, thread
-/// order.
-///
-/// A kernel of the family is registered here and nowhere else: the device crate makes its entry
-/// points from this list, and the table is filled from it.
-#[macro_export]
-macro_rules! k02_tiled_kernels {
-    ($with:ident) => {
-        $with! {
-            (k02_tiled_8_i32, "k02_tiled_8", i32, 8, AlongColumns),
-            (k02_tiled_8_f16, "k02_tiled_8", f16, 8, AlongColumns),
-            (k02_tiled_8_bf16, "k02_tiled_8", bf16, 8, AlongColumns),
-            (k02_tiled_8_f32, "k02_tiled_8", f32, 8, AlongColumns),
-            (k02_tiled_8_f64, "k02_tiled_8", f64, 8, AlongColumns),
-            (k02_tiled_16_i32, "k02_tiled_16", i32, 16, AlongColumns),
-            (k02_tiled_16_f16, "k02_tiled_16", f16, 16, AlongColumns),
-            (k02_tiled_16_bf16, "k02_tiled_16", bf16, 16, AlongColumns),
-            (k02_tiled_16_f32, "k02_tiled_16", f32, 16, AlongColumns),
-            (k02_tiled_16_f64, "k02_tiled_16", f64, 16, AlongColumns),
-            (k02_tiled_32_i32, "k02_tiled_32", i32, 32, AlongColumns),
-            (k02_tiled_32_f16, "k02_tiled_32", f16, 32, AlongColumns),
-            (k02_tiled_32_bf16, "k02_tiled_32", bf16, 32, AlongColumns),
-            (k02_tiled_32_f32, "k02_tiled_32", f32, 32, AlongColumns),
-            (k02_tiled_32_f64, "k02_tiled_32", f64, 32, AlongColumns),
-            (k02_tiled_16_uncoalesced_i32, "k02_tiled_16_uncoalesced", i32, 16, AlongRows),
-            (k02_tiled_16_uncoalesced_f16, "k02_tiled_16_uncoalesced", f16, 16, AlongRows),
-            (k02_tiled_16_uncoalesced_bf16, "k02_tiled_16_uncoalesced", bf16, 16, AlongRows),
-            (k02_tiled_16_uncoalesced_f32, "k02_tiled_16_uncoalesced", f32, 16, AlongRows),
-            (k02_tiled_16_uncoalesced_f64, "k02_tiled_16_uncoalesced", f64, 16, AlongRows),
-        }
-    };
-}
-
-macro_rules! dtype {
-    (i32) => {
-        DType::I32
-    };
-    (f16) => {
-        DType::F16
-    };
-    (bf16) => {
-        DType::BF16
-    };
-    (f32) => {
-        DType::F32
-    };
-    (f64) => {
-        DType::F64
-    };
-}
-
-/// One row of the table from a line of a family's list; the family and its target come from the
-/// caller.
-macro_rules! rows {
-    ($(($name:ident, $variant:literal, $element:ident, $tile:literal, $order:ident),)*) => {
-        &[$(Kernel {
-            name: stringify!($name),
-            variant: $variant,
-            family: FAMILY,
-            dtype: dtype!($element),
-            tile: $tile,
-            order: ThreadOrder::$order,
-            target: FAMILY.target(),
-        }),*]
-    };
-}
-
-static NAIVE: &[Kernel] = {
-    const FAMILY: KernelFamily = KernelFamily::Naive;
-    k01_naive_kernels!(rows)
-};
-
-static TILED: &[Kernel] = {
-    const FAMILY: KernelFamily = KernelFamily::Tiled;
-    k02_tiled_kernels!(rows)
-};
-
-/// Every kernel, family by family.
-pub fn kernels() -> impl Iterator<Item = &'static Kernel> + Clone {
-    [NAIVE, TILED].into_iter().flatten()
-}
-
-/// The names by which a user chooses a kernel, each once, in the table's order.
-pub fn variants() -> impl Iterator<Item = &'static str> + Clone {
-    // Every variant has an f32 instance (a test holds the table to it).
-    kernels().filter(|kernel| kernel.dtype == DType::F32).map(|kernel| kernel.variant)
-}
-
 impl Kernel {
-    /// The instance of `variant` for `dtype`.
-    pub fn find(variant: &str, dtype: DType) -> Option<&'static Kernel> {
-        kernels().find(|kernel| kernel.variant == variant && kernel.dtype == dtype)
+    /// Threads of a block along (x, y); for tiles too large to count, more than any GPU allows.
+    pub fn block(&self) -> (u32, u32) {
+        let [rows, cols, _] = self.tiles.block;
+        let [thread_rows, thread_cols] = self.tiles.thread;
+        let threads = |extent: usize, thread: usize| extent.checked_div(thread).unwrap_or(0);
+        let (x, y) = (threads(cols, thread_cols), threads(rows, thread_rows));
+        let count = |threads: usize| u32::try_from(threads).unwrap_or(u32::MAX);
+        match self.family {
+            KernelFamily::Naive | KernelFamily::Tiled => (count(x), count(y)),
+            _ => (count(x.saturating_mul(y)), 1),
+        }
     }
 
-    /// Threads of a block along (x, y).
-    pub const fn block(&self) -> (u32, u32) {
-        (self.tile as u32, self.tile as u32)
-    }
-
-    /// Bytes of statically declared shared memory of a block.
+    /// Bytes of shared memory of a block.
     pub const fn shared_bytes(&self) -> usize {
+        let Tiles { block, stages, .. } = self.tiles;
+        let sum = self.dtype.accumulator().size_bytes();
+        let padded = Tiles::shared_len(block, stages, Tiles::PADDING);
         match self.family {
             KernelFamily::Naive => 0,
-            KernelFamily::Tiled => {
-                let sum_bytes = self.dtype.accumulator().size_bytes();
-                self.tile.saturating_mul(self.tile).saturating_mul(2 * sum_bytes)
+            KernelFamily::Tiled
+            | KernelFamily::ThreadColumn
+            | KernelFamily::ThreadTile
+            | KernelFamily::VectorLoads => Tiles::shared_len(block, stages, 0).saturating_mul(sum),
+            KernelFamily::NoConflicts | KernelFamily::WarpTile | KernelFamily::DoubleBuffer => {
+                padded.saturating_mul(sum)
             }
+            KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => {
+                padded.saturating_mul(self.dtype.size_bytes())
+            }
+        }
+    }
+
+    /// Bytes of shared memory that the launch has to ask for, because the kernel declares none.
+    pub const fn dynamic_shared_bytes(&self) -> usize {
+        match self.family {
+            KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => self.shared_bytes(),
+            _ => 0,
         }
     }
 
     /// The launches that together compute a C of `shape`.
     ///
-    /// The grid covers C with square tiles: x along the tiles of a row of C, y along those of a
-    /// column; for [`ThreadOrder::AlongRows`] the other way round. Where y has more tiles than a
+    /// The grid covers C with the block's tiles: x along the tiles of a row of C, y along those of
+    /// a column; for [`ThreadOrder::AlongRows`] the other way round. Where y has more tiles than a
     /// grid may have blocks ([`MAX_GRID_Y`]), C is cut into panels, one launch each. An empty C
-    /// needs no launch. `None` where x would need more than [`MAX_GRID_X`] blocks, or the tile is
-    /// 0.
+    /// needs no launch. `None` where x would need more than [`MAX_GRID_X`] blocks, or a tile is
+    /// empty.
     pub fn launches(&self, shape: Shape) -> Option<Launches> {
-        if self.tile == 0 {
+        let [rows, cols, _] = self.tiles.block;
+        if rows == 0 || cols == 0 {
             return None;
         }
-        let tiles = Shape::new(shape.rows.div_ceil(self.tile), shape.cols.div_ceil(self.tile));
+        let tiles = Shape::new(shape.rows.div_ceil(rows), shape.cols.div_ceil(cols));
         let (x, y) = match self.order {
             ThreadOrder::AlongColumns => (tiles.cols, tiles.rows),
             ThreadOrder::AlongRows => (tiles.rows, tiles.cols),
@@ -274,8 +238,13 @@ impl Iterator for Launches {
         if blocks == 0 {
             return None;
         }
-        let first = self.next_y * self.kernel.tile;
-        let extent = blocks * self.kernel.tile;
+        let [tile_rows, tile_cols, _] = self.kernel.tiles.block;
+        let tile = match self.kernel.order {
+            ThreadOrder::AlongColumns => tile_rows,
+            ThreadOrder::AlongRows => tile_cols,
+        };
+        let first = self.next_y * tile;
+        let extent = blocks * tile;
         self.next_y += blocks;
         let Shape { rows, cols } = self.shape;
         let (start, shape) = match self.kernel.order {
@@ -294,55 +263,38 @@ impl Iterator for Launches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
-    use std::format;
+    use crate::kernels;
     use std::vec::Vec;
-
-    #[test]
-    fn names_are_variant_and_dtype_and_unique() {
-        let mut seen = HashSet::new();
-        for kernel in kernels() {
-            assert_eq!(kernel.name, format!("{}_{}", kernel.variant, kernel.dtype));
-            assert!(seen.insert(kernel.name), "{} is registered twice", kernel.name);
-            assert_eq!(Kernel::find(kernel.variant, kernel.dtype), Some(kernel));
-        }
-        assert_eq!(Kernel::find("k99", DType::F32), None);
-    }
-
-    #[test]
-    fn every_variant_has_every_dtype() {
-        for variant in kernels().map(|kernel| kernel.variant) {
-            for dtype in DType::ALL {
-                assert!(Kernel::find(variant, dtype).is_some(), "{variant} lacks {dtype}");
-            }
-        }
-        assert_eq!(variants().count() * DType::ALL.len(), kernels().count());
-    }
 
     #[test]
     fn blocks_respect_every_gpu_of_their_target() {
         for kernel in kernels() {
-            assert!(kernel.tile * kernel.tile <= 1024, "{}", kernel.name);
-            assert!(kernel.shared_bytes() <= 48 * 1024, "{}", kernel.name);
+            let (x, y) = kernel.block();
+            assert!(x * y <= 1024 && (x * y) % 32 == 0, "{}", kernel.name);
+            // What a block may have without asking, and what every GPU from 8.0 on gives.
+            let limit = if kernel.dynamic_shared_bytes() > 0 { 99 << 10 } else { 48 << 10 };
+            assert!(kernel.shared_bytes() <= limit, "{}", kernel.name);
         }
     }
 
     #[test]
     fn launches_cover_c_once() {
-        let tall = MAX_GRID_Y * 8 * 2 + 3;
         for kernel in kernels().filter(|kernel| kernel.dtype == DType::F32) {
+            let [rows, cols, _] = kernel.tiles.block;
+            let tall = MAX_GRID_Y * rows.max(cols) * 2 + 3;
             for shape in [(1, 1), (8, 17), (tall, 9), (9, tall), (33, 64)] {
                 let shape = Shape::new(shape.0, shape.1);
                 let launches: Vec<_> = kernel.launches(shape).unwrap().collect();
                 let area: usize = launches.iter().map(|l| l.shape.rows * l.shape.cols).sum();
                 assert_eq!(area, shape.rows * shape.cols, "{} {shape}", kernel.name);
                 for launch in &launches {
+                    let along_rows = launch.shape.rows.div_ceil(rows);
+                    let along_cols = launch.shape.cols.div_ceil(cols);
                     let (x, y) = match kernel.order {
-                        ThreadOrder::AlongColumns => (launch.shape.cols, launch.shape.rows),
-                        ThreadOrder::AlongRows => (launch.shape.rows, launch.shape.cols),
+                        ThreadOrder::AlongColumns => (along_cols, along_rows),
+                        ThreadOrder::AlongRows => (along_rows, along_cols),
                     };
-                    assert_eq!(launch.grid.0 as usize, x.div_ceil(kernel.tile));
-                    assert_eq!(launch.grid.1 as usize, y.div_ceil(kernel.tile));
+                    assert_eq!((launch.grid.0 as usize, launch.grid.1 as usize), (x, y));
                     assert!(launch.grid.1 as usize <= MAX_GRID_Y);
                     assert!(launch.start.0 + launch.shape.rows <= shape.rows);
                     assert!(launch.start.1 + launch.shape.cols <= shape.cols);
@@ -360,5 +312,9 @@ mod tests {
         assert_eq!(kernel.launches(Shape::new(0, 5)).unwrap().count(), 0);
         assert_eq!(kernel.launches(Shape::new(5, 0)).unwrap().count(), 0);
         assert!(kernel.launches(Shape::new(1, usize::MAX)).is_none());
+        let none = Kernel { tiles: Tiles::square(0), ..*kernel };
+        assert!(none.launches(Shape::new(1, 1)).is_none());
+        let huge = Kernel { tiles: Tiles::square(usize::MAX), ..*kernel };
+        assert!(huge.launches(Shape::new(1, 1)).is_some() && huge.shared_bytes() == usize::MAX);
     }
 }

@@ -14,11 +14,12 @@ mod dtype;
 mod kernel;
 mod layout;
 mod params;
+mod table;
 
 pub use dtype::DType;
 pub use kernel::{
-    Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Target, ThreadOrder, kernels,
-    variants,
+    Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Target, ThreadOrder, Tiles,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use params::GemmParams;
+pub use table::{kernels, variants};

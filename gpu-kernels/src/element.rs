@@ -1,10 +1,11 @@
 //! What a kernel does with single elements: load, widen, multiply, add, round.
 
+use crate::Packed;
 use cuda_std::GpuFloat;
 use cuda_std::half::{bf16, f16};
 
 /// The type in which products are summed: i32, f32 or f64.
-pub trait Sum: Copy {
+pub trait Sum: Packed {
     /// The empty sum.
     const ZERO: Self;
 
@@ -16,7 +17,7 @@ pub trait Sum: Copy {
 }
 
 /// An element of a matrix.
-pub trait Element: Copy {
+pub trait Element: Packed {
     /// What its products are summed in.
     type Sum: Sum;
 

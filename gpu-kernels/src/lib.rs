@@ -10,9 +10,11 @@
 mod element;
 mod epilogue;
 pub mod ladder;
+pub mod pack;
 
 pub use element::{Element, Sum};
 pub use epilogue::store;
+pub use pack::Packed;
 
 /// A tile in shared memory. Rust-CUDA's `shared_array!` returns `*mut T`; ours returns a pointer
 /// that knows its address space, with the same methods.

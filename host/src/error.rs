@@ -82,7 +82,7 @@ pub(crate) enum Kind {
     ForeignStream { expected: String },
     #[error("{device} is no CUDA device, and this call takes device addresses")]
     NotCuda { device: String },
-    #[error("no kernel is named {name:?} for {dtype}; there are: {}", variant_list())]
+    #[error("no kernel is named {name:?} for {dtype}; there are: {}", variant_list(*dtype))]
     UnknownKernel { name: String, dtype: DType },
     #[error(
         "kernel {name} was chosen and the device is the CPU, which has an engine of its own: \
@@ -91,7 +91,7 @@ pub(crate) enum Kind {
     KernelOnCpu { name: String },
     #[error(
         "kernel {} with tile {} is not one of the library's, so there is nothing to launch",
-        kernel.name, kernel.tile
+        kernel.name, tile(kernel)
     )]
     ForeignKernel { kernel: Kernel },
     #[error(
@@ -244,8 +244,15 @@ fn free_text(free: Option<(usize, usize)>) -> String {
     free.map_or_else(String::new, |(free, total)| format!(", {free} of {total} are free"))
 }
 
-fn variant_list() -> String {
-    gemm_spec::variants().collect::<Vec<_>>().join(", ")
+fn variant_list(dtype: DType) -> String {
+    let has = |variant: &&str| Kernel::find(variant, dtype).is_some();
+    gemm_spec::variants().filter(has).collect::<Vec<_>>().join(", ")
+}
+
+/// As `32x32x8`: rows and columns of C that a block computes, and its step along K.
+fn tile(kernel: &Kernel) -> String {
+    let [rows, cols, depth] = kernel.tiles.block;
+    format!("{rows}x{cols}x{depth}")
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub use device::{Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceMatrix, Str
 pub use element::{Element, Scalar};
 pub use error::Error;
 pub use gemm::{Gemm, matmul};
-pub use gemm_spec::{DType, Kernel, Layout, LayoutError, Op, Shape, Strides};
+pub use gemm_spec::{DType, Kernel, Layout, LayoutError, Op, Shape, Strides, Tiles};
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
 pub use plan::{KernelChoice, LaunchLimits, Plan};

@@ -45,6 +45,8 @@ pub struct LaunchLimits {
     pub grid: [u32; 3],
     /// Bytes of statically declared shared memory of a block.
     pub shared_bytes_per_block: u32,
+    /// Bytes of shared memory of a block whose launch asks for it.
+    pub shared_bytes_per_block_optin: u32,
 }
 
 /// Alpha or beta, in the type of the sums.
@@ -174,7 +176,7 @@ pub(crate) fn choose_kernel(
         }
         KernelChoice::Auto => named("k02_tiled_16")?,
         KernelChoice::Named(name) => named(name)?,
-        KernelChoice::Spec(kernel) if kernel.tile == 0 => {
+        KernelChoice::Spec(kernel) if kernel.launches(Shape::new(0, 0)).is_none() => {
             return Err(Error::new(Kind::ForeignKernel { kernel: *kernel }));
         }
         KernelChoice::Spec(kernel) => {
@@ -210,15 +212,20 @@ fn check_launch(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> Result<(), 
             limit: limit.into(),
         }))
     };
-    let tile = kernel.tile as u128;
-    limit("threads per block", tile * tile, limits.threads_per_block)?;
-    limit("threads per block along x", tile, limits.block[0])?;
-    limit("threads per block along y", tile, limits.block[1])?;
+    let (x, y) = kernel.block();
+    limit("threads per block", u128::from(x) * u128::from(y), limits.threads_per_block)?;
+    limit("threads per block along x", x.into(), limits.block[0])?;
+    limit("threads per block along y", y.into(), limits.block[1])?;
     let shared = kernel.shared_bytes() as u128;
-    limit("bytes of shared memory per block", shared, limits.shared_bytes_per_block)?;
+    let most = match kernel.dynamic_shared_bytes() {
+        0 => limits.shared_bytes_per_block,
+        _ => limits.shared_bytes_per_block_optin,
+    };
+    limit("bytes of shared memory per block", shared, most)?;
     // x is covered by one grid; y is cut into panels.
     let Some(mut launches) = kernel.launches(shape) else {
-        let blocks = shape.rows.max(shape.cols).div_ceil(kernel.tile) as u128;
+        let tile = kernel.tiles.block[0].min(kernel.tiles.block[1]);
+        let blocks = shape.rows.max(shape.cols).div_ceil(tile) as u128;
         return limit("blocks along x", blocks, limits.grid[0].min(i32::MAX as u32));
     };
     if let Some(first) = launches.next() {

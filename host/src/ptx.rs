@@ -1,12 +1,31 @@
 //! The kernels as PTX, built by `cargo xtask build-ptx` and committed.
 
-use gemm_spec::Target;
+use gemm_spec::{Kernel, Target};
 
 /// A target's module: every kernel of the table with that target.
 pub(crate) fn source(target: Target) -> &'static str {
     match target {
         Target::Sm70 => include_str!("../ptx/sm_70.ptx"),
+        Target::Sm80 => include_str!("../ptx/sm_80.ptx"),
     }
+}
+
+/// The module with that kernel alone: a driver compiles what it is given, and a product needs one
+/// kernel.
+pub(crate) fn of_kernel(kernel: &Kernel) -> String {
+    let entry = format!(".visible .entry {}(", kernel.name);
+    let mut skipping = false;
+    let mut text = String::new();
+    for line in source(kernel.target).lines() {
+        skipping |= line.starts_with(".visible .entry ") && !line.starts_with(&entry);
+        if !skipping {
+            text.push_str(line);
+            text.push('\n');
+        }
+        // An entry ends with a brace at the start of a line.
+        skipping &= line != "}";
+    }
+    text
 }
 
 #[cfg(test)]
@@ -19,6 +38,17 @@ mod tests {
         for kernel in kernels() {
             let entry = format!(".entry {}(", kernel.name);
             assert!(source(kernel.target).contains(&entry), "{} is not built", kernel.name);
+        }
+    }
+
+    #[test]
+    fn a_kernels_module_has_that_kernel_and_is_whole() {
+        for kernel in kernels() {
+            let text = of_kernel(kernel);
+            assert_eq!(text.matches(".entry ").count(), 1, "{}", kernel.name);
+            assert!(text.contains(&format!(".entry {}(", kernel.name)), "{}", kernel.name);
+            assert_eq!(text.matches("\n{\n").count(), text.matches("\n}\n").count());
+            assert!(text.contains(".version ") && text.contains(".address_size 64"));
         }
     }
 

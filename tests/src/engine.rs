@@ -10,7 +10,7 @@ use gemmite::cuda::cust::{
     memory::{CopyDestination, DeviceBuffer},
     stream::{Stream, StreamFlags},
 };
-use gemmite::{Device, DeviceKind, Element, Gemm, MatrixMut, MatrixRef};
+use gemmite::{DType, Device, DeviceKind, Element, Gemm, MatrixMut, MatrixRef};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -44,6 +44,11 @@ impl Engine {
         let engine = if device.info().compute_capability.is_some() { "cuda" } else { "cpu" };
         let name = format!("{engine} {} {path:?}", kernel.unwrap_or("auto"));
         Engine { name, device: device.clone(), kernel, path }
+    }
+
+    /// Whether its kernel has an instance for `dtype`.
+    pub fn computes(&self, dtype: DType) -> bool {
+        self.kernel.is_none_or(|variant| gemm_spec::Kernel::find(variant, dtype).is_some())
     }
 
     /// The options of `case` on this engine.

@@ -21,7 +21,7 @@ pub fn table() -> Vec<Case> {
     cases
 }
 
-/// Empty, single, around the tiles of 8, 16 and 32, prime, long and thin.
+/// Empty, single, around the tiles of 8, 16, 32, 128 and 256, prime, long and thin.
 fn shapes() -> Vec<Case> {
     let empty = [
         ("no rows", 0, 5, 7),
@@ -47,6 +47,10 @@ fn shapes() -> Vec<Case> {
         ("above tile 32", 33, 33, 33),
         ("tiles and ends mixed", 47, 65, 31),
         ("whole tiles", 64, 96, 128),
+        ("below tile 128", 127, 127, 15),
+        ("tile 128", 128, 128, 16),
+        ("above tile 128", 129, 129, 17),
+        ("above tile 256", 257, 130, 65),
     ];
     let odd = [
         ("primes", 37, 53, 71),
@@ -64,6 +68,10 @@ fn shapes() -> Vec<Case> {
 fn transposes() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, op_a, op_b) in [("A B", N, N), ("At B", T, N), ("A Bt", N, T), ("At Bt", T, T)] {
+        let aligned = Case::new(format!("{name}, aligned rows"), 144, 264, 72);
+        cases.push(aligned.ops(op_a, op_b).factors(0.5, Some(-1.0)));
+        let ends = Case::new(format!("{name}, ends within a pack"), 133, 259, 37);
+        cases.push(ends.ops(op_a, op_b).data(Data::Integers));
         cases.push(
             Case::new(format!("{name}, exact"), 35, 18, 50).ops(op_a, op_b).data(Data::Integers),
         );

@@ -7,7 +7,7 @@
 use gemmite::cuda::{RawOperands, check_ptx, cust};
 use gemmite::{
     Device, DeviceMatrix, Element, Gemm, Kernel, KernelChoice, Layout, Matrix, MatrixMut,
-    MatrixRef, Op, Shape, Strides, f16, matmul, random,
+    MatrixRef, Op, Shape, Strides, Tiles, f16, matmul, random,
 };
 use gemmite_tests::cuda;
 
@@ -186,7 +186,7 @@ fn a_launch_that_cannot_be_is_an_error_and_no_end() {
     let (a, b) = (numbers::<f32>(100, 100, 1), numbers::<f32>(100, 100, 2));
     // 64 x 64 threads, the error of the tutorial.
     let row = Kernel::find("k02_tiled_32", f32::DTYPE).unwrap();
-    let large = KernelChoice::Spec(Kernel { tile: 64, ..*row });
+    let large = KernelChoice::Spec(Kernel { tiles: Tiles::square(64), ..*row });
     let error = Gemm::new().kernel(large.clone()).run(&device, &a, &b).unwrap_err();
     assert!(error.is_unsupported() && !error.is_context_lost(), "{error}");
     let text = error.to_string();

@@ -51,7 +51,8 @@ fn every_kernel_declares_the_threads_that_it_is_launched_with() {
     for target in Target::ALL {
         for entry in ptx::entries(&built(target)) {
             let kernel = kernels().find(|kernel| kernel.name == entry.name).unwrap();
-            let bound = format!(".maxntid {}, 1, 1", kernel.tile * kernel.tile);
+            let (x, y) = kernel.block();
+            let bound = format!(".maxntid {}, 1, 1", x * y);
             let found = entry.directives.iter().any(|line| line.trim() == bound);
             assert!(found, "{}: {:?}, not {bound}", kernel.name, entry.directives);
         }
@@ -95,6 +96,15 @@ fn no_barrier_was_copied() {
                 KernelFamily::Naive => 0,
                 // Two a step, and the step stands in the loop and behind it.
                 KernelFamily::Tiled => 4,
+                KernelFamily::ThreadColumn
+                | KernelFamily::ThreadTile
+                | KernelFamily::VectorLoads
+                | KernelFamily::NoConflicts
+                | KernelFamily::WarpTile => 2,
+                // One for the first tiles, one a step.
+                KernelFamily::DoubleBuffer => 2,
+                // One a step.
+                KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => 1,
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
         }

@@ -133,6 +133,7 @@ fn settings(target: Target) -> String {
 fn nvvm_arch(target: Target) -> NvvmArch {
     match target {
         Target::Sm70 => NvvmArch::Compute70,
+        Target::Sm80 => NvvmArch::Compute80,
     }
 }
 
@@ -142,6 +143,7 @@ fn build(workspace: &Workspace, sources: &Sources, target: Target) -> Result<Str
     let report = CudaBuilder::new(workspace.root.join("gpu-kernels"))
         .arch(nvvm_arch(target))
         .ptx_version(major, minor)
+        .build_args(&["--no-default-features", "--features", target.arch()])
         .build_with_report()
         .with_context(|| format!("compiling gpu-kernels for {}", target.arch()))?;
     sources.ensure_cover(workspace, &report.sources)?;

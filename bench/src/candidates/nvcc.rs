@@ -62,9 +62,11 @@ impl Nvcc {
                 let algorithm = match kernel.family {
                     KernelFamily::Naive => "naive",
                     KernelFamily::Tiled => "tiled",
+                    _ => continue,
                 };
-                let function = format!("{form}_{algorithm}_{}_{}", kernel.tile, kernel.dtype);
-                let name = format!("{name}_{form}_{algorithm}_{}", kernel.tile);
+                let tile = kernel.tiles.block[0];
+                let function = format!("{form}_{algorithm}_{tile}_{}", kernel.dtype);
+                let name = format!("{name}_{form}_{algorithm}_{tile}");
                 let Ok(function) = self.module.get_function(&function) else { continue };
                 let launch = launch::<T>(function, kernel, form == "twin", case.row);
                 let work = GpuWork::new(gpu, operands, case, Box::new(launch));
@@ -108,8 +110,9 @@ fn launch<'a, T: Element>(
     twin: bool,
     row: Row,
 ) -> impl FnMut([u64; 3], &Stream) -> Result<()> + 'a {
-    let tile = kernel.tile as u32;
-    let grid = [row.n, row.m].map(|extent| extent.div_ceil(kernel.tile) as u32);
+    let tile = kernel.tiles.block[0];
+    let grid = [row.n, row.m].map(|extent| extent.div_ceil(tile) as u32);
+    let tile = tile as u32;
     let sizes = [row.m, row.n, row.k].map(|extent| extent as i32);
     let [lda, ldb, ldc] = row.leading.map(|leading| leading as i64);
     let params = GemmParams {

@@ -22,8 +22,10 @@ pub fn entrants<'a, T: Element>(
     case: &'a Case<T>,
     extra: &[String],
 ) -> Vec<Entrant<'a, T>> {
-    let variants = gemm_spec::variants()
-        .filter(|name| case.row.kernels == Kernels::All || extra.iter().any(|e| e == name));
+    let variants = gemm_spec::variants().filter(|name| {
+        let has = gemm_spec::Kernel::find(name, T::DTYPE).is_some();
+        (case.row.kernels == Kernels::All && has) || extra.iter().any(|e| e == name)
+    });
     let choices = variants.map(|name| (name.to_owned(), KernelChoice::from(name)));
     std::iter::once((AUTO.to_owned(), KernelChoice::Auto))
         .chain(choices)

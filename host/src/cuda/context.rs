@@ -173,7 +173,9 @@ fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {
     unsafe { sys::cuDriverGetVersion(&mut version) }.check("cuDriverGetVersion", what)?;
     let version = u32::try_from(version).unwrap_or(0);
     let shared = attribute(MaxSharedMemoryPerBlock)?;
-    let optin = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+    let optin = raw_attribute(
+        sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+    )?;
     Ok(DeviceInfo {
         name: device.name().check("cuDeviceGetName", what)?,
         kind: DeviceKind::Cuda { ordinal },
@@ -183,7 +185,7 @@ fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {
         )),
         total_memory: Some(device.total_memory().check("cuDeviceTotalMem", what)? as u64),
         shared_memory_per_block: Some(shared),
-        shared_memory_per_block_optin: Some(raw_attribute(optin)?),
+        shared_memory_per_block_optin: Some(optin),
         multiprocessors: Some(attribute(MultiprocessorCount)?),
         driver_version: Some((version / 1000, version % 1000 / 10)),
         launch_limits: Some(LaunchLimits {
@@ -191,6 +193,7 @@ fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {
             block: [attribute(MaxBlockDimX)?, attribute(MaxBlockDimY)?, attribute(MaxBlockDimZ)?],
             grid: [attribute(MaxGridDimX)?, attribute(MaxGridDimY)?, attribute(MaxGridDimZ)?],
             shared_bytes_per_block: shared,
+            shared_bytes_per_block_optin: optin,
         }),
     })
 }

@@ -84,7 +84,8 @@ unsafe fn typed<T: Element>(
                 block_x,
                 block_y,
                 1,
-                0,
+                // `choose_kernel` has held it against the device's limit.
+                kernel.dynamic_shared_bytes() as u32,
                 stream,
                 arguments.as_mut_ptr(),
                 std::ptr::null_mut(),

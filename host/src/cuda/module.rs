@@ -1,22 +1,20 @@
 //! Modules: PTX, compiled by the driver.
 
 use super::context::CudaContext;
-use super::driver::last_failure;
+use super::driver::{Check, last_failure};
 use crate::device::Device;
 use crate::error::{DriverCode, Error, Kind};
 use crate::ptx;
 use cust::module::Module;
 use cust::sys::{self, CUfunction, CUjit_option};
-use gemm_spec::{Kernel, Target};
+use gemm_spec::Kernel;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ffi::{CStr, CString, c_void};
 
-/// The modules of a context, loaded when first asked for.
+/// The kernels of a context, each compiled when first asked for.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
-    loaded: HashMap<Target, Module>,
-    functions: HashMap<&'static str, Function>,
+    loaded: HashMap<&'static str, (Module, Function)>,
 }
 
 /// A kernel of a loaded module, for as long as the context lives.
@@ -33,25 +31,37 @@ impl Modules {
         kernel: &'static Kernel,
         context: &CudaContext,
     ) -> Result<Function, Error> {
-        if let Some(function) = self.functions.get(kernel.name) {
+        if let Some((_, function)) = self.loaded.get(kernel.name) {
             return Ok(*function);
         }
         let target = kernel.target;
         let name = format!("{}.ptx", target.arch());
-        let module = match self.loaded.entry(target) {
-            Entry::Occupied(module) => module.into_mut(),
-            Entry::Vacant(place) => {
-                place.insert(load(context, &name, ptx::source(target), target.ptx_version())?)
-            }
-        };
+        let module = load(context, &name, &ptx::of_kernel(kernel), target.ptx_version())?;
         let function = module.get_function(kernel.name).map_err(|_| {
             let driver = last_failure("cuModuleGetFunction");
             Error::new(Kind::NoEntry { kernel: kernel.name, module: name, driver })
         })?;
         let function = Function(function.to_raw());
-        self.functions.insert(kernel.name, function);
+        allow_shared(context, kernel, function)?;
+        self.loaded.insert(kernel.name, (module, function));
         Ok(function)
     }
+}
+
+/// Lets launches of a kernel ask for its dynamic shared memory, which is more than any kernel gets
+/// without this. The context is current.
+fn allow_shared(context: &CudaContext, kernel: &Kernel, function: Function) -> Result<(), Error> {
+    let bytes = kernel.dynamic_shared_bytes();
+    if bytes == 0 {
+        return Ok(());
+    }
+    let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    // SAFETY: the function is of a module that stays loaded; the plan has held the size against the
+    // device's limit.
+    unsafe { sys::cuFuncSetAttribute(function.0, attribute, bytes as i32) }
+        .check("cuFuncSetAttribute", || {
+            format!("{bytes} bytes of shared memory for {} on {}", kernel.name, context.name())
+        })
 }
 
 /// Has the driver compile a module for `device`, and forgets it again: a check of PTX from
@@ -142,7 +152,7 @@ mod tests {
     #[test]
     fn versions_are_read_from_the_text() {
         assert_eq!(version_of("// a comment\n.version 8.3\n.target sm_90\n"), (8, 3));
-        assert_eq!(version_of(ptx::source(Target::Sm70)), Target::Sm70.ptx_version());
+        assert_eq!(version_of(ptx::source(gemm_spec::Target::Sm70)), (7, 0));
         assert_eq!(version_of("nonsense"), (0, 0));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::device::DeviceKind;
-use gemm_spec::{Strides, kernels};
+use gemm_spec::{Strides, Tiles, kernels};
 use proptest::prelude::*;
 
 fn gpu() -> DeviceInfo {
@@ -20,6 +20,7 @@ fn gpu() -> DeviceInfo {
             block: [1024, 1024, 64],
             grid: [i32::MAX as u32, 65_535, 65_535],
             shared_bytes_per_block: 48 << 10,
+            shared_bytes_per_block_optin: 163 << 10,
         }),
     }
 }
@@ -41,18 +42,19 @@ fn auto_follows_its_rule() {
 
 #[test]
 fn impossible_launches_name_limit_and_need() {
-    let large = Kernel { tile: 64, ..*Kernel::find("k02_tiled_32", DType::F32).unwrap() };
+    let large =
+        Kernel { tiles: Tiles::square(64), ..*Kernel::find("k02_tiled_32", DType::F32).unwrap() };
     let error = choose(KernelChoice::Spec(large), (100, 100), 100).unwrap_err();
     let text = error.to_string();
     assert!(error.is_unsupported() && text.contains("4096") && text.contains("1024"), "{text}");
     assert!(text.contains("100x100") && text.contains("k02_tiled_32_f32"), "{text}");
 
-    let huge = Kernel { tile: usize::MAX, ..large };
+    let huge = Kernel { tiles: Tiles::square(usize::MAX), ..large };
     assert!(choose(KernelChoice::Spec(huge), (100, 100), 100).unwrap_err().is_unsupported());
 
     // Within every limit, but no kernel has that tile: launching it would run the entry with the
     // wrong block.
-    let foreign = Kernel { tile: 8, ..large };
+    let foreign = Kernel { tiles: Tiles::square(8), ..large };
     let error = choose(KernelChoice::Spec(foreign), (100, 100), 100).unwrap_err();
     assert!(error.is_unsupported() && error.to_string().contains("not one of"), "{error}");
 
@@ -129,7 +131,7 @@ proptest! {
 #[test]
 fn a_kernel_with_no_tile_is_refused() {
     let row = *kernels().find(|kernel| kernel.dtype == DType::F32).unwrap();
-    let kernel = Kernel { tile: 0, ..row };
+    let kernel = Kernel { tiles: Tiles::square(0), ..row };
     assert!(kernel.launches(Shape::new(4, 4)).is_none());
     let error = choose(KernelChoice::Spec(kernel), (4, 4), 4).unwrap_err();
     assert!(error.is_unsupported(), "{error}");

@@ -31,7 +31,8 @@ fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
     if params != expected {
         return Some(format!("{}: parameters of {params:?} bytes, not {expected:?}", kernel.name));
     }
-    let threads = kernel.tile * kernel.tile;
+    let (x, y) = kernel.block();
+    let threads = x * y;
     let bound = format!(".maxntid {threads}, 1, 1");
     if !entry.directives.contains(&bound) {
         let directives = entry.directives.join(" ");

@@ -1,0 +1,64 @@
+//! Copies from global to shared memory that pass by the registers and run beside the thread's
+//! further work: `cp.async`, for compute capability 8.0 and later.
+//!
+//! A thread starts copies, closes them into a group with [`commit_group`], and waits with
+//! [`wait_group`] until all but its latest groups have arrived. Other threads see what has arrived
+//! after a barrier behind the wait.
+
+use crate::gpu_only;
+use crate::shared::SharedPtr;
+#[cfg(target_arch = "nvptx64")]
+use core::arch::asm;
+
+/// Starts the copy of one `T` of 4, 8 or 16 bytes from global to shared memory; where `wanted` is
+/// false, zeros are written instead and nothing is read.
+///
+/// Lowers to `cp.async.ca.shared.global` for 4 and 8 bytes, `cp.async.cg.shared.global` for 16,
+/// which go past the L1 cache (PTX ISA, data movement and conversion instructions, `cp.async`).
+///
+/// # Safety
+/// `target` lies in the block's shared memory. Both addresses are aligned to the size of `T`. Where
+/// `wanted`, `source` points to a `T` in global memory that nobody writes before the copy has
+/// arrived. Until then, and until a barrier behind [`wait_group`] for other threads, nobody touches
+/// the target.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn copy<T: Copy>(target: SharedPtr<T>, source: *const T, wanted: bool) {
+    const {
+        assert!(matches!(size_of::<T>(), 4 | 8 | 16), "an asynchronous copy has 4, 8 or 16 bytes");
+    }
+    let bytes = if wanted { size_of::<T>() as u32 } else { 0 };
+    // N.B. The address is generic, and the instruction wants a global one: outside of the windows
+    // of the other spaces the two are the same (PTX ISA, "Generic Addressing").
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size_of::<T>() {
+            4 => asm!("cp.async.ca.shared.global [{}], [{}], 4, {};", in(reg32) target.address(),
+                in(reg64) source, in(reg32) bytes, options(nostack)),
+            8 => asm!("cp.async.ca.shared.global [{}], [{}], 8, {};", in(reg32) target.address(),
+                in(reg64) source, in(reg32) bytes, options(nostack)),
+            _ => asm!("cp.async.cg.shared.global [{}], [{}], 16, {};", in(reg32) target.address(),
+                in(reg64) source, in(reg32) bytes, options(nostack)),
+        }
+    }
+}
+
+/// Closes this thread's copies since the last group into a group, which may be empty.
+///
+/// Lowers to `cp.async.commit_group` (PTX ISA, data movement and conversion instructions).
+#[gpu_only]
+#[inline(always)]
+pub fn commit_group() {
+    // SAFETY: no operands; without options the compiler keeps it behind the copies.
+    unsafe { asm!("cp.async.commit_group;", options(nostack)) }
+}
+
+/// Waits until at most the latest `PENDING` of this thread's groups are still on their way.
+///
+/// Lowers to `cp.async.wait_group` (PTX ISA, data movement and conversion instructions).
+#[gpu_only]
+#[inline(always)]
+pub fn wait_group<const PENDING: u32>() {
+    // SAFETY: no operands but a constant; without options the compiler keeps it in its place.
+    unsafe { asm!("cp.async.wait_group {};", const PENDING, options(nostack)) }
+}

@@ -1,0 +1,317 @@
+//! The table of kernels: each family's list, which is the only place where a kernel is registered.
+//!
+//! The device crate makes its entry points from the lists, and the table is filled from them.
+
+use crate::DType;
+use crate::kernel::{Kernel, KernelFamily, ThreadOrder, Tiles};
+
+/// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread order.
+#[macro_export]
+macro_rules! k01_naive_kernels {
+    ($with:ident) => {
+        $with! {
+            (k01_naive_i32, "k01_naive", i32, 16, AlongColumns),
+            (k01_naive_f16, "k01_naive", f16, 16, AlongColumns),
+            (k01_naive_bf16, "k01_naive", bf16, 16, AlongColumns),
+            (k01_naive_f32, "k01_naive", f32, 16, AlongColumns),
+            (k01_naive_f64, "k01_naive", f64, 16, AlongColumns),
+            (k01_naive_uncoalesced_i32, "k01_naive_uncoalesced", i32, 16, AlongRows),
+            (k01_naive_uncoalesced_f16, "k01_naive_uncoalesced", f16, 16, AlongRows),
+            (k01_naive_uncoalesced_bf16, "k01_naive_uncoalesced", bf16, 16, AlongRows),
+            (k01_naive_uncoalesced_f32, "k01_naive_uncoalesced", f32, 16, AlongRows),
+            (k01_naive_uncoalesced_f64, "k01_naive_uncoalesced", f64, 16, AlongRows),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `k02_tiled` kernel: entry point, variant, element, tile, thread order.
+#[macro_export]
+macro_rules! k02_tiled_kernels {
+    ($with:ident) => {
+        $with! {
+            (k02_tiled_8_i32, "k02_tiled_8", i32, 8, AlongColumns),
+            (k02_tiled_8_f16, "k02_tiled_8", f16, 8, AlongColumns),
+            (k02_tiled_8_bf16, "k02_tiled_8", bf16, 8, AlongColumns),
+            (k02_tiled_8_f32, "k02_tiled_8", f32, 8, AlongColumns),
+            (k02_tiled_8_f64, "k02_tiled_8", f64, 8, AlongColumns),
+            (k02_tiled_16_i32, "k02_tiled_16", i32, 16, AlongColumns),
+            (k02_tiled_16_f16, "k02_tiled_16", f16, 16, AlongColumns),
+            (k02_tiled_16_bf16, "k02_tiled_16", bf16, 16, AlongColumns),
+            (k02_tiled_16_f32, "k02_tiled_16", f32, 16, AlongColumns),
+            (k02_tiled_16_f64, "k02_tiled_16", f64, 16, AlongColumns),
+            (k02_tiled_32_i32, "k02_tiled_32", i32, 32, AlongColumns),
+            (k02_tiled_32_f16, "k02_tiled_32", f16, 32, AlongColumns),
+            (k02_tiled_32_bf16, "k02_tiled_32", bf16, 32, AlongColumns),
+            (k02_tiled_32_f32, "k02_tiled_32", f32, 32, AlongColumns),
+            (k02_tiled_32_f64, "k02_tiled_32", f64, 32, AlongColumns),
+            (k02_tiled_16_uncoalesced_i32, "k02_tiled_16_uncoalesced", i32, 16, AlongRows),
+            (k02_tiled_16_uncoalesced_f16, "k02_tiled_16_uncoalesced", f16, 16, AlongRows),
+            (k02_tiled_16_uncoalesced_bf16, "k02_tiled_16_uncoalesced", bf16, 16, AlongRows),
+            (k02_tiled_16_uncoalesced_f32, "k02_tiled_16_uncoalesced", f32, 16, AlongRows),
+            (k02_tiled_16_uncoalesced_f64, "k02_tiled_16_uncoalesced", f64, 16, AlongRows),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `k03_thread_column` kernel: entry point, variant, element, and the
+/// numbers of [`Tiles`]: block, warp, thread, stages.
+#[macro_export]
+macro_rules! k03_thread_column_kernels {
+    ($with:ident) => {
+        $with! {
+            (k03_thread_column_i32, "k03_thread_column", i32, [64, 64, 8], [64, 64], [8, 1], 1),
+            (k03_thread_column_f16, "k03_thread_column", f16, [64, 64, 8], [64, 64], [8, 1], 1),
+            (k03_thread_column_bf16, "k03_thread_column", bf16, [64, 64, 8], [64, 64], [8, 1], 1),
+            (k03_thread_column_f32, "k03_thread_column", f32, [64, 64, 8], [64, 64], [8, 1], 1),
+            (k03_thread_column_f64, "k03_thread_column", f64, [64, 64, 8], [64, 64], [8, 1], 1),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `k04_thread_tile` kernel: entry point, variant, element, and the
+/// numbers of [`Tiles`]: block, warp, thread, stages.
+#[macro_export]
+macro_rules! k04_thread_tile_kernels {
+    ($with:ident) => {
+        $with! {
+            (k04_thread_tile_i32, "k04_thread_tile", i32, [128, 128, 8], [128, 128], [8, 8], 1),
+            (k04_thread_tile_f16, "k04_thread_tile", f16, [128, 128, 8], [128, 128], [8, 8], 1),
+            (k04_thread_tile_bf16, "k04_thread_tile", bf16, [128, 128, 8], [128, 128], [8, 8], 1),
+            (k04_thread_tile_f32, "k04_thread_tile", f32, [128, 128, 8], [128, 128], [8, 8], 1),
+            (k04_thread_tile_f64, "k04_thread_tile", f64, [128, 64, 8], [128, 64], [8, 4], 1),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `k05_vector_loads` kernel: entry point, variant, element, and the
+/// numbers of [`Tiles`]: block, warp, thread, stages.
+#[macro_export]
+macro_rules! k05_vector_loads_kernels {
+    ($with:ident) => {
+        $with! {
+            (k05_vector_loads_i32, "k05_vector_loads", i32, [128, 128, 8], [128, 128], [8, 8], 1),
+            (k05_vector_loads_f16, "k05_vector_loads", f16, [128, 128, 16], [128, 128], [8, 8], 1),
+            (k05_vector_loads_bf16, "k05_vector_loads", bf16, [128, 128, 16], [128, 128], [8, 8], 1),
+            (k05_vector_loads_f32, "k05_vector_loads", f32, [128, 128, 8], [128, 128], [8, 8], 1),
+            (k05_vector_loads_f64, "k05_vector_loads", f64, [128, 64, 8], [128, 64], [8, 4], 1),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `k06_no_conflicts` kernel: entry point, variant, element, and the
+/// numbers of [`Tiles`]: block, warp, thread, stages.
+#[macro_export]
+macro_rules! k06_no_conflicts_kernels {
+    ($with:ident) => {
+        $with! {
+            (k06_no_conflicts_i32, "k06_no_conflicts", i32, [128, 128, 8], [128, 128], [8, 8], 1),
+            (k06_no_conflicts_f16, "k06_no_conflicts", f16, [128, 128, 16], [128, 128], [8, 8], 1),
+            (k06_no_conflicts_bf16, "k06_no_conflicts", bf16, [128, 128, 16], [128, 128], [8, 8], 1),
+            (k06_no_conflicts_f32, "k06_no_conflicts", f32, [128, 128, 8], [128, 128], [8, 8], 1),
+            (k06_no_conflicts_f64, "k06_no_conflicts", f64, [128, 64, 8], [128, 64], [8, 4], 1),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `k07_warp_tile` kernel: entry point, variant, element, and the
+/// numbers of [`Tiles`]: block, warp, thread, stages.
+#[macro_export]
+macro_rules! k07_warp_tile_kernels {
+    ($with:ident) => {
+        $with! {
+            (k07_warp_tile_i32, "k07_warp_tile", i32, [128, 128, 8], [32, 64], [8, 8], 1),
+            (k07_warp_tile_f16, "k07_warp_tile", f16, [128, 128, 16], [32, 64], [8, 8], 1),
+            (k07_warp_tile_bf16, "k07_warp_tile", bf16, [128, 128, 16], [32, 64], [8, 8], 1),
+            (k07_warp_tile_f32, "k07_warp_tile", f32, [128, 128, 8], [32, 64], [8, 8], 1),
+            (k07_warp_tile_f64, "k07_warp_tile", f64, [128, 64, 8], [32, 32], [8, 4], 1),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `k08_double_buffer` kernel: entry point, variant, element, and the
+/// numbers of [`Tiles`]: block, warp, thread, stages.
+#[macro_export]
+macro_rules! k08_double_buffer_kernels {
+    ($with:ident) => {
+        $with! {
+            (k08_double_buffer_i32, "k08_double_buffer", i32, [128, 128, 8], [32, 64], [8, 8], 2),
+            (k08_double_buffer_f16, "k08_double_buffer", f16, [128, 128, 16], [32, 64], [8, 8], 2),
+            (k08_double_buffer_bf16, "k08_double_buffer", bf16, [128, 128, 16], [32, 64], [8, 8], 2),
+            (k08_double_buffer_f32, "k08_double_buffer", f32, [128, 128, 8], [32, 64], [8, 8], 2),
+            (k08_double_buffer_f64, "k08_double_buffer", f64, [128, 64, 8], [32, 32], [8, 4], 2),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `k09_async_copy` kernel: entry point, variant, element, and the
+/// numbers of [`Tiles`]: block, warp, thread, stages.
+#[macro_export]
+macro_rules! k09_async_copy_kernels {
+    ($with:ident) => {
+        $with! {
+            (k09_async_copy_i32, "k09_async_copy", i32, [128, 128, 8], [32, 64], [8, 8], 4),
+            (k09_async_copy_f32, "k09_async_copy", f32, [128, 128, 8], [32, 64], [8, 8], 4),
+            (k09_async_copy_f64, "k09_async_copy", f64, [128, 64, 8], [32, 32], [8, 4], 4),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `k10_grouped_order` kernel: entry point, variant, element, and the
+/// numbers of [`Tiles`]: block, warp, thread, stages.
+#[macro_export]
+macro_rules! k10_grouped_order_kernels {
+    ($with:ident) => {
+        $with! {
+            (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 4),
+            (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 8], [32, 64], [8, 8], 4),
+            (k10_grouped_order_f64, "k10_grouped_order", f64, [128, 64, 8], [32, 32], [8, 4], 4),
+        }
+    };
+}
+
+macro_rules! dtype {
+    (i32) => {
+        DType::I32
+    };
+    (f16) => {
+        DType::F16
+    };
+    (bf16) => {
+        DType::BF16
+    };
+    (f32) => {
+        DType::F32
+    };
+    (f64) => {
+        DType::F64
+    };
+}
+
+/// Rows of the table from a family's list; the family comes from the caller.
+macro_rules! rows {
+    ($(($name:ident, $variant:literal, $element:ident, $tile:literal, $order:ident),)*) => {
+        rows! {$(
+            ($name, $variant, $element, Tiles::square($tile), ThreadOrder::$order),
+        )*}
+    };
+    ($((
+        $name:ident, $variant:literal, $element:ident, $block:tt, $warp:tt, $thread:tt, $stages:tt
+    ),)*) => {
+        rows! {$((
+            $name,
+            $variant,
+            $element,
+            Tiles { block: $block, warp: $warp, thread: $thread, stages: $stages },
+            ThreadOrder::AlongColumns
+        ),)*}
+    };
+    ($(($name:ident, $variant:literal, $element:ident, $tiles:expr, $order:expr),)*) => {
+        &[$(Kernel {
+            name: stringify!($name),
+            variant: $variant,
+            family: FAMILY,
+            dtype: dtype!($element),
+            tiles: $tiles,
+            order: $order,
+            target: FAMILY.target(),
+        }),*]
+    };
+}
+
+/// Every family with its list.
+static FAMILIES: &[&[Kernel]] = &[
+    {
+        const FAMILY: KernelFamily = KernelFamily::Naive;
+        k01_naive_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::Tiled;
+        k02_tiled_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::ThreadColumn;
+        k03_thread_column_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::ThreadTile;
+        k04_thread_tile_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::VectorLoads;
+        k05_vector_loads_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::NoConflicts;
+        k06_no_conflicts_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::WarpTile;
+        k07_warp_tile_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::DoubleBuffer;
+        k08_double_buffer_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::AsyncCopy;
+        k09_async_copy_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::GroupedOrder;
+        k10_grouped_order_kernels!(rows)
+    },
+];
+
+/// Every kernel, family by family.
+pub fn kernels() -> impl Iterator<Item = &'static Kernel> + Clone {
+    FAMILIES.iter().copied().flatten()
+}
+
+/// The names by which a user chooses a kernel, each once, in the table's order.
+pub fn variants() -> impl Iterator<Item = &'static str> + Clone {
+    let is_first = |kernel: &&Kernel| {
+        let first = kernels().find(|other| other.variant == kernel.variant);
+        first.is_some_and(|first| first.name == kernel.name)
+    };
+    kernels().filter(is_first).map(|kernel| kernel.variant)
+}
+
+impl Kernel {
+    /// The instance of `variant` for `dtype`.
+    pub fn find(variant: &str, dtype: DType) -> Option<&'static Kernel> {
+        kernels().find(|kernel| kernel.variant == variant && kernel.dtype == dtype)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::format;
+
+    #[test]
+    fn names_are_variant_and_dtype_and_unique() {
+        let mut seen = HashSet::new();
+        for kernel in kernels() {
+            assert_eq!(kernel.name, format!("{}_{}", kernel.variant, kernel.dtype));
+            assert!(seen.insert(kernel.name), "{} is registered twice", kernel.name);
+            assert_eq!(Kernel::find(kernel.variant, kernel.dtype), Some(kernel));
+        }
+        assert_eq!(Kernel::find("k99", DType::F32), None);
+        let variants: HashSet<_> = kernels().map(|kernel| kernel.variant).collect();
+        assert_eq!(self::variants().count(), variants.len());
+        assert!(self::variants().all(|variant| variants.contains(variant)));
+    }
+
+    #[test]
+    fn tiles_divide_each_other() {
+        for kernel in kernels() {
+            let Tiles { block, warp, thread, stages } = kernel.tiles;
+            for axis in 0..2 {
+                assert!(block[axis] % warp[axis] == 0, "{}", kernel.name);
+                assert!(warp[axis] % thread[axis] == 0, "{}", kernel.name);
+            }
+            assert!(block[2] > 0 && stages > 0, "{}", kernel.name);
+        }
+    }
+}
