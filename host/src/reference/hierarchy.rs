@@ -16,10 +16,10 @@
 //!     C[tile] = sums
 //! ```
 //!
-//! Each level keeps what it reads nearer to the arithmetic and uses it more often: a block's element
-//! of A, once in shared memory, serves block_n columns of C; a lane's, once in a register, serves
-//! thread_n. [`matmul`] counts the reads of each level in a [`Traffic`]. Where the tiles divide C,
-//! that is for MNK multiply-adds:
+//! Each level keeps what it reads nearer to the arithmetic and uses it more often: a block's
+//! element of A, once in shared memory, serves block_n columns of C; a lane's, once in a register,
+//! serves thread_n. [`matmul`] counts the reads of each level in a [`Traffic`]. Where the tiles
+//! divide M, N and K, that is for MNK multiply-adds:
 //!
 //! | what | naive kernel | here |
 //! |---|---|---|
@@ -30,13 +30,12 @@
 //! At ragged edges the last tiles are computed whole and loaded in part; [`Traffic`] says how that
 //! counts.
 //!
-//! The loops come from "A description of a simple GEMM hierarchy on Nvidia GPUs". What was
-//! corrected in its sketch of the thread tile: M, N and K need not be multiples of the tiles (which
-//! the sketch calls the other way round); its warps of 4 x 8 elements have two threads of 4 x 4,
-//! here a warp has 32 lanes; the k loop of a thread stands outside of the loops over rows and
-//! columns, so that a fragment is loaded once for an outer product; the sums stay in registers
-//! until they are complete, where the sketch reads and writes `output` in each step. Its cut of the
-//! block's K into pieces for a warp is left out: a lane goes through it one k at a time.
+//! The loops come from "A description of a simple GEMM hierarchy on Nvidia GPUs". What differs from
+//! its sketch of the thread tile: the tiles need not divide M, N and K (the sketch says it the
+//! other way round); a warp has 32 lanes, where the sketch's warps, with 4 x 8 elements in tiles of
+//! 4 x 4, have two; sums stay in registers until they are complete, where the sketch reads and
+//! writes `output` in each step; and a lane goes through the block's K one k at a time, with no
+//! pieces in between for the warp.
 
 mod tiles;
 
@@ -53,8 +52,8 @@ const GROUP: u32 = 8;
 
 /// What a product moved and computed, counted while it ran: elements, and multiply-adds.
 ///
-/// In the formulas tiles_m = ceil(M / block_m), tiles_n = ceil(N / block_n), and M', N', K' are M, N,
-/// K rounded up to multiples of block_m, block_n, block_k.
+/// In the formulas tiles_m = ceil(M / block_m), tiles_n = ceil(N / block_n), and M', N', K' are M,
+/// N, K rounded up to multiples of block_m, block_n, block_k.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Elements of A and B read from global memory: M K tiles_n + K N tiles_m. What lies outside of
