@@ -1,9 +1,9 @@
 //! What host and device share of a matrix product C = alpha * op(A) * op(B) + beta * C.
 //!
-//! Layouts, dtypes, the kernels' parameter block, launch geometry, and the one table of kernels.
-//! The device crate makes its entry points from the table, the host launches by it, and tests,
-//! benches and the README list it. The crate has no dependencies, no `std`, and knows neither a GPU
-//! nor a host API.
+//! Layouts, dtypes, the kernels' parameter block, launch geometry, the order of blocks, and the one
+//! table of kernels. The device crate makes its entry points from the table, the host launches by
+//! it, and tests, benches and the README list it. The crate has no dependencies, no `std`, and
+//! knows neither a GPU nor a host API.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ extern crate std;
 mod dtype;
 mod kernel;
 mod layout;
+pub mod order;
 mod params;
 mod table;
 

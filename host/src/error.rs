@@ -1,5 +1,6 @@
 //! The library's one error type.
 
+use crate::reference::hierarchy::{Tiles, TilesError};
 use gemm_spec::{DType, Kernel, Layout, LayoutError, Shape};
 use std::fmt;
 use std::ops::Range;
@@ -106,6 +107,8 @@ pub(crate) enum Kind {
         needed: u64,
         limit: u64,
     },
+    #[error("no {dtype} kernel can have these tiles: {source}; {tiles:?}")]
+    Tiles { tiles: Tiles, dtype: DType, source: TilesError },
     #[error(
         "missing kernel for this GPU: {kernel} needs compute capability {}.{} or later and \
         {device} has {}.{}",
@@ -173,7 +176,8 @@ impl Error {
         matches!(*self.0, Kind::OutOfMemory { .. })
     }
 
-    /// The kernel is unknown, or this device cannot run it; the device can still be used.
+    /// The kernel is unknown, this device cannot run it, or its tiles could run nowhere; the device
+    /// can still be used.
     pub fn is_unsupported(&self) -> bool {
         use Kind::*;
         matches!(
@@ -182,6 +186,7 @@ impl Error {
                 | KernelOnCpu { .. }
                 | ForeignKernel { .. }
                 | LaunchLimit { .. }
+                | Tiles { .. }
                 | MissingKernel { .. }
                 | NoEntry { .. }
         )

@@ -16,9 +16,12 @@
 //! | [`kij`] | "Tiled Matmul 101", loops 2 | C starts at 0 |
 //! | [`unrolled_16`] | "Tiled Matmul 101", loops 3 | see there |
 //! | [`tiled`] | "Tiled Matmul 101", loops 4; thread block tile [^hierarchy] | see there |
+//! | [`hierarchy::matmul`] | warp tile, thread tile [^hierarchy] | see there |
 //!
 //! [^cpu]: of "Speed up matrix multiplication 2"; here M, N and K may differ.
 //! [^hierarchy]: of "A description of a simple GEMM hierarchy".
+
+pub mod hierarchy;
 
 use crate::element::{Element, Scalar};
 use crate::error::Error;
@@ -28,7 +31,8 @@ use gemm_spec::Shape;
 /// A loop of this module, as a value.
 pub type Loop<T> = fn(MatrixRef<'_, T>, MatrixRef<'_, T>) -> Result<Matrix<T>, Error>;
 
-/// Every loop of this module with its name, [`tiled`] with tiles of 16.
+/// Every loop of this module with its name, [`tiled`] with tiles of 16. ([`hierarchy`] counts while
+/// it runs, so it is not timed beside them.)
 pub fn loops<T: Element>() -> [(&'static str, Loop<T>); 4] {
     [("ijk", ijk), ("kij", kij), ("unrolled_16", unrolled_16), ("tiled_16", tiled::<T, 16>)]
 }
