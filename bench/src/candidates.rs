@@ -5,6 +5,7 @@ pub mod cublas;
 pub mod nvcc;
 pub mod ours;
 pub mod torch;
+pub mod trial;
 
 use crate::record::{Side, State};
 use crate::timing::Work;

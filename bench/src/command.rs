@@ -9,6 +9,7 @@ use crate::text;
 use crate::timing::Effort;
 use anyhow::{Result, bail, ensure};
 use gemmite::{DeviceChoice, DeviceKind};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The options of a command that measures.
@@ -24,6 +25,9 @@ pub struct MeasureArgs {
     /// Kernels of ours beside the one that the library chooses
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub kernel: Vec<String>,
+    /// Kernels on trial beside them: a PTX module that `cargo xtask sweep` made
+    #[arg(long, value_name = "FILE")]
+    pub ptx: Option<PathBuf>,
     /// What the operands hold: normal, uniform or integers
     #[arg(long, default_value_t, value_name = "KIND")]
     pub data: Data,
@@ -53,13 +57,17 @@ impl MeasureArgs {
             DeviceKind::Cuda { .. } => &Peer::ON_GPU,
         };
         let peers = self.peers(there, device.name())?;
-        let bench = match device.info().kind {
+        let mut bench = match device.info().kind {
             DeviceKind::Cpu => {
-                ensure!(self.kernel.is_empty(), "--kernel names GPU kernels, and this is the CPU");
+                let none = self.kernel.is_empty() && self.ptx.is_none();
+                ensure!(none, "--kernel and --ptx are for GPU kernels, and this is the CPU");
                 Bench::Cpu
             }
             DeviceKind::Cuda { ordinal } => Bench::on_gpu(ordinal, &peers)?,
         };
+        if let Some(path) = &self.ptx {
+            bench.put_on_trial(path)?;
+        }
         let missing = bench.missing().into_iter().next();
         if let (Some((peer, reason)), true) = (missing, self.against.is_some()) {
             bail!("{peer} is not there: {reason}");
@@ -172,6 +180,7 @@ mod tests {
         MeasureArgs {
             device: DeviceChoice::Cpu,
             against,
+            ptx: None,
             kernel: Vec::new(),
             data: Data::Normal,
             rounds: 2,

@@ -3,14 +3,16 @@
 use crate::candidates::cublas::{Cublas, CublasLt};
 use crate::candidates::nvcc::Nvcc;
 use crate::candidates::torch::{self, Torch};
+use crate::candidates::trial::Trial;
 use crate::candidates::{Absence, Candidate, Entrant, Peer, cpu, ours};
 use crate::case::{Case, Data};
 use crate::gpu::{Gpu, Operands, Seen, Watch};
 use crate::record::{Line, Mode, Side, State};
 use crate::suite::{Row, Suite};
 use crate::timing::{Effort, Times, Work, alternate, sustain};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use gemmite::{Element, with_element};
+use std::path::Path;
 
 /// What is measured and how.
 #[derive(Clone, Debug)]
@@ -42,6 +44,7 @@ pub struct OnGpu {
     cublaslt: Option<Result<CublasLt, Absence>>,
     nvcc: Option<Result<Nvcc, Absence>>,
     torch: Option<Result<Torch, Absence>>,
+    trial: Option<Trial>,
     watch: Result<Watch>,
     gpu: Gpu,
 }
@@ -58,9 +61,19 @@ impl Bench {
             cublaslt: asked(&[Peer::CublasLt]).then(|| CublasLt::open(&folders)),
             nvcc: asked(&[Peer::Nvcc]).then(|| Nvcc::build(&gpu)),
             torch: asked(&[Peer::Torch, Peer::Triton]).then(Torch::start),
+            trial: None,
             watch: Watch::new(&gpu),
             gpu,
         })))
+    }
+
+    /// Lets the kernels of a PTX module take part; see [`Trial`].
+    pub fn put_on_trial(&mut self, path: &Path) -> Result<()> {
+        match self {
+            Bench::Gpu(on) => on.trial = Some(Trial::open(path)?),
+            Bench::Cpu => bail!("{} is for a GPU", path.display()),
+        }
+        Ok(())
     }
 
     /// The peers that run there.
@@ -155,6 +168,9 @@ impl OnGpu {
     ) -> Vec<Entrant<'a, T>> {
         let gpu = &self.gpu;
         let mut entrants = ours::entrants(gpu, operands, case, &options.kernels);
+        if let Some(trial) = &self.trial {
+            entrants.extend(trial.entrants(gpu, operands, case));
+        }
         let absent = |peer: Peer, absence: &Absence| Entrant::absent(peer.name(), absence.clone());
         match &self.cublaslt {
             Some(Ok(lt)) => entrants.extend(lt.entrants(gpu, operands, case)),

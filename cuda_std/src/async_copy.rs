@@ -10,35 +10,42 @@ use crate::shared::SharedPtr;
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 
-/// Starts the copy of one `T` of 4, 8 or 16 bytes from global to shared memory; where `wanted` is
-/// false, zeros are written instead and nothing is read.
+/// Starts the copy of one `T` of 4, 8 or 16 bytes from global to shared memory, if `start` is true;
+/// if `wanted` is false, zeros are written instead and nothing is read. No branch is taken.
 ///
 /// Lowers to `cp.async.ca.shared.global` for 4 and 8 bytes, `cp.async.cg.shared.global` for 16,
 /// which go past the L1 cache (PTX ISA, data movement and conversion instructions, `cp.async`).
 ///
 /// # Safety
-/// `target` lies in the block's shared memory. Both addresses are aligned to the size of `T`. Where
-/// `wanted`, `source` points to a `T` in global memory that nobody writes before the copy has
-/// arrived. Until then, and until a barrier behind [`wait_group`] for other threads, nobody touches
-/// the target.
+/// Where `start`: `target` lies in the block's shared memory, and both addresses are aligned to the
+/// size of `T`. Where `wanted` too, `source` points to a `T` in global memory that nobody writes
+/// before the copy has arrived. Until then, and until a barrier behind [`wait_group`] for other
+/// threads, nobody touches the target.
 #[gpu_only]
 #[inline(always)]
-pub unsafe fn copy<T: Copy>(target: SharedPtr<T>, source: *const T, wanted: bool) {
+pub unsafe fn copy_if<T: Copy>(start: bool, target: SharedPtr<T>, source: *const T, wanted: bool) {
     const {
-        assert!(matches!(size_of::<T>(), 4 | 8 | 16), "an asynchronous copy has 4, 8 or 16 bytes");
+        assert!(
+            matches!(size_of::<T>(), 4 | 8 | 16),
+            "an asynchronous copy has 4, 8 or 16 bytes"
+        );
     }
+    let (start, target) = (u32::from(start), target.address());
     let bytes = if wanted { size_of::<T>() as u32 } else { 0 };
     // N.B. The address is generic, and the instruction wants a global one: outside of the windows
     // of the other spaces the two are the same (PTX ISA, "Generic Addressing").
     // SAFETY: the caller's promise.
     unsafe {
         match size_of::<T>() {
-            4 => asm!("cp.async.ca.shared.global [{}], [{}], 4, {};", in(reg32) target.address(),
-                in(reg64) source, in(reg32) bytes, options(nostack)),
-            8 => asm!("cp.async.ca.shared.global [{}], [{}], 8, {};", in(reg32) target.address(),
-                in(reg64) source, in(reg32) bytes, options(nostack)),
-            _ => asm!("cp.async.cg.shared.global [{}], [{}], 16, {};", in(reg32) target.address(),
-                in(reg64) source, in(reg32) bytes, options(nostack)),
+            4 => asm!("{{ .reg .pred p; setp.ne.u32 p, {}, 0;",
+                "@p cp.async.ca.shared.global [{}], [{}], 4, {}; }}", in(reg32) start,
+                in(reg32) target, in(reg64) source, in(reg32) bytes, options(nostack)),
+            8 => asm!("{{ .reg .pred p; setp.ne.u32 p, {}, 0;",
+                "@p cp.async.ca.shared.global [{}], [{}], 8, {}; }}", in(reg32) start,
+                in(reg32) target, in(reg64) source, in(reg32) bytes, options(nostack)),
+            _ => asm!("{{ .reg .pred p; setp.ne.u32 p, {}, 0;",
+                "@p cp.async.cg.shared.global [{}], [{}], 16, {}; }}", in(reg32) start,
+                in(reg32) target, in(reg64) source, in(reg32) bytes, options(nostack)),
         }
     }
 }

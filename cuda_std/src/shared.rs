@@ -88,6 +88,16 @@ impl<T> Clone for SharedPtr<T> {
 
 impl<T> Copy for SharedPtr<T> {}
 
+/// By address.
+impl<T> PartialEq for SharedPtr<T> {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+}
+
+impl<T> Eq for SharedPtr<T> {}
+
 impl<T> SharedPtr<T> {
     /// The shared memory at an address of the shared window.
     ///

@@ -103,16 +103,18 @@ pub struct Tiles {
     pub thread: [usize; 2],
     /// Steps whose tiles of A and B lie in shared memory at one time.
     pub stages: usize,
+    /// Blocks that are to fit on one multiprocessor: a bound on the registers of a thread.
+    pub min_blocks: usize,
 }
 
 impl Tiles {
     /// Square tiles, one element a thread.
     pub const fn square(tile: usize) -> Tiles {
-        Tiles { block: [tile; 3], warp: [tile; 2], thread: [1, 1], stages: 1 }
+        Tiles { block: [tile; 3], warp: [tile; 2], thread: [1, 1], stages: 1, min_blocks: 1 }
     }
 
-    /// Elements between the start of one row of a padded tile in shared memory and its last one:
-    /// with 4 more than a multiple of 32, 8 rows of 4 elements lie in 32 different banks.
+    /// Elements that follow each row of a padded tile in shared memory: where a row's length is a
+    /// multiple of 32 words, 8 rows of 4 words then lie in 32 different banks.
     pub const PADDING: usize = 4;
 
     /// Elements in shared memory: the tiles of A and B of every stage, each of their rows followed

@@ -1,5 +1,7 @@
 //! The parameter block that the host passes and a kernel reads.
 
+use crate::{Shape, Strides};
+
 /// Sizes, strides and factors of one launch: C = alpha * A * B + beta * C.
 ///
 /// Every kernel has the same four parameters, in this order: `a: *const T`, `b: *const T`, `c: *mut
@@ -40,4 +42,33 @@ pub struct GemmParams<S> {
     pub beta: S,
     /// 1 where C's old value takes part, 0 where C is written and never read.
     pub reads_c: u32,
+}
+
+impl<S> GemmParams<S> {
+    /// The block of a launch whose C has `shape`, with sums of `k` products; `strides` are those of
+    /// A, B and C. C's old value takes part where `beta` is there; `zero` stands in for it where it
+    /// is not.
+    pub fn new(
+        shape: Shape,
+        k: usize,
+        [a, b, c]: [Strides; 3],
+        alpha: S,
+        beta: Option<S>,
+        zero: S,
+    ) -> Self {
+        GemmParams {
+            m: shape.rows as u64,
+            n: shape.cols as u64,
+            k: k as u64,
+            a_row_stride: a.row as i64,
+            a_col_stride: a.col as i64,
+            b_row_stride: b.row as i64,
+            b_col_stride: b.col as i64,
+            c_row_stride: c.row as i64,
+            c_col_stride: c.col as i64,
+            alpha,
+            reads_c: u32::from(beta.is_some()),
+            beta: beta.unwrap_or(zero),
+        }
+    }
 }

@@ -54,117 +54,117 @@ macro_rules! k02_tiled_kernels {
 }
 
 /// Calls `$with!` once with every `k03_thread_column` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages.
+/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k03_thread_column_kernels {
     ($with:ident) => {
         $with! {
-            (k03_thread_column_i32, "k03_thread_column", i32, [64, 64, 8], [64, 64], [8, 1], 1),
-            (k03_thread_column_f16, "k03_thread_column", f16, [64, 64, 8], [64, 64], [8, 1], 1),
-            (k03_thread_column_bf16, "k03_thread_column", bf16, [64, 64, 8], [64, 64], [8, 1], 1),
-            (k03_thread_column_f32, "k03_thread_column", f32, [64, 64, 8], [64, 64], [8, 1], 1),
-            (k03_thread_column_f64, "k03_thread_column", f64, [64, 64, 8], [64, 64], [8, 1], 1),
+            (k03_thread_column_i32, "k03_thread_column", i32, [64, 64, 8], [64, 64], [8, 1], 1, 1),
+            (k03_thread_column_f16, "k03_thread_column", f16, [64, 64, 8], [64, 64], [8, 1], 1, 1),
+            (k03_thread_column_bf16, "k03_thread_column", bf16, [64, 64, 8], [64, 64], [8, 1], 1, 1),
+            (k03_thread_column_f32, "k03_thread_column", f32, [64, 64, 8], [64, 64], [8, 1], 1, 1),
+            (k03_thread_column_f64, "k03_thread_column", f64, [64, 64, 8], [64, 64], [8, 1], 1, 1),
         }
     };
 }
 
 /// Calls `$with!` once with every `k04_thread_tile` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages.
+/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k04_thread_tile_kernels {
     ($with:ident) => {
         $with! {
-            (k04_thread_tile_i32, "k04_thread_tile", i32, [128, 128, 8], [128, 128], [8, 8], 1),
-            (k04_thread_tile_f16, "k04_thread_tile", f16, [128, 128, 8], [128, 128], [8, 8], 1),
-            (k04_thread_tile_bf16, "k04_thread_tile", bf16, [128, 128, 8], [128, 128], [8, 8], 1),
-            (k04_thread_tile_f32, "k04_thread_tile", f32, [128, 128, 8], [128, 128], [8, 8], 1),
-            (k04_thread_tile_f64, "k04_thread_tile", f64, [128, 64, 8], [128, 64], [8, 4], 1),
+            (k04_thread_tile_i32, "k04_thread_tile", i32, [128, 128, 8], [128, 128], [8, 8], 1, 1),
+            (k04_thread_tile_f16, "k04_thread_tile", f16, [128, 128, 8], [128, 128], [8, 8], 1, 1),
+            (k04_thread_tile_bf16, "k04_thread_tile", bf16, [128, 128, 8], [128, 128], [8, 8], 1, 1),
+            (k04_thread_tile_f32, "k04_thread_tile", f32, [128, 128, 8], [128, 128], [8, 8], 1, 1),
+            (k04_thread_tile_f64, "k04_thread_tile", f64, [128, 64, 8], [128, 64], [8, 4], 1, 1),
         }
     };
 }
 
 /// Calls `$with!` once with every `k05_vector_loads` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages.
+/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k05_vector_loads_kernels {
     ($with:ident) => {
         $with! {
-            (k05_vector_loads_i32, "k05_vector_loads", i32, [128, 128, 8], [128, 128], [8, 8], 1),
-            (k05_vector_loads_f16, "k05_vector_loads", f16, [128, 128, 16], [128, 128], [8, 8], 1),
-            (k05_vector_loads_bf16, "k05_vector_loads", bf16, [128, 128, 16], [128, 128], [8, 8], 1),
-            (k05_vector_loads_f32, "k05_vector_loads", f32, [128, 128, 8], [128, 128], [8, 8], 1),
-            (k05_vector_loads_f64, "k05_vector_loads", f64, [128, 64, 8], [128, 64], [8, 4], 1),
+            (k05_vector_loads_i32, "k05_vector_loads", i32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
+            (k05_vector_loads_f16, "k05_vector_loads", f16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
+            (k05_vector_loads_bf16, "k05_vector_loads", bf16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
+            (k05_vector_loads_f32, "k05_vector_loads", f32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
+            (k05_vector_loads_f64, "k05_vector_loads", f64, [128, 64, 8], [128, 64], [8, 4], 1, 1),
         }
     };
 }
 
 /// Calls `$with!` once with every `k06_no_conflicts` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages.
+/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k06_no_conflicts_kernels {
     ($with:ident) => {
         $with! {
-            (k06_no_conflicts_i32, "k06_no_conflicts", i32, [128, 128, 8], [128, 128], [8, 8], 1),
-            (k06_no_conflicts_f16, "k06_no_conflicts", f16, [128, 128, 16], [128, 128], [8, 8], 1),
-            (k06_no_conflicts_bf16, "k06_no_conflicts", bf16, [128, 128, 16], [128, 128], [8, 8], 1),
-            (k06_no_conflicts_f32, "k06_no_conflicts", f32, [128, 128, 8], [128, 128], [8, 8], 1),
-            (k06_no_conflicts_f64, "k06_no_conflicts", f64, [128, 64, 8], [128, 64], [8, 4], 1),
+            (k06_no_conflicts_i32, "k06_no_conflicts", i32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
+            (k06_no_conflicts_f16, "k06_no_conflicts", f16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
+            (k06_no_conflicts_bf16, "k06_no_conflicts", bf16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
+            (k06_no_conflicts_f32, "k06_no_conflicts", f32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
+            (k06_no_conflicts_f64, "k06_no_conflicts", f64, [128, 64, 8], [128, 64], [8, 4], 1, 1),
         }
     };
 }
 
 /// Calls `$with!` once with every `k07_warp_tile` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages.
+/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k07_warp_tile_kernels {
     ($with:ident) => {
         $with! {
-            (k07_warp_tile_i32, "k07_warp_tile", i32, [128, 128, 8], [32, 64], [8, 8], 1),
-            (k07_warp_tile_f16, "k07_warp_tile", f16, [128, 128, 16], [32, 64], [8, 8], 1),
-            (k07_warp_tile_bf16, "k07_warp_tile", bf16, [128, 128, 16], [32, 64], [8, 8], 1),
-            (k07_warp_tile_f32, "k07_warp_tile", f32, [128, 128, 8], [32, 64], [8, 8], 1),
-            (k07_warp_tile_f64, "k07_warp_tile", f64, [128, 64, 8], [32, 32], [8, 4], 1),
+            (k07_warp_tile_i32, "k07_warp_tile", i32, [128, 128, 8], [32, 64], [8, 8], 1, 2),
+            (k07_warp_tile_f16, "k07_warp_tile", f16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
+            (k07_warp_tile_bf16, "k07_warp_tile", bf16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
+            (k07_warp_tile_f32, "k07_warp_tile", f32, [128, 128, 8], [32, 64], [8, 8], 1, 2),
+            (k07_warp_tile_f64, "k07_warp_tile", f64, [128, 64, 8], [32, 32], [8, 4], 1, 1),
         }
     };
 }
 
 /// Calls `$with!` once with every `k08_double_buffer` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages.
+/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k08_double_buffer_kernels {
     ($with:ident) => {
         $with! {
-            (k08_double_buffer_i32, "k08_double_buffer", i32, [128, 128, 8], [32, 64], [8, 8], 2),
-            (k08_double_buffer_f16, "k08_double_buffer", f16, [128, 128, 16], [32, 64], [8, 8], 2),
-            (k08_double_buffer_bf16, "k08_double_buffer", bf16, [128, 128, 16], [32, 64], [8, 8], 2),
-            (k08_double_buffer_f32, "k08_double_buffer", f32, [128, 128, 8], [32, 64], [8, 8], 2),
-            (k08_double_buffer_f64, "k08_double_buffer", f64, [128, 64, 8], [32, 32], [8, 4], 2),
+            (k08_double_buffer_i32, "k08_double_buffer", i32, [128, 128, 8], [32, 64], [8, 8], 2, 1),
+            (k08_double_buffer_f16, "k08_double_buffer", f16, [128, 128, 16], [32, 64], [8, 8], 2, 1),
+            (k08_double_buffer_bf16, "k08_double_buffer", bf16, [128, 128, 16], [32, 64], [8, 8], 2, 1),
+            (k08_double_buffer_f32, "k08_double_buffer", f32, [128, 128, 8], [32, 64], [8, 8], 2, 1),
+            (k08_double_buffer_f64, "k08_double_buffer", f64, [128, 64, 8], [32, 32], [8, 4], 2, 1),
         }
     };
 }
 
 /// Calls `$with!` once with every `k09_async_copy` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages.
+/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k09_async_copy_kernels {
     ($with:ident) => {
         $with! {
-            (k09_async_copy_i32, "k09_async_copy", i32, [128, 128, 8], [32, 64], [8, 8], 4),
-            (k09_async_copy_f32, "k09_async_copy", f32, [128, 128, 8], [32, 64], [8, 8], 4),
-            (k09_async_copy_f64, "k09_async_copy", f64, [128, 64, 8], [32, 32], [8, 4], 4),
+            (k09_async_copy_i32, "k09_async_copy", i32, [128, 128, 8], [32, 64], [8, 8], 4, 2),
+            (k09_async_copy_f32, "k09_async_copy", f32, [128, 128, 8], [32, 64], [8, 8], 4, 2),
+            (k09_async_copy_f64, "k09_async_copy", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
         }
     };
 }
 
 /// Calls `$with!` once with every `k10_grouped_order` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages.
+/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k10_grouped_order_kernels {
     ($with:ident) => {
         $with! {
-            (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 4),
-            (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 8], [32, 64], [8, 8], 4),
-            (k10_grouped_order_f64, "k10_grouped_order", f64, [128, 64, 8], [32, 32], [8, 4], 4),
+            (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 4, 2),
+            (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 8], [32, 64], [8, 8], 4, 2),
+            (k10_grouped_order_f64, "k10_grouped_order", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
         }
     };
 }
@@ -195,13 +195,20 @@ macro_rules! rows {
         )*}
     };
     ($((
-        $name:ident, $variant:literal, $element:ident, $block:tt, $warp:tt, $thread:tt, $stages:tt
+        $name:ident, $variant:literal, $element:ident, $block:tt, $warp:tt, $thread:tt, $stages:tt,
+        $min_blocks:tt
     ),)*) => {
         rows! {$((
             $name,
             $variant,
             $element,
-            Tiles { block: $block, warp: $warp, thread: $thread, stages: $stages },
+            Tiles {
+                block: $block,
+                warp: $warp,
+                thread: $thread,
+                stages: $stages,
+                min_blocks: $min_blocks
+            },
             ThreadOrder::AlongColumns
         ),)*}
     };

@@ -130,7 +130,7 @@ fn settings(target: Target) -> String {
     format!("arch {} ptx {major}.{minor} release", target.arch())
 }
 
-fn nvvm_arch(target: Target) -> NvvmArch {
+pub fn nvvm_arch(target: Target) -> NvvmArch {
     match target {
         Target::Sm70 => NvvmArch::Compute70,
         Target::Sm80 => NvvmArch::Compute80,

@@ -9,6 +9,7 @@ mod doctor;
 mod nvidia_tools;
 mod ptxas;
 mod source_hash;
+mod sweep;
 mod tidy;
 mod workspace;
 
@@ -41,6 +42,8 @@ enum Command {
     Tidy,
     /// Measures the suites against every peer on this machine; `bench compare A B` compares records
     Bench(bench::Args),
+    /// Time by tile: a step of the ladder with tiles of your choice
+    Sweep(sweep::Args),
     /// Makes a page from a record of `bench`: `gemmite report`
     Report(bench::Args),
     /// A folder to run on a GPU machine that has no Rust: the command, the tests and what they need
@@ -66,6 +69,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Ptxas(args) => ptxas::run(&workspace, &args),
         Command::Tidy => tidy::run(&workspace),
         Command::Bench(args) => bench::run(&workspace, &args),
+        Command::Sweep(args) => sweep::run(&workspace, &args),
         Command::Report(args) => bench::report(&workspace, &args),
         Command::Bundle(args) => bundle::run(&workspace, &args),
     }

@@ -12,7 +12,7 @@ use cust::function::Function;
 use cust::module::Module;
 use cust::stream::Stream;
 use gemm_spec::{GemmParams, Kernel, KernelFamily, ThreadOrder};
-use gemmite::{Element, Op, Scalar};
+use gemmite::{Element, Op, Scalar, Shape};
 use std::ffi::c_void;
 use std::process::Command;
 
@@ -114,21 +114,9 @@ fn launch<'a, T: Element>(
     let grid = [row.n, row.m].map(|extent| extent.div_ceil(tile) as u32);
     let tile = tile as u32;
     let sizes = [row.m, row.n, row.k].map(|extent| extent as i32);
-    let [lda, ldb, ldc] = row.leading.map(|leading| leading as i64);
-    let params = GemmParams {
-        m: row.m as u64,
-        n: row.n as u64,
-        k: row.k as u64,
-        a_row_stride: lda,
-        a_col_stride: 1,
-        b_row_stride: ldb,
-        b_col_stride: 1,
-        c_row_stride: ldc,
-        c_col_stride: 1,
-        alpha: T::Scalar::ONE,
-        beta: T::Scalar::ZERO,
-        reads_c: 0,
-    };
+    let strides = row.layouts().map(|layout| layout.strides);
+    let (one, zero) = (T::Scalar::ONE, T::Scalar::ZERO);
+    let params = GemmParams::new(Shape::new(row.m, row.n), row.k, strides, one, None, zero);
     move |addresses, stream| {
         let mut arguments: Vec<*mut c_void> = addresses.iter().map(argument).collect();
         if twin {
@@ -147,6 +135,6 @@ fn launch<'a, T: Element>(
 }
 
 /// The address of an argument, as a launch wants it.
-fn argument<T>(value: &T) -> *mut c_void {
+pub(super) fn argument<T>(value: &T) -> *mut c_void {
     std::ptr::from_ref(value).cast_mut().cast()
 }

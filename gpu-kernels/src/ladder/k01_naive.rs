@@ -27,7 +27,7 @@
 //! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides.
 
 use crate::{Element, Sum, store};
-use cuda_std::{kernel, thread};
+use cuda_std::thread;
 use gemm_spec::{GemmParams, ThreadOrder};
 
 /// Computes the element of C that belongs to this thread.
@@ -37,7 +37,7 @@ use gemm_spec::{GemmParams, ThreadOrder};
 /// The pointers and the parameter block describe matrices that every thread of the grid may read
 /// (A, B) and write (C), and no other code touches C during the launch. `tile` is the launch's.
 #[inline(always)]
-unsafe fn naive<T: Element>(
+pub unsafe fn naive<T: Element>(
     a: *const T,
     b: *const T,
     c: *mut T,
@@ -91,7 +91,7 @@ macro_rules! entries {
         ///
         /// The pointers and the block describe matrices that the grid may read (A, B) and write
         /// (C); nothing else touches C during the launch; the grid is one of `Kernel::launches`.
-        #[kernel(max_threads = $tile * $tile)]
+        #[cuda_std::kernel(max_threads = $tile * $tile)]
         pub unsafe fn $name(
             a: *const $element,
             b: *const $element,
@@ -104,5 +104,7 @@ macro_rules! entries {
     )*};
 }
 
+#[cfg(any(feature = "sm_70", rust_cuda))]
 use cuda_std::half::{bf16, f16};
+#[cfg(any(feature = "sm_70", rust_cuda))]
 gemm_spec::k01_naive_kernels!(entries);

@@ -50,7 +50,7 @@ use gemm_spec::{GemmParams, ThreadOrder};
 /// memory that nothing else uses. The pointers and the parameter block describe matrices that the
 /// grid may read (A, B) and write (C), and no other code touches C during the launch.
 #[inline(always)]
-unsafe fn tiled<T: Element, const TILE: usize>(
+pub unsafe fn tiled<T: Element, const TILE: usize>(
     (a, b, c): (*const T, *const T, *mut T),
     p: GemmParams<T::Sum>,
     order: ThreadOrder,
@@ -139,5 +139,7 @@ macro_rules! entries {
     )*};
 }
 
+#[cfg(any(feature = "sm_70", rust_cuda))]
 use cuda_std::half::{bf16, f16};
+#[cfg(any(feature = "sm_70", rust_cuda))]
 gemm_spec::k02_tiled_kernels!(entries);

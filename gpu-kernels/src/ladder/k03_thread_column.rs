@@ -49,7 +49,7 @@ use gemm_spec::{GemmParams, Tiles};
 /// pointers and the parameter block describe matrices that the grid may read (A, B) and write (C),
 /// and no other code touches C during the launch.
 #[inline(always)]
-unsafe fn thread_column<
+pub unsafe fn thread_column<
     T: Element,
     const TM: usize,
     const TN: usize,
@@ -105,11 +105,19 @@ unsafe fn thread_column<
     }
 }
 
-macro_rules! list {
+/// Makes entry points of this step from rows of a list; see `ladder_entries!`.
+#[macro_export]
+macro_rules! k03_thread_column {
     ($($row:tt)*) => {
-        entries! { thread_column, padding: 0, units: 1, min_blocks: 1; $($row)* }
+        $crate::ladder_entries! {
+            $crate::ladder::k03_thread_column::thread_column, shared: 0, units: 1; $($row)*
+        }
     };
 }
 
-use cuda_std::half::{bf16, f16};
-gemm_spec::k03_thread_column_kernels!(list);
+/// The entry points of the table.
+#[cfg(feature = "sm_70")]
+pub mod entries {
+    use cuda_std::half::{bf16, f16};
+    gemm_spec::k03_thread_column_kernels!(k03_thread_column);
+}

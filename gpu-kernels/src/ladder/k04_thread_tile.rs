@@ -46,7 +46,7 @@ use gemm_spec::{GemmParams, Tiles};
 /// pointers and the parameter block describe matrices that the grid may read (A, B) and write (C),
 /// and no other code touches C during the launch.
 #[inline(always)]
-unsafe fn thread_tile<
+pub unsafe fn thread_tile<
     T: Element,
     const TM: usize,
     const TN: usize,
@@ -108,11 +108,19 @@ unsafe fn thread_tile<
     }
 }
 
-macro_rules! list {
+/// Makes entry points of this step from rows of a list; see `ladder_entries!`.
+#[macro_export]
+macro_rules! k04_thread_tile {
     ($($row:tt)*) => {
-        entries! { thread_tile, padding: 0, units: 1, min_blocks: 1; $($row)* }
+        $crate::ladder_entries! {
+            $crate::ladder::k04_thread_tile::thread_tile, shared: 0, units: 1; $($row)*
+        }
     };
 }
 
-use cuda_std::half::{bf16, f16};
-gemm_spec::k04_thread_tile_kernels!(list);
+/// The entry points of the table.
+#[cfg(feature = "sm_70")]
+pub mod entries {
+    use cuda_std::half::{bf16, f16};
+    gemm_spec::k04_thread_tile_kernels!(k04_thread_tile);
+}

@@ -43,7 +43,7 @@ use gemm_spec::{GemmParams, Tiles};
 /// pointers and the parameter block describe matrices that the grid may read (A, B) and write (C),
 /// and no other code touches C during the launch.
 #[inline(always)]
-unsafe fn vector_loads<
+pub unsafe fn vector_loads<
     T: Element,
     const TM: usize,
     const TN: usize,
@@ -84,11 +84,19 @@ unsafe fn vector_loads<
     }
 }
 
-macro_rules! list {
+/// Makes entry points of this step from rows of a list; see `ladder_entries!`.
+#[macro_export]
+macro_rules! k05_vector_loads {
     ($($row:tt)*) => {
-        entries! { vector_loads, padding: 0, units: LANES, min_blocks: 1; $($row)* }
+        $crate::ladder_entries! {
+            $crate::ladder::k05_vector_loads::vector_loads, shared: 0, units: LANES; $($row)*
+        }
     };
 }
 
-use cuda_std::half::{bf16, f16};
-gemm_spec::k05_vector_loads_kernels!(list);
+/// The entry points of the table.
+#[cfg(feature = "sm_70")]
+pub mod entries {
+    use cuda_std::half::{bf16, f16};
+    gemm_spec::k05_vector_loads_kernels!(k05_vector_loads);
+}

@@ -42,7 +42,7 @@ use gemm_spec::{GemmParams, Tiles};
 /// pointers and the parameter block describe matrices that the grid may read (A, B) and write (C),
 /// and no other code touches C during the launch.
 #[inline(always)]
-unsafe fn no_conflicts<
+pub unsafe fn no_conflicts<
     T: Element,
     const TM: usize,
     const TN: usize,
@@ -84,11 +84,19 @@ unsafe fn no_conflicts<
     }
 }
 
-macro_rules! list {
+/// Makes entry points of this step from rows of a list; see `ladder_entries!`.
+#[macro_export]
+macro_rules! k06_no_conflicts {
     ($($row:tt)*) => {
-        entries! { no_conflicts, padding: 4, units: LANES, min_blocks: 1; $($row)* }
+        $crate::ladder_entries! {
+            $crate::ladder::k06_no_conflicts::no_conflicts, shared: 4, units: LANES; $($row)*
+        }
     };
 }
 
-use cuda_std::half::{bf16, f16};
-gemm_spec::k06_no_conflicts_kernels!(list);
+/// The entry points of the table.
+#[cfg(feature = "sm_70")]
+pub mod entries {
+    use cuda_std::half::{bf16, f16};
+    gemm_spec::k06_no_conflicts_kernels!(k06_no_conflicts);
+}

@@ -41,7 +41,7 @@ use gemm_spec::{GemmParams, Tiles};
 /// pointers and the parameter block describe matrices that the grid may read (A, B) and write (C),
 /// and no other code touches C during the launch.
 #[inline(always)]
-unsafe fn warp_tile<
+pub unsafe fn warp_tile<
     T: Element,
     const TM: usize,
     const TN: usize,
@@ -79,11 +79,19 @@ unsafe fn warp_tile<
     }
 }
 
-macro_rules! list {
+/// Makes entry points of this step from rows of a list; see `ladder_entries!`.
+#[macro_export]
+macro_rules! k07_warp_tile {
     ($($row:tt)*) => {
-        entries! { warp_tile, padding: 4, units: LANES, min_blocks: 1; $($row)* }
+        $crate::ladder_entries! {
+            $crate::ladder::k07_warp_tile::warp_tile, shared: 4, units: LANES; $($row)*
+        }
     };
 }
 
-use cuda_std::half::{bf16, f16};
-gemm_spec::k07_warp_tile_kernels!(list);
+/// The entry points of the table.
+#[cfg(feature = "sm_70")]
+pub mod entries {
+    use cuda_std::half::{bf16, f16};
+    gemm_spec::k07_warp_tile_kernels!(k07_warp_tile);
+}

@@ -43,7 +43,7 @@ use gemm_spec::{GemmParams, Tiles};
 /// pointers and the parameter block describe matrices that the grid may read (A, B) and write (C),
 /// and no other code touches C during the launch.
 #[inline(always)]
-unsafe fn double_buffer<
+pub unsafe fn double_buffer<
     T: Element,
     const TM: usize,
     const TN: usize,
@@ -88,11 +88,19 @@ unsafe fn double_buffer<
     }
 }
 
-macro_rules! list {
+/// Makes entry points of this step from rows of a list; see `ladder_entries!`.
+#[macro_export]
+macro_rules! k08_double_buffer {
     ($($row:tt)*) => {
-        entries! { double_buffer, padding: 4, units: LANES, min_blocks: 1; $($row)* }
+        $crate::ladder_entries! {
+            $crate::ladder::k08_double_buffer::double_buffer, shared: 4, units: LANES; $($row)*
+        }
     };
 }
 
-use cuda_std::half::{bf16, f16};
-gemm_spec::k08_double_buffer_kernels!(list);
+/// The entry points of the table.
+#[cfg(feature = "sm_70")]
+pub mod entries {
+    use cuda_std::half::{bf16, f16};
+    gemm_spec::k08_double_buffer_kernels!(k08_double_buffer);
+}

@@ -31,18 +31,16 @@
 //!
 //! No registers hold what is on its way, so more steps can be.
 
-use super::parts::{AsyncCourier, Operand, in_warp_tile, multiply, store_tile};
+use super::parts::{AsyncCourier, Operand, in_packs, in_warp_tile, outer_product, store_tile};
 use crate::{Element, SharedTile, Sum};
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles};
 
-/// Computes a tile of TM x TN elements of C, with the block's other threads.
+/// [`multiply_tile`] for the tiles of C row by row.
 ///
 /// # Safety
 ///
-/// Called by all threads of a block, whose tiles lie in shared memory that nothing else uses. The
-/// pointers and the parameter block describe matrices that the grid may read (A, B) and write (C),
-/// and no other code touches C during the launch.
+/// As [`multiply_tile`].
 #[inline(always)]
 pub unsafe fn async_copy<
     T: Element<Sum = T> + Sum,
@@ -52,63 +50,156 @@ pub unsafe fn async_copy<
     const NB: usize,
     const PENDING: u32,
 >(
+    operands: (*const T, *const T, *mut T),
+    p: GemmParams<T>,
+    tiles: Tiles,
+    memory: SharedTile<T>,
+) {
+    let tile = (thread::block_idx_y().into(), thread::block_idx_x().into());
+    // SAFETY: the caller's promise.
+    unsafe { multiply_tile::<T, TM, TN, NA, NB, PENDING>(operands, p, tiles, memory, tile) }
+}
+
+/// Computes a thread's TM x TN elements of a tile of C, with the block's other threads.
+///
+/// # Safety
+///
+/// Called by all threads of a block, whose tiles lie in shared memory that nothing else uses. The
+/// pointers and the parameter block describe matrices that the grid may read (A, B) and write (C),
+/// and no other code touches C during the launch.
+#[inline(always)]
+pub unsafe fn multiply_tile<
+    T: Element<Sum = T> + Sum,
+    const TM: usize,
+    const TN: usize,
+    const NA: usize,
+    const NB: usize,
+    const PENDING: u32,
+>(
     (a, b, c): (*const T, *const T, *mut T),
     p: GemmParams<T>,
-    Tiles { block: [bm, bn, bk], warp, stages, .. }: Tiles,
-    tiles: SharedTile<T>,
+    tiles: Tiles,
+    memory: SharedTile<T>,
     (tile_row, tile_col): (u64, u64),
 ) {
-    let threads = bm * bn / (TM * TN);
-    let (row, col) = (tile_row * bm as u64, tile_col * bn as u64);
-    let mut a = AsyncCourier::<T, NA>::new(Operand::a(a, &p, row), [bm, bk], threads);
-    let mut b = AsyncCourier::<T, NB>::new(Operand::b(b, &p, col), [bn, bk], threads);
-    let (pitch_a, pitch_b) = (bm + Tiles::PADDING, bn + Tiles::PADDING);
-    // One stage: the tile of A, then the tile of B.
-    let (size_a, stage) = (bk * pitch_a, bk * (pitch_a + pitch_b));
-    let (rows, cols) = in_warp_tile::<T>(bn, warp, [TM, TN]);
+    let (row, col) = (tile_row * tiles.block[0] as u64, tile_col * tiles.block[1] as u64);
+    let (a, b) = (Operand::a(a, &p, row), Operand::b(b, &p, col));
     let mut sums = [[T::ZERO; TN]; TM];
-    let mut to_load = p.k;
-    let mut to_multiply = p.k;
-    let (mut load, mut read) = (0, 0);
-    // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
-    // copies have arrived at every thread (the wait, then the barrier), and written again after
-    // another barrier.
+    // SAFETY: the caller's promise.
     unsafe {
-        let mut start = |load: &mut usize, to_load: &mut u64| {
-            if *to_load > 0 {
-                a.start(tiles.add(*load), pitch_a, *to_load);
-                b.start(tiles.add(*load + size_a), pitch_b, *to_load);
-                *to_load = to_load.saturating_sub(bk as u64);
-            }
-            async_copy::commit_group();
-            *load = if *load == (stages - 1) * stage { 0 } else { *load + stage };
-        };
-        for _ in 0..stages - 1 {
-            start(&mut load, &mut to_load);
+        match (in_packs(&a), in_packs(&b)) {
+            (true, true) => main_loop::<T, TM, TN, NA, NB, PENDING, true, true>(
+                (a, b), p.k, tiles, memory, &mut sums),
+            (true, false) => main_loop::<T, TM, TN, NA, NB, PENDING, true, false>(
+                (a, b), p.k, tiles, memory, &mut sums),
+            (false, true) => main_loop::<T, TM, TN, NA, NB, PENDING, false, true>(
+                (a, b), p.k, tiles, memory, &mut sums),
+            (false, false) => main_loop::<T, TM, TN, NA, NB, PENDING, false, false>(
+                (a, b), p.k, tiles, memory, &mut sums),
         }
-        while to_multiply > 0 {
-            async_copy::wait_group::<PENDING>();
-            thread::sync_threads();
-            start(&mut load, &mut to_load);
-            let (tile_a, tile_b) = (tiles.add(read), tiles.add(read + size_a));
-            multiply(bk, (tile_a, pitch_a, rows), (tile_b, pitch_b, cols), &mut sums);
-            read = if read == (stages - 1) * stage { 0 } else { read + stage };
-            to_multiply = to_multiply.saturating_sub(bk as u64);
-        }
+        let (rows, cols) = in_warp_tile::<T>(tiles.block[1], tiles.warp, [TM, TN]);
         store_tile(c, &p, (row, rows), (col, cols), &sums);
     }
 }
 
-macro_rules! list {
+/// # Safety
+///
+/// As [`multiply_tile`].
+#[inline(always)]
+unsafe fn main_loop<
+    T: Element<Sum = T> + Sum,
+    const TM: usize,
+    const TN: usize,
+    const NA: usize,
+    const NB: usize,
+    const PENDING: u32,
+    const PACKS_A: bool,
+    const PACKS_B: bool,
+>(
+    (a, b): (Operand<T>, Operand<T>),
+    depth: u64,
+    Tiles { block: [bm, bn, bk], warp, stages, .. }: Tiles,
+    memory: SharedTile<T>,
+    sums: &mut [[T; TN]; TM],
+) {
+    let threads = bm * bn / (TM * TN);
+    let (pitch_a, pitch_b) = (bm + Tiles::PADDING, bn + Tiles::PADDING);
+    let (a_k_stride, b_k_stride) = (a.k_stride, b.k_stride);
+    let mut a = AsyncCourier::<T, NA, PACKS_A>::new(a, [bm, bk], pitch_a, threads);
+    let mut b = AsyncCourier::<T, NB, PACKS_B>::new(b, [bn, bk], pitch_b, threads);
+    // One stage: the tile of A, then the tile of B.
+    let (size_a, stage) = (bk * pitch_a, bk * (pitch_a + pitch_b));
+    let (rows, cols) = in_warp_tile::<T>(bn, warp, [TM, TN]);
+    // The first step has what K has more than whole steps.
+    let mut to_multiply = depth.div_ceil(bk as u64);
+    let mut to_load = to_multiply;
+    // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
+    // copies have arrived at every thread (the wait, then the barrier), and written again after
+    // another barrier.
+    unsafe {
+        let last = memory.add((stages - 1) * stage);
+        let next = |at: SharedTile<T>| if at == last { memory } else { at.add(stage) };
+        let (mut load, mut read) = (memory, memory);
+        if to_load > 0 {
+            let first = (depth - (to_load - 1) * bk as u64) as i32;
+            a.start_first(memory, first, a_k_stride);
+            b.start_first(memory.add(size_a), first, b_k_stride);
+        }
+        async_copy::commit_group();
+        let mut start_next = || {
+            to_load = to_load.saturating_sub(1);
+            load = next(load);
+            a.start(load, to_load > 0);
+            b.start(load.add(size_a), to_load > 0);
+        };
+        for _ in 0..stages - 2 {
+            start_next();
+            async_copy::commit_group();
+        }
+        async_copy::wait_group::<PENDING>();
+        thread::sync_threads();
+        // The factors of the first k of a step are read at the end of the step before.
+        let factors = |stage: SharedTile<T>, k: usize| {
+            (
+                rows.read::<T, TM>(stage.add(k * pitch_a)),
+                cols.read::<T, TN>(stage.add(size_a + k * pitch_b)),
+            )
+        };
+        let mut now = factors(read, 0);
+        while to_multiply > 0 {
+            for k in 0..bk {
+                if k == 0 {
+                    start_next();
+                }
+                let then = if k < bk - 1 {
+                    factors(read, k + 1)
+                } else {
+                    async_copy::commit_group();
+                    async_copy::wait_group::<PENDING>();
+                    thread::sync_threads();
+                    read = next(read);
+                    factors(read, 0)
+                };
+                outer_product(&now.0, &now.1, sums);
+                now = then;
+            }
+            to_multiply -= 1;
+        }
+    }
+}
+
+/// Makes entry points of this step from rows of a list; see `ladder_entries!`.
+#[macro_export]
+macro_rules! k09_async_copy {
     ($($row:tt)*) => {
-        async_entries! { order: row_by_row; $($row)* }
+        $crate::ladder_entries! {
+            $crate::ladder::k09_async_copy::async_copy, shared: dynamic, units: 1; $($row)*
+        }
     };
 }
 
-/// The tile of C of this block: rows of tiles one after the other.
-#[inline(always)]
-fn row_by_row(_: &Tiles, _: [u64; 2]) -> (u64, u64) {
-    (thread::block_idx_y().into(), thread::block_idx_x().into())
+/// The entry points of the table.
+#[cfg(feature = "sm_80")]
+pub mod entries {
+    gemm_spec::k09_async_copy_kernels!(k09_async_copy);
 }
-
-gemm_spec::k09_async_copy_kernels!(list);

@@ -26,30 +26,52 @@
 //!
 //! Less traffic between L2 cache and memory.
 
-use super::k09_async_copy::async_copy;
+use super::k09_async_copy::multiply_tile;
+use crate::{Element, SharedTile, Sum};
 use cuda_std::thread;
-use gemm_spec::Tiles;
+use gemm_spec::{GemmParams, Tiles, order};
 
 /// Rows of tiles in a group.
 const GROUP: u32 = 8;
 
-/// The tile of C of this block.
+/// [`multiply_tile`] for the tiles of C in groups.
+///
+/// # Safety
+///
+/// As [`multiply_tile`].
 #[inline(always)]
-fn grouped(tiles: &Tiles, [m, n]: [u64; 2]) -> (u64, u64) {
-    let _ = (tiles, m, n);
+pub unsafe fn grouped_order<
+    T: Element<Sum = T> + Sum,
+    const TM: usize,
+    const TN: usize,
+    const NA: usize,
+    const NB: usize,
+    const PENDING: u32,
+>(
+    operands: (*const T, *const T, *mut T),
+    p: GemmParams<T>,
+    tiles: Tiles,
+    memory: SharedTile<T>,
+) {
     let number = thread::block_idx_y() * thread::grid_dim_x() + thread::block_idx_x();
-    let (rows, cols) = (thread::grid_dim_y(), thread::grid_dim_x());
-    let group = number / (GROUP * cols);
-    let first = group * GROUP;
-    let height = (rows - first).min(GROUP);
-    let within = number % (GROUP * cols);
-    ((first + within % height).into(), (within / height).into())
+    let (row, col) = order::grouped(number, thread::grid_dim_y(), thread::grid_dim_x(), GROUP);
+    let tile = (row.into(), col.into());
+    // SAFETY: the caller's promise.
+    unsafe { multiply_tile::<T, TM, TN, NA, NB, PENDING>(operands, p, tiles, memory, tile) }
 }
 
-macro_rules! list {
+/// Makes entry points of this step from rows of a list; see `ladder_entries!`.
+#[macro_export]
+macro_rules! k10_grouped_order {
     ($($row:tt)*) => {
-        async_entries! { order: grouped; $($row)* }
+        $crate::ladder_entries! {
+            $crate::ladder::k10_grouped_order::grouped_order, shared: dynamic, units: 1; $($row)*
+        }
     };
 }
 
-gemm_spec::k10_grouped_order_kernels!(list);
+/// The entry points of the table.
+#[cfg(feature = "sm_80")]
+pub mod entries {
+    gemm_spec::k10_grouped_order_kernels!(k10_grouped_order);
+}

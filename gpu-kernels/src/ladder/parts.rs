@@ -118,15 +118,55 @@ impl Spread {
 }
 
 /// Adds the outer product of a column of A's tile and a row of B's to the thread's sums.
+///
+/// In squares of 2 x 2, each entered where the last one was left.
 #[inline(always)]
 pub fn outer_product<S: Sum, const TM: usize, const TN: usize>(
     a: &[S; TM],
     b: &[S; TN],
     sums: &mut [[S; TN]; TM],
 ) {
+    if TM % 2 == 0 {
+        for m in 0..TM / 2 {
+            for n in 0..TN {
+                let n = if m % 2 == 0 { n } else { TN - 1 - n };
+                for &i in &[2 * m, 2 * m + 1] {
+                    sums[i][n] = a[i].mul_add(b[n], sums[i][n]);
+                }
+            }
+        }
+        return;
+    }
     for (a, sums) in a.iter().zip(sums) {
         for (b, sum) in b.iter().zip(sums) {
             *sum = a.mul_add(*b, *sum);
+        }
+    }
+}
+
+/// The sums in pairs of registers: those of rows i + 1 and i, for even i, in this order.
+#[inline(always)]
+pub fn pair_up<S: Sum, const TM: usize, const TN: usize>(
+    sums: &[[S; TN]; TM],
+) -> [[S::Pair; TN]; TM] {
+    let mut pairs = [[S::pair(S::ZERO, S::ZERO); TN]; TM];
+    for i in 0..TM / 2 {
+        for j in 0..TN {
+            pairs[i][j] = S::pair(sums[2 * i + 1][j], sums[2 * i][j]);
+        }
+    }
+    pairs
+}
+
+/// The inverse of [`pair_up`].
+#[inline(always)]
+pub fn take_apart<S: Sum, const TM: usize, const TN: usize>(
+    pairs: &[[S::Pair; TN]; TM],
+    sums: &mut [[S; TN]; TM],
+) {
+    for i in 0..TM / 2 {
+        for j in 0..TN {
+            (sums[2 * i + 1][j], sums[2 * i][j]) = S::split(pairs[i][j]);
         }
     }
 }
@@ -319,86 +359,118 @@ impl<T: Element, const N: usize> Courier<T, N> {
 }
 
 /// A thread's part in bringing tiles of an operand into shared memory by asynchronous copies: `N`
-/// elements of each tile, as packs of 16 bytes where a pack of the matrix is a pack of the tile,
-/// else one by one.
+/// elements of each tile, where `PACKS` in packs of 16 bytes, which have to be packs of the matrix
+/// and of the tile, else one by one.
+///
+/// The first tile holds what K has more than whole tiles, so that later ones need not ask where K
+/// ends. There is no branch in [`AsyncCourier::start`]: the copies stand among the multiplications,
+/// and a branch would keep the compiler from mixing the two.
 #[derive(Clone, Copy)]
-pub struct AsyncCourier<T, const N: usize> {
-    operand: Operand<T>,
-    outer: usize,
-    depth: usize,
-    threads: usize,
-    /// Copies are packs.
-    whole: bool,
-    /// Neighbouring threads copy neighbours along K.
-    along_k: bool,
-    /// Place of the thread's first copy in the tile: outer index and k.
-    first: (usize, usize),
-    /// Outer indices from there to the end of the matrix, 0 or less where there are none.
-    room: i32,
+pub struct AsyncCourier<T, const N: usize, const PACKS: bool> {
+    /// The thread's first element of the next tile.
+    source: *const T,
+    /// From one of the thread's copies to the next: in the matrix, and in the tile.
+    source_step: i64,
+    target_step: usize,
+    /// From one tile to the next.
+    stride: i64,
+    /// The place of its first copy in the tile.
+    target: usize,
+    /// Bit v: copy v lies inside of the matrix along the outer extent.
+    inside: u32,
+    /// k of the first copy, and from one to the next.
+    k: i32,
+    k_step: i32,
 }
 
-impl<T: Element, const N: usize> AsyncCourier<T, N> {
-    /// For tiles of `outer` x `depth`, carried by `threads` threads.
+/// Whether tiles of an operand can be copied in packs: it is contiguous along its outer extent,
+/// which whole packs fill, and every row starts at a multiple of 16 bytes.
+#[inline(always)]
+pub fn in_packs<T: Element>(operand: &Operand<T>) -> bool {
+    let row = (operand.k_stride as u64).wrapping_mul(size_of::<T>() as u64);
+    operand.outer_stride == 1
+        && (operand.start as u64 | row) % 16 == 0
+        && operand.outer_left % T::LANES as u64 == 0
+}
+
+impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
+    /// For tiles of `outer` x `depth` whose rows are `pitch` apart, carried by `threads` threads.
     #[inline(always)]
-    pub fn new(operand: Operand<T>, [outer, depth]: [usize; 2], threads: usize) -> Self {
-        let bytes = size_of::<T>() as u64;
-        let pitch = (operand.k_stride as u64).wrapping_mul(bytes);
-        let whole = operand.outer_stride == 1
-            && (operand.start as u64 | pitch) % 16 == 0
-            && operand.outer_left % T::LANES as u64 == 0;
+    pub fn new(
+        operand: Operand<T>,
+        [outer, depth]: [usize; 2],
+        pitch: usize,
+        threads: usize,
+    ) -> Self {
         let along_k = operand.k_stride == 1 && operand.outer_stride != 1;
         let thread = thread::thread_idx_x() as usize;
-        let first = if whole {
+        // The place of the first copy, and the step to the next.
+        let ((o, k), (outer_step, k_step)) = if PACKS {
             let across = outer / T::LANES;
-            (thread % across * T::LANES, thread / across)
+            ((thread % across * T::LANES, thread / across), (0, threads / across))
         } else if along_k {
-            (thread / depth, thread % depth)
+            ((thread / depth, thread % depth), (threads / depth, 0))
         } else {
-            (thread % outer, thread / outer)
+            ((thread % outer, thread / outer), (0, threads / outer))
         };
-        let room = operand.outer_left.min(outer as u64) as i32 - first.0 as i32;
-        let start = operand.at(first.0, first.1);
-        let operand = Operand { start, ..operand };
-        AsyncCourier { operand, outer, depth, threads, whole, along_k, first, room }
+        let mut inside = 0;
+        for v in 0..N {
+            inside |= u32::from(((o + v * outer_step) as u64) < operand.outer_left) << v;
+        }
+        AsyncCourier {
+            source: operand.at(o, k),
+            source_step: outer_step as i64 * operand.outer_stride
+                + k_step as i64 * operand.k_stride,
+            target_step: k_step * pitch + outer_step,
+            stride: depth as i64 * operand.k_stride,
+            target: k * pitch + o,
+            inside,
+            k: k as i32,
+            k_step: k_step as i32,
+        }
     }
 
-    /// Starts the copies of the next tile, of which `k_left` values of k lie in the matrix; what
-    /// lies outside becomes 0. The tile's rows are `pitch` apart.
+    /// Starts the copies of a tile of which the first `depth` values of k are wanted, and goes on to
+    /// the next tile; what lies outside of the matrix becomes 0.
     ///
     /// # Safety
-    /// The matrix may be read. The tile lies in shared memory, and no other thread touches these
-    /// elements of it before the copies have arrived.
+    /// The matrix may be read, as far as `depth` goes. The tile lies in shared memory, and no other
+    /// thread touches these elements of it before the copies have arrived.
     #[inline(always)]
-    pub unsafe fn start(&mut self, tile: SharedTile<T>, pitch: usize, k_left: u64) {
-        let Operand { start, outer_stride, k_stride, .. } = self.operand;
-        let k_room = k_left.min(self.depth as u64) as i32 - self.first.1 as i32;
-        // SAFETY: the places lie in the tile; only elements inside of the matrix are read.
+    pub unsafe fn start_first(&mut self, tile: SharedTile<T>, depth: i32, k_stride: i64) {
+        let in_k = |v: usize| self.k + v as i32 * self.k_step < depth;
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(tile, true, in_k) };
+        self.source = self.source.wrapping_offset(depth as isize * k_stride as isize);
+    }
+
+    /// Starts the copies of a whole tile, if `more`, and goes on to the next.
+    ///
+    /// # Safety
+    /// As [`AsyncCourier::start_first`].
+    #[inline(always)]
+    pub unsafe fn start(&mut self, tile: SharedTile<T>, more: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(tile, more, |_| true) };
+        self.source = self.source.wrapping_offset(self.stride as isize);
+    }
+
+    #[inline(always)]
+    unsafe fn copy(&self, tile: SharedTile<T>, more: bool, in_k: impl Fn(usize) -> bool) {
+        // SAFETY: the places lie in the tile; only elements inside of the matrix are wanted.
         unsafe {
-            let target = tile.add(self.first.1 * pitch + self.first.0);
-            if self.whole {
-                let step = self.threads * T::LANES / self.outer;
-                for v in 0..N / T::LANES {
-                    let source = start.wrapping_offset((v * step) as isize * k_stride as isize);
-                    let wanted = self.room > 0 && k_room > (v * step) as i32;
-                    let target = target.add(v * step * pitch);
-                    async_copy::copy(target.cast::<u128>(), source.cast(), wanted);
+            let mut target = tile.add(self.target);
+            let mut source = self.source;
+            for v in 0..if PACKS { N / T::LANES } else { N } {
+                let wanted = self.inside >> v & 1 != 0 && in_k(v);
+                if PACKS {
+                    async_copy::copy_if(more, target.cast::<u128>(), source.cast(), wanted);
+                } else {
+                    async_copy::copy_if(more, target, source, wanted);
                 }
-            } else if self.along_k {
-                let step = self.threads / self.depth;
-                for v in 0..N {
-                    let source = start.wrapping_offset((v * step) as isize * outer_stride as isize);
-                    let wanted = k_room > 0 && self.room > (v * step) as i32;
-                    async_copy::copy(target.add(v * step), source, wanted);
-                }
-            } else {
-                let step = self.threads / self.outer;
-                for v in 0..N {
-                    let source = start.wrapping_offset((v * step) as isize * k_stride as isize);
-                    let wanted = self.room > 0 && k_room > (v * step) as i32;
-                    async_copy::copy(target.add(v * step * pitch), source, wanted);
-                }
+                source = source.wrapping_offset(self.source_step as isize);
+                target = target.add(self.target_step);
             }
         }
-        self.operand.advance(self.depth);
     }
 }

@@ -4,7 +4,7 @@ use super::context::CudaContext;
 use super::driver::Check;
 use crate::element::{Element, Scalar};
 use crate::error::Error;
-use crate::plan::{KernelChoice, Product, choose_kernel};
+use crate::plan::{Factor, KernelChoice, Product, choose_kernel};
 use cust::sys::{self, CUstream};
 use gemm_spec::{DType, GemmParams, Launch, Layout, Strides};
 use half::{bf16, f16};
@@ -105,21 +105,9 @@ unsafe fn typed<T: Element>(
 
 /// The parameter block of one launch, whose C is a panel.
 fn params<S: Scalar>(product: &Product, launch: &Launch) -> GemmParams<S> {
-    let (a, b, c) = (product.a.strides, product.b.strides, product.c.strides);
-    GemmParams {
-        m: launch.shape.rows as u64,
-        n: launch.shape.cols as u64,
-        k: product.k as u64,
-        a_row_stride: a.row as i64,
-        a_col_stride: a.col as i64,
-        b_row_stride: b.row as i64,
-        b_col_stride: b.col as i64,
-        c_row_stride: c.row as i64,
-        c_col_stride: c.col as i64,
-        alpha: product.alpha.get(),
-        beta: product.beta.map_or(S::ZERO, |beta| beta.get()),
-        reads_c: u32::from(product.beta.is_some()),
-    }
+    let strides = [product.a, product.b, product.c].map(|layout| layout.strides);
+    let beta = product.beta.map(Factor::get);
+    GemmParams::new(launch.shape, product.k, strides, product.alpha.get(), beta, S::ZERO)
 }
 
 /// The device address of element (row, col). It wraps for a layout of elements that are not read,
