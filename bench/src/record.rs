@@ -66,7 +66,8 @@ pub struct Line {
     /// The fewest bytes that the product can move (each operand once) over the median, 10^9 a
     /// second.
     pub gbps: Option<f64>,
-    /// Largest error of the checked elements as a fraction of its bound (docs/numerics.md).
+    /// Largest error of the checked elements as a fraction of its bound (docs/numerics.md): above 1
+    /// for a candidate that was refused for it.
     pub error_over_bound: Option<f64>,
     /// Lowest clock of the multiprocessors seen while the row was timed, MHz.
     pub sm_mhz: Option<u32>,
