@@ -12,6 +12,7 @@ mod losses;
 mod page;
 mod palette;
 mod plots;
+mod reasons;
 mod scale;
 mod style;
 pub mod summary;

@@ -4,9 +4,9 @@ use super::chart::Figure;
 use super::figures::{self, Row, state_word};
 use super::ladder::LADDER;
 use super::palette::Palette;
-use super::table::{Column, cell, long_table, number, prose, table};
+use super::table::{Column, breakable, number, prose, table};
 use super::{head, ladder, losses, plots, style};
-use crate::record::{Line, Record, Side, State};
+use crate::record::{Line, Record, Side};
 use crate::report::scale::{count, digits, time, times};
 use crate::report::summary::{fastest_peer, grouped, our_line, ratio, tflops, time_ms};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -204,10 +204,11 @@ fn row_cells((row, lines): &Row) -> Vec<Vec<Markup>> {
         let samples = line.rounds.zip(line.runs).map(|(rounds, runs)| format!("{rounds} × {runs}"));
         let remarks = [line.throttle.as_str(), line.note.as_str()];
         let remarks: Vec<&str> = remarks.into_iter().filter(|text| !text.is_empty()).collect();
+        let candidate = breakable(&line.candidate);
         vec![
             html! { td class="row" { (row.problem) (suffix) } },
             html! { td class="row" {
-                @if line.side == Side::Ours { b { (line.candidate) } } @else { (line.candidate) }
+                @if line.side == Side::Ours { b { (candidate) } } @else { (candidate) }
                 @if Some(&line.candidate) == fastest { " (fastest)" }
             } },
             number(Some(time_ms(line).map_or_else(|| state_word(line.state).to_owned(), time))),
@@ -224,28 +225,4 @@ fn row_cells((row, lines): &Row) -> Vec<Vec<Markup>> {
         ]
     };
     lines.iter().map(cells).collect()
-}
-
-/// Lines in that state as a table, or nothing.
-pub fn lines_in_state(record: &Record, state: State, name: &str) -> Option<Markup> {
-    const COLUMNS: [Column; 5] = [
-        Column::text("Candidate"),
-        Column::text("Suite"),
-        Column::text("Row"),
-        Column::text("Why"),
-        Column::number("Error / bound"),
-    ];
-    let lines = record.lines.iter().filter(|line| line.state == state);
-    let cells = lines.map(|line| {
-        let suffix = figures::mode_suffix(line.mode);
-        vec![
-            cell(&line.candidate),
-            cell(&line.suite),
-            html! { td class="row" { (line.problem()) (suffix) } },
-            prose(&line.note),
-            number(line.error_over_bound.map(digits)),
-        ]
-    });
-    let cells: Vec<Vec<Markup>> = cells.collect();
-    (!cells.is_empty()).then(|| long_table(name, &COLUMNS, &cells))
 }
