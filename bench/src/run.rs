@@ -5,6 +5,7 @@ use crate::candidates::nvcc::Nvcc;
 use crate::candidates::torch::{self, Torch};
 use crate::candidates::{Absence, Candidate, Entrant, Peer, cpu, ours};
 use crate::case::{Case, Data};
+use crate::compare::LAUNCH_NOISE_US;
 use crate::gpu::{Gpu, Operands, Seen, Watch};
 use crate::record::{Line, Mode, Side, State};
 use crate::suite::{Row, Suite};
@@ -366,6 +367,11 @@ pub fn method(options: &Options) -> Vec<String> {
          so misses the bound of docs/numerics.md, it is refused"
             .to_owned(),
         "spread: half of p90 - p10, over the median".to_owned(),
+        format!(
+            "times of different processes differ by up to about {LAUNCH_NOISE_US} us a launch on a \
+             GPU, which no spread shows; torch and Triton run in a process of their own; a batch \
+             of ours is one launch a product"
+        ),
     ];
     if let Some(seconds) = options.sustained {
         lines.push(format!(
@@ -506,6 +512,7 @@ mod tests {
     #[test]
     fn numbers_are_short_and_rows_can_be_left_out() {
         assert_eq!(significant(0.123_456_789), 0.12346);
+        assert!(method(&options()).iter().any(|line| line.contains("0.25 us a launch")));
         let suite = Suite::find("square").unwrap();
         let (rows, left_out) = within(&suite, Some(1.0));
         assert_eq!(rows.len() + left_out, suite.rows.len());
