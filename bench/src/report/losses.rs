@@ -5,7 +5,7 @@ use super::ladder::LADDER;
 use super::reasons;
 use super::scale::{digits, time, times};
 use super::summary::{self, Comparison, SuiteSummary, grouped, time_ms};
-use super::table::{Column, cell, long_table, number, table};
+use super::table::{Column, cell, long_table, name, number, table};
 use crate::record::Record;
 use maud::{Markup, html};
 
@@ -85,19 +85,19 @@ fn each_peer(summaries: &[SuiteSummary]) -> Markup {
     let peers = peers(summaries);
     let with_peers = |suite: &&SuiteSummary| suite.against.iter().any(|(n, ..)| peers.contains(&n));
     let suites: Vec<&SuiteSummary> = summaries.iter().filter(with_peers).collect();
-    let name = |suite: &SuiteSummary| suite.suite.clone() + mode_suffix(suite.mode);
+    let title = |suite: &SuiteSummary| suite.suite.clone() + mode_suffix(suite.mode);
     let (columns, rows): (Vec<Column>, Vec<Vec<Markup>>) = if peers.len() > suites.len() {
         let row = |peer: &&String| {
             let means = suites.iter().map(|suite| mean_cell(suite, peer));
             std::iter::once(cell(peer)).chain(means).collect()
         };
-        let names = suites.iter().map(|suite| Column::named(name(suite)));
+        let names = suites.iter().map(|suite| Column::named(title(suite)));
         let first = std::iter::once(Column::text("Peer"));
         (first.chain(names).collect(), peers.iter().map(row).collect())
     } else {
         let row = |suite: &&SuiteSummary| {
             let means = peers.iter().map(|peer| mean_cell(suite, peer));
-            std::iter::once(cell(&name(suite))).chain(means).collect()
+            std::iter::once(cell(&title(suite))).chain(means).collect()
         };
         let names = peers.iter().map(|peer| Column::named((*peer).clone()));
         let first = std::iter::once(Column::text("Suite"));
@@ -166,10 +166,10 @@ fn loss_table(losses: &[Comparison]) -> Markup {
                 (loss.row.problem) (suffix)
                 @if loss.within_spread() { " (within spread)" }
             } },
-            cell(&loss.row.suite),
-            cell(&loss.ours.candidate),
+            name(&loss.row.suite),
+            name(&loss.ours.candidate),
             milliseconds(loss.ours),
-            cell(&loss.peer.candidate),
+            name(&loss.peer.candidate),
             milliseconds(loss.peer),
         ]
     });

@@ -73,6 +73,7 @@ thead th { color: var(--muted); font-weight: 600; border-bottom-color: var(--lin
 td.prose { min-width: 16rem; }
 th.n, td.n { text-align: right; white-space: nowrap; }
 td.row, thead th { white-space: nowrap; }
+td.row wbr { display: none; }
 thead th.name { white-space: normal; }
 small { font-size: 0.85em; color: var(--muted); }
 table.facts { width: 100%; max-width: 46rem; }
@@ -117,6 +118,7 @@ figure svg { display: block; width: 100%; height: auto; }
   #all th, #all td { padding-right: 0.5rem; }
   th, td { padding-top: 0.12rem; padding-bottom: 0.12rem; }
   td.row { white-space: normal; }
+  td.row wbr { display: revert; }
   td.prose { min-width: 8rem; width: 16rem; }
   thead th, thead th.n { white-space: normal; }
 }

@@ -46,6 +46,11 @@ pub fn cell(text: &str) -> Markup {
     html! { td { (breakable(text)) } }
 }
 
+/// A cell of a name, kept on one line but for paper.
+pub fn name(text: &str) -> Markup {
+    html! { td class="row" { (breakable(text)) } }
+}
+
 /// A cell of a few words, kept on one line, or of sentences, which wrap.
 pub fn prose(text: &str) -> Markup {
     html! { td class=(if text.len() > 30 { "prose" } else { "row" }) { (text) } }
