@@ -173,9 +173,10 @@ const COLUMNS: [Column; 13] = [
 fn everything(rows: &[Row]) -> Markup {
     html! {
         p class="small" {
-            "Every candidate of every row, ours in bold, the fastest peer marked. Rates of whole numbers are TOP/s. Our \
-             speed over a peer's is the peer's median over ours. MHz, °C and W are the lowest \
-             clock, the highest temperature and the highest power draw while the row was timed."
+            "Every candidate of every row, ours in bold, the fastest peer marked. Rates of whole \
+             numbers are TOP/s. Our speed over a peer's is the peer's median over ours. MHz, °C \
+             and W are the lowest clock, the highest temperature and the highest power draw while \
+             the row was timed."
         }
         @if rows.is_empty() { p { "The record has no lines." } }
         @for (suite, rows) in grouped(rows, |(row, _)| row.suite.clone()) {

@@ -40,11 +40,15 @@ fn item(row: &RowKey, lines: &[&Line]) -> Markup {
     let place = html! {
         (row.problem) (mode_suffix(row.mode)) ", suite " (row.suite)
     };
-    let Some(line) = lines.first() else { return html! { li { "no line of ours: " (place) } } };
+    let Some(line) = lines.first() else {
+        return html! { li { "no line of ours: " (place) } };
+    };
     html! {
         li {
             b { (names.join(", ")) } ", " (state_word(line.state))
-            @if let Some(times) = line.error_over_bound { " at " (digits(times)) " times the bound" }
+            @if let Some(times) = line.error_over_bound {
+                " at " (digits(times)) " times the bound"
+            }
             ": " (place)
             @if !line.note.is_empty() { div class="small" { (line.note) } }
         }
