@@ -66,7 +66,8 @@ pub struct Line {
     /// The fewest bytes that the product can move (each operand once) over the median, 10^9 a
     /// second.
     pub gbps: Option<f64>,
-    /// Largest error of the checked elements as a fraction of its bound (docs/numerics.md).
+    /// Largest error of the checked elements as a fraction of its bound (docs/numerics.md): above 1
+    /// for a candidate that was refused for it.
     pub error_over_bound: Option<f64>,
     /// Lowest clock of the multiprocessors seen while the row was timed, MHz.
     pub sm_mhz: Option<u32>,
@@ -152,6 +153,16 @@ impl Line {
         text
     }
 
+    /// Launches that one time contains, as far as the line tells: one, and of ours one for each
+    /// product of a batch, as the library has no batched product yet. What a peer launches beside
+    /// its product, as to add up parts of K, is not known here.
+    pub fn launches(&self) -> usize {
+        match self.side {
+            Side::Ours => self.batch,
+            Side::Peer => 1,
+        }
+    }
+
     /// Half the distance from p10 to p90, as a fraction of the median: the line's spread.
     pub fn spread(&self) -> Option<f64> {
         Some((self.p90_ms? - self.p10_ms?) / 2.0 / self.median_ms?)
@@ -162,6 +173,11 @@ impl Record {
     /// The value of the first fact of that name.
     pub fn fact(&self, key: &str) -> Option<&str> {
         self.facts.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether it was measured on a GPU: the floor of the clock between two events is a fact there.
+    pub fn on_gpu(&self) -> bool {
+        self.fact("timer_floor_us").is_some()
     }
 
     /// The lines of each row, in the file's order.

@@ -7,10 +7,12 @@ mod bars;
 mod chart;
 mod figures;
 mod head;
+mod ladder;
 mod losses;
 mod page;
 mod palette;
 mod plots;
+mod reasons;
 mod scale;
 mod style;
 pub mod summary;
@@ -37,11 +39,11 @@ pub fn html(record: &Record) -> Result<String> {
 ///
 /// As [`html`].
 pub fn svgs(record: &Record) -> Result<Vec<(String, String)>> {
-    let (rows, palette) = (record.rows(), palette::Palette::new(record));
+    let (rows, palette) = (record.rows(), palette::Palette::of_candidates(record));
     let mut figures = Vec::from_iter(figures::overview(&summary::summaries(record)));
     figures.extend(plots::curves(&page::of_suite(&rows, "square"), &palette));
-    figures.extend(plots::rooflines(record, &rows, &palette));
-    figures.extend(figures::ladder(&page::of_suite(&rows, "ladder"), &palette));
+    figures.extend(plots::rooflines(record, &rows));
+    figures.extend(ladder::figures(&page::of_suite(&rows, ladder::LADDER)));
     let facts = ["device", "date", "commit"].map(|key| record.fact(key));
     let source = facts.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let mut files: Vec<(String, String)> = Vec::new();

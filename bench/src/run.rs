@@ -6,11 +6,13 @@ use crate::candidates::torch::{self, Torch};
 use crate::candidates::trial::Trial;
 use crate::candidates::{Absence, Candidate, Entrant, Peer, cpu, ours};
 use crate::case::{Case, Data};
+use crate::compare::LAUNCH_NOISE_US;
 use crate::gpu::{Gpu, Operands, Seen, Watch};
 use crate::record::{Line, Mode, Side, State};
 use crate::suite::{Row, Suite};
 use crate::timing::{Effort, Times, Work, alternate, sustain};
 use anyhow::{Result, bail, ensure};
+use gemmite::verify::Mismatch;
 use gemmite::{Element, with_element};
 use std::path::Path;
 
@@ -277,6 +279,9 @@ fn verified<'a, T: Element>(suite: &str, case: &Case<T>, entrant: Entrant<'a, T>
         Err((state, error)) => {
             line.state = state;
             line.note = format!("{error:#}");
+            let worst = error.downcast_ref::<Mismatch>().and_then(Mismatch::worst);
+            let times = worst.and_then(|worst| worst.error_over_bound());
+            line.error_over_bound = times.map(significant);
             Runner { line, candidate: None }
         }
     }
@@ -378,6 +383,11 @@ pub fn method(options: &Options) -> Vec<String> {
          so misses the bound of docs/numerics.md, it is refused"
             .to_owned(),
         "spread: half of p90 - p10, over the median".to_owned(),
+        format!(
+            "times of different processes differ by up to about {LAUNCH_NOISE_US} us a launch on a \
+             GPU, which no spread shows; torch and Triton run in a process of their own; a batch \
+             of ours is one launch a product"
+        ),
     ];
     if let Some(seconds) = options.sustained {
         lines.push(format!(
@@ -474,20 +484,37 @@ mod tests {
         let entrant = ours::on_cpu(&case);
         let right = entrant.candidate.ok().unwrap().product().unwrap();
         type Spoil<'a> = &'a dyn Fn(&mut Vec<f32>);
-        let spoils: [(&str, Spoil<'_>); 4] = [
-            ("one element", &|out| out[123] += 1.0),
-            ("all but the poison", &|out| out.copy_from_slice(&case.c)),
-            ("a row too few", &|out| out.truncate(out.len() - 20)),
-            ("NaN", &|out| out[599] = f32::NAN),
+        // What is wrong, and whether it is so many times the bound.
+        let spoils: [(&str, Spoil<'_>, bool); 4] = [
+            ("one element", &|out| out[123] += 1.0, true),
+            ("all but the poison", &|out| out.copy_from_slice(&case.c), false),
+            ("a row too few", &|out| out.truncate(out.len() - 20), false),
+            ("NaN", &|out| out[599] = f32::NAN, false),
         ];
-        for (name, spoil) in spoils {
+        for (name, spoil, has_ratio) in spoils {
             let work = Spoiled { right: right.clone(), spoil, samples: 0 };
             let entrants = vec![Entrant::peer(name, String::new(), work)];
             let lines = measure("test", &case, entrants, &options(), None);
             assert_eq!(lines[0].state, State::Refused, "{name}");
             assert_eq!(lines[0].median_ms, None, "{name}");
             assert!(!lines[0].note.is_empty());
+            let ratio = lines[0].error_over_bound;
+            assert_eq!(ratio.is_some(), has_ratio, "{name}");
+            assert!(ratio.is_none_or(|ratio| ratio > 1.0), "{name}: {ratio:?}");
         }
+    }
+
+    #[test]
+    fn one_product_of_a_batch_misses_by_so_many_bounds() {
+        let case = Case::<f32>::generate(Row { batch: 3, ..row(DType::F32) }, Data::Normal);
+        let case = case.unwrap();
+        let right = ours::on_cpu(&case).candidate.ok().unwrap().product().unwrap();
+        let spoil = |out: &mut Vec<f32>| out[2 * 600 + 7] += 1.0;
+        let work = Spoiled { right, spoil: &spoil, samples: 0 };
+        let entrants = vec![Entrant::peer("spoiled", String::new(), work)];
+        let line = measure("test", &case, entrants, &options(), None).remove(0);
+        assert!(line.note.starts_with("product 2: "), "{}", line.note);
+        assert!(line.error_over_bound.unwrap() > 1.0);
     }
 
     #[test]
@@ -501,6 +528,7 @@ mod tests {
     #[test]
     fn numbers_are_short_and_rows_can_be_left_out() {
         assert_eq!(significant(0.123_456_789), 0.12346);
+        assert!(method(&options()).iter().any(|line| line.contains("0.25 us a launch")));
         let suite = Suite::find("square").unwrap();
         let (rows, left_out) = within(&suite, Some(1.0));
         assert_eq!(rows.len() + left_out, suite.rows.len());

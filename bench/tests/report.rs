@@ -19,6 +19,57 @@ fn only(keep: impl Fn(&Line) -> bool) -> Record {
     record
 }
 
+/// A record as full as a run on a GPU makes it: every peer on every row, all kernels and nvcc's on
+/// the ladder, peers refused for the same reason.
+fn crowded() -> Record {
+    const PEERS: [&str; 5] = ["cublaslt_first", "cublaslt_best", "cublas", "torch", "triton"];
+    const SHAPES: [&str; 4] = ["naive_16", "tiled_8", "tiled_16", "tiled_32"];
+    let fixture = fixture();
+    let ours = |line: &&Line| line.candidate == "gemmite" && line.state == State::Timed;
+    let mut record = Record { facts: fixture.facts.clone(), lines: Vec::new() };
+    let mut add = |line: &Line, candidate: &str, side: Side, speed: f64| {
+        let scaled = |ms: Option<f64>| ms.map(|ms| ms / speed);
+        record.lines.push(Line {
+            candidate: candidate.into(),
+            side,
+            median_ms: scaled(line.median_ms),
+            p10_ms: scaled(line.p10_ms),
+            p90_ms: scaled(line.p90_ms),
+            tflops: line.tflops.map(|rate| rate * speed),
+            ..line.clone()
+        });
+    };
+    for line in fixture.lines.iter().filter(ours).filter(|line| !line.suite.contains('<')) {
+        add(line, "gemmite", Side::Ours, 1.0);
+        let faster = [1.0, 1.02, 0.505, 2.0, 12.0];
+        PEERS.iter().zip(faster).for_each(|(peer, speed)| add(line, peer, Side::Peer, speed));
+    }
+    for (dtype, fastest) in [("f32", 6.0), ("bf16", 90.0)] {
+        let mut line = fixture.lines.iter().find(ours).unwrap().clone();
+        (line.suite, line.dtype) = ("ladder".into(), dtype.into());
+        add(&line, "gemmite", Side::Ours, 1.0);
+        let steps = (1..=13).map(|step| format!("k{step:02}_an_idea_of_its_own"));
+        let variants = steps.chain(gemm_spec::variants().map(str::to_owned));
+        variants.for_each(|name| add(&line, &name, Side::Ours, 1.0 + name.len() as f64 / 20.0));
+        PEERS.iter().for_each(|peer| add(&line, peer, Side::Peer, fastest));
+        for shape in SHAPES {
+            add(&line, &format!("nvcc_tutorial_{shape}"), Side::Peer, 1.0);
+            add(&line, &format!("nvcc_twin_{shape}"), Side::Peer, 1.01);
+        }
+    }
+    let mut refused = record.lines[0].clone();
+    (refused.suite, refused.state, refused.side) = ("odd".into(), State::Refused, Side::Peer);
+    (refused.median_ms, refused.error_over_bound) = (None, Some(5.761));
+    refused.note = "41426 of 526845 elements of a 1023x1023 product of bf16 (k = 1023) are wrong; \
+                    the worst, at (922, 396): expected -0.06476170709356666, got -0.3125, off by \
+                    2.477e-1, bound 4.301e-2 (5.761 times the bound)"
+        .into();
+    for peer in PEERS {
+        record.lines.push(Line { candidate: peer.into(), ..refused.clone() });
+    }
+    record
+}
+
 /// Checks what is true of every page and drawing: closed elements, nothing loaded, no script, no
 /// number that is none.
 fn check(name: &str, text: &str) {
@@ -33,7 +84,7 @@ fn check(name: &str, text: &str) {
         let tag = piece.split(['>', ' ', '\n']).next().unwrap();
         match tag.strip_prefix('/') {
             Some(closed) => assert_eq!(open.pop(), Some(closed), "{name}: </{closed}>"),
-            None if ["!DOCTYPE", "meta"].contains(&tag) => {}
+            None if ["!DOCTYPE", "meta", "br", "wbr"].contains(&tag) => {}
             None => open.push(tag),
         }
     }
@@ -67,12 +118,41 @@ fn the_page_has_every_section() {
         "Not recorded: ",
         "best rate in this record",
         "some text, to see that two methods are both there",
+        "gemmite</b>, refused at 3.70 times the bound: f32 nn 7x7x7, suite odd",
         " more</summary>",
     ] {
         let there = page.contains(text);
         // The fixture has every fact that is looked for.
         assert_eq!(there, text != "Not recorded: ", "{text}");
     }
+}
+
+/// The text from the first `from` to the `to` after it.
+fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = page.split_once(from).unwrap();
+    rest.split_once(to).unwrap().0
+}
+
+#[test]
+fn many_peers_and_kernels_stay_readable() {
+    let page = report::html(&crowded()).unwrap();
+    check("page", &page);
+    let refused = between(&page, "class=\"alarm\"", "</div>");
+    assert!(!refused.contains("<table"), "a table has no room for reasons");
+    let together =
+        "cublaslt_first, cublaslt_best, cublas, torch, triton</b>, refused at 5.76 times";
+    assert!(refused.contains(together) && refused.matches("<li>").count() == 1, "{refused}");
+    let summary = "aria-label=\"Summary against each peer\"";
+    let peers = between(&page, summary, "</table>");
+    assert!(peers.contains("torch") && !peers.contains("nvcc"), "{peers}");
+    assert_eq!(peers.matches("<tr>").count(), 1 + 6, "a row for each suite: {peers}");
+    assert!(!page.contains("<h3>Suite ladder</h3>"), "the ladder has a section of its own");
+    // Where there is nothing but the ladder, its peers go down the page.
+    let mut ladder = crowded();
+    ladder.lines.retain(|line| line.suite == "ladder");
+    let page = report::html(&ladder).unwrap();
+    let peers = between(&page, summary, "</table>");
+    assert_eq!(peers.matches("<tr>").count(), 1 + 5 + 8, "a row for each peer: {peers}");
 }
 
 #[test]
@@ -139,63 +219,9 @@ fn browser() -> Option<PathBuf> {
     paths.into_iter().find(|path| path.is_file())
 }
 
-/// A page that measures others in frames: the report, unfolded, as wide as a phone and as a desk's
-/// screen, and each figure.
-///
-/// For each it counts what no reader should see: a page that scrolls sideways, drawn parts outside
-/// their drawing, texts on top of each other, texts under 9 pixels, documents that are no XML.
-const MEASURE: &str = r#"<!DOCTYPE html><meta charset="utf-8"><body>
-<pre id="result"></pre>
-<script>
-const files = FILES;
-function measure(frame) {
-  const page = frame.contentDocument, root = page.documentElement, found = [];
-  for (const details of page.querySelectorAll('details')) details.open = true;
-  if (page.querySelector('parsererror')) found.push('not well-formed');
-  if (page.body && root.scrollWidth > root.clientWidth)
-    found.push(`scrolls sideways: ${root.scrollWidth} of ${root.clientWidth}`);
-  const drawings = [...page.querySelectorAll('svg')];
-  for (const drawing of drawings) {
-    const frame = drawing.getBoundingClientRect();
-    const name = drawing.getAttribute('aria-label').slice(0, 60);
-    for (const part of drawing.querySelectorAll('text, rect, circle, polygon, polyline, line')) {
-      const box = part.getBoundingClientRect();
-      if (box.left < frame.left - 1 || box.right > frame.right + 1 ||
-          box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
-        found.push(`${name}: ${part.outerHTML.slice(0, 90)} sticks out`);
-    }
-    const texts = [...drawing.querySelectorAll('text')].filter(text => text.textContent);
-    const scale = frame.width / drawing.viewBox.baseVal.width;
-    const boxes = texts.map(text => text.getBoundingClientRect());
-    texts.forEach((text, i) => {
-      const size = parseFloat(page.defaultView.getComputedStyle(text).fontSize) * scale;
-      if (size < 9) found.push(`${name}: ${text.textContent} has ${size} pixels`);
-      for (let j = 0; j < i; j++) {
-        // Boxes have room above and below the letters.
-        if (boxes[i].left < boxes[j].right - 1 && boxes[j].left < boxes[i].right - 1 &&
-            boxes[i].top < boxes[j].bottom - 4 && boxes[j].top < boxes[i].bottom - 4)
-          found.push(`${name}: "${text.textContent}" on "${texts[j].textContent}"`);
-      }
-    });
-  }
-  return {drawings: drawings.length, found};
-}
-const results = [];
-function next() {
-  if (results.length == files.length) {
-    document.getElementById('result').textContent = JSON.stringify(results);
-    return;
-  }
-  const [file, width] = files[results.length];
-  const frame = document.createElement('iframe');
-  frame.width = width; frame.height = 800; frame.src = file;
-  frame.onload = () => {
-    results.push({file, width, ...measure(frame)}); frame.remove(); next();
-  };
-  document.body.append(frame);
-}
-next();
-</script>"#;
+/// A page that measures others in frames: reports, unfolded, as wide as a phone and as a desk's
+/// screen, or as they are printed on narrow and wide sheets, and each figure.
+const MEASURE: &str = include_str!("data/measure.html");
 
 /// What the browser says about the page at `path`: its document after the scripts ran.
 fn dump(browser: &Path, folder: &Path, path: &Path) -> Result<String> {
@@ -203,6 +229,8 @@ fn dump(browser: &Path, folder: &Path, path: &Path) -> Result<String> {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        // As on a phone, where they take no room.
+        .arg("--hide-scrollbars")
         .args(["--allow-file-access-from-files", "--virtual-time-budget=60000", "--dump-dom"])
         .arg(profile)
         .arg(format!("file://{}", path.display()))
@@ -221,12 +249,19 @@ fn a_browser_shows_it_whole() -> Result<()> {
         return Ok(());
     };
     let folder = tempfile::tempdir()?;
-    let record = fixture();
-    std::fs::write(folder.path().join("report.html"), report::html(&record)?)?;
-    let mut files = vec![("report.html".to_owned(), 360), ("report.html".to_owned(), 1280)];
-    for (name, text) in report::svgs(&record)? {
-        std::fs::write(folder.path().join(&name), text)?;
-        files.push((name, 400));
+    let mut files = Vec::new();
+    for (name, record) in [("fixture", fixture()), ("crowded", crowded())] {
+        let page = format!("{name}.html");
+        std::fs::write(folder.path().join(&page), report::html(&record)?)?;
+        // A phone, a desk's screen; upright and lying sheets of paper, less their margins.
+        for (width, print) in [(360, false), (1280, false), (717, true), (979, true)] {
+            files.push((page.clone(), width, print));
+        }
+        for (figure, text) in report::svgs(&record)? {
+            let file = format!("{name}-{figure}");
+            std::fs::write(folder.path().join(&file), text)?;
+            files.push((file, 400, false));
+        }
     }
     let wrapper = folder.path().join("measure.html");
     std::fs::write(&wrapper, MEASURE.replace("FILES", &serde_json::to_string(&files)?))?;
@@ -240,7 +275,7 @@ fn a_browser_shows_it_whole() -> Result<()> {
     ensure!(results.len() == files.len(), "not all were measured: {result}");
     for measured in &results {
         let drawings = measured["drawings"].as_u64().unwrap_or(0);
-        let page = measured["file"] == "report.html";
+        let page = measured["file"].as_str().is_some_and(|file| file.ends_with(".html"));
         ensure!(drawings >= if page { 10 } else { 1 }, "drawings are missing: {measured}");
         ensure!(measured["found"] == serde_json::json!([]), "{measured:#}");
     }

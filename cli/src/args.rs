@@ -197,9 +197,13 @@ Examples:
   gemmite report bench/record/nvidia-h100-80gb-hbm3/DATE-COMMIT.csv -o report.html
   gemmite report --svg docs/pictures
 
+Without RECORD it takes, of the records of the latest date, the one with the most rows, and of
+several with as many rows the one that started last: a run that was cut off, or of some suites
+alone, stands behind a whole one of the same day. The output names the record.
+
 The page is one file that loads nothing from elsewhere.")]
 pub struct ReportArgs {
-    /// The record [default: the newest under --records]
+    /// The record [default: of the latest date, the one with the most rows]
     pub record: Option<PathBuf>,
     /// Where to write the page [default: beside the record]
     #[arg(short, long, value_name = "PAGE.html")]

@@ -35,7 +35,9 @@ fn write(path: &Path, text: &str) -> Result<()> {
     Output::new(path, true)?.write_with(|writer| Ok(writer.write_all(text.as_bytes())?))
 }
 
-/// The last record by its name, which starts with the date, of all devices under `folder`.
+/// The record to take where none is named, of all devices under `folder`: of those of the latest
+/// date the one with the most rows, since a run that was cut off, or that measured some suites
+/// alone, tells less; of several with as many rows the one that started last.
 fn newest(folder: &Path) -> Result<PathBuf> {
     let mut records: Vec<PathBuf> = Vec::new();
     let unreadable = || format!("cannot read the records in {}", folder.display());
@@ -46,12 +48,16 @@ fn newest(folder: &Path) -> Result<PathBuf> {
             records.extend(files.collect::<Result<Vec<_>>>()?);
         }
     }
-    // Other CSV files, of other kinds of measurement, are not records of the harness.
-    records
-        .retain(|path| path.extension().is_some_and(|e| e == "csv") && Record::read(path).is_ok());
-    let newest = records.into_iter().max_by(|a, b| a.file_name().cmp(&b.file_name()));
-    match newest {
-        Some(path) => Ok(path),
+    let rank = |path: PathBuf| {
+        // Other CSV files, of other kinds of measurement, are not records of the harness.
+        let csv = path.extension().is_some_and(|extension| extension == "csv");
+        let record = if csv { Record::read(&path).ok()? } else { return None };
+        // A date is YYYY-MM-DD and a start HH:MM UTC, so that their order is that of the texts.
+        let fact = |key| record.fact(key).unwrap_or_default().to_owned();
+        Some(((fact("date"), record.rows().len(), fact("started")), path))
+    };
+    match records.into_iter().filter_map(rank).max() {
+        Some((_, path)) => Ok(path),
         None => bail!("{} has no record: `cargo xtask bench` makes one", folder.display()),
     }
 }

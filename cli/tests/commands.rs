@@ -85,6 +85,35 @@ fn report_makes_a_page_of_a_record() {
 }
 
 #[test]
+fn report_takes_the_fullest_record_of_the_latest_day() {
+    let folder = Folder::new();
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/tests/data/record.csv");
+    let fixture = std::fs::read_to_string(fixture).unwrap();
+    std::fs::create_dir_all(folder.file("records/gpu")).unwrap();
+    let write = |name: &str, date: &str, started: &str, lines: usize| {
+        let facts = format!("# date: {date}\n# started: {started} UTC\n");
+        let lines = fixture.lines().filter(|line| !line.starts_with('#')).take(1 + lines);
+        let text = facts + &lines.collect::<Vec<_>>().join("\n");
+        std::fs::write(folder.file("records/gpu").join(name), text).unwrap();
+    };
+    let takes = |name: &str| {
+        let stdout = folder.gemmite(&["report", "--records", "records"]).ok();
+        assert!(stdout.trim_end().ends_with(&format!("gpu/{name}.csv")), "{name}: {stdout}");
+    };
+    // Names sort in another order than what the records say of themselves.
+    write("2026-01-09-fff.csv", "2026-01-01", "23:00", 40);
+    takes("2026-01-09-fff");
+    write("2026-01-02-bbb.csv", "2026-01-02", "06:00", 30);
+    takes("2026-01-02-bbb");
+    write("2026-01-02-ccc.csv", "2026-01-02", "09:00", 8);
+    takes("2026-01-02-bbb");
+    write("2026-01-02-aaa.csv", "2026-01-02", "07:00", 30);
+    takes("2026-01-02-aaa");
+    std::fs::write(folder.file("records/gpu/2027-01-01-twins.csv"), "a,b\n1,2\n").unwrap();
+    takes("2026-01-02-aaa");
+}
+
+#[test]
 fn demo_verifies_every_dtype() {
     let stdout = Folder::new().gemmite(&["demo", "--size", "100", "--device", "cpu"]).ok();
     for word in ["i32", "f16", "bf16", "f32", "f64", "ijk", "kij", "unrolled_16", "tiled_16"] {

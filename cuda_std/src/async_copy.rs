@@ -25,10 +25,7 @@ use core::arch::asm;
 #[inline(always)]
 pub unsafe fn copy_if<T: Copy>(start: bool, target: SharedPtr<T>, source: *const T, wanted: bool) {
     const {
-        assert!(
-            matches!(size_of::<T>(), 4 | 8 | 16),
-            "an asynchronous copy has 4, 8 or 16 bytes"
-        );
+        assert!(matches!(size_of::<T>(), 4 | 8 | 16), "an asynchronous copy has 4, 8 or 16 bytes");
     }
     let (start, target) = (u32::from(start), target.address());
     let bytes = if wanted { size_of::<T>() as u32 } else { 0 };

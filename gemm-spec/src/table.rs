@@ -149,8 +149,8 @@ macro_rules! k08_double_buffer_kernels {
 macro_rules! k09_async_copy_kernels {
     ($with:ident) => {
         $with! {
-            (k09_async_copy_i32, "k09_async_copy", i32, [128, 128, 8], [32, 64], [8, 8], 4, 2),
-            (k09_async_copy_f32, "k09_async_copy", f32, [128, 128, 8], [32, 64], [8, 8], 4, 2),
+            (k09_async_copy_i32, "k09_async_copy", i32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
+            (k09_async_copy_f32, "k09_async_copy", f32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
             (k09_async_copy_f64, "k09_async_copy", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
         }
     };
@@ -162,8 +162,8 @@ macro_rules! k09_async_copy_kernels {
 macro_rules! k10_grouped_order_kernels {
     ($with:ident) => {
         $with! {
-            (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 4, 2),
-            (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 8], [32, 64], [8, 8], 4, 2),
+            (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
+            (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
             (k10_grouped_order_f64, "k10_grouped_order", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
         }
     };
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn tiles_divide_each_other() {
         for kernel in kernels() {
-            let Tiles { block, warp, thread, stages } = kernel.tiles;
+            let Tiles { block, warp, thread, stages, .. } = kernel.tiles;
             for axis in 0..2 {
                 assert!(block[axis] % warp[axis] == 0, "{}", kernel.name);
                 assert!(warp[axis] % thread[axis] == 0, "{}", kernel.name);

@@ -14,15 +14,6 @@ pub trait Sum: Packed {
 
     /// `self * factor`, wrapping for i32.
     fn mul(self, factor: Self) -> Self;
-
-    /// Two sums that live in neighbouring registers, the first in an even one.
-    type Pair: Copy;
-
-    /// Makes a pair.
-    fn pair(even: Self, odd: Self) -> Self::Pair;
-
-    /// Takes it apart.
-    fn split(pair: Self::Pair) -> (Self, Self);
 }
 
 /// An element of a matrix.
@@ -37,36 +28,6 @@ pub trait Element: Packed {
     fn narrow(sum: Self::Sum) -> Self;
 }
 
-/// A pair of words as one 64-bit register, which ptxas gives to two neighbouring ones.
-#[inline(always)]
-fn pack(even: u32, odd: u32) -> u64 {
-    #[cfg(target_arch = "nvptx64")]
-    // SAFETY: moves registers.
-    unsafe {
-        let pair: u64;
-        core::arch::asm!("mov.b64 {}, {{{}, {}}};", out(reg64) pair, in(reg32) even,
-            in(reg32) odd, options(pure, nomem, nostack));
-        pair
-    }
-    #[cfg(not(target_arch = "nvptx64"))]
-    return u64::from(even) | u64::from(odd) << 32;
-}
-
-/// The inverse of [`pack`].
-#[inline(always)]
-fn unpack(pair: u64) -> (u32, u32) {
-    #[cfg(target_arch = "nvptx64")]
-    // SAFETY: moves registers.
-    unsafe {
-        let (even, odd): (u32, u32);
-        core::arch::asm!("mov.b64 {{{}, {}}}, {};", out(reg32) even, out(reg32) odd,
-            in(reg64) pair, options(pure, nomem, nostack));
-        (even, odd)
-    }
-    #[cfg(not(target_arch = "nvptx64"))]
-    return (pair as u32, (pair >> 32) as u32);
-}
-
 impl Sum for i32 {
     const ZERO: i32 = 0;
 
@@ -79,23 +40,10 @@ impl Sum for i32 {
     fn mul(self, factor: i32) -> i32 {
         self.wrapping_mul(factor)
     }
-
-    type Pair = u64;
-
-    #[inline(always)]
-    fn pair(even: i32, odd: i32) -> u64 {
-        pack(even as u32, odd as u32)
-    }
-
-    #[inline(always)]
-    fn split(pair: u64) -> (i32, i32) {
-        let (even, odd) = unpack(pair);
-        (even as i32, odd as i32)
-    }
 }
 
 macro_rules! float_sum {
-    ($float:ident, $pair:ty, $make:expr, $split:expr) => {
+    ($float:ident) => {
         impl Sum for $float {
             const ZERO: $float = 0.0;
 
@@ -108,28 +56,12 @@ macro_rules! float_sum {
             fn mul(self, factor: $float) -> $float {
                 self * factor
             }
-
-            type Pair = $pair;
-
-            #[inline(always)]
-            fn pair(even: $float, odd: $float) -> $pair {
-                $make(even, odd)
-            }
-
-            #[inline(always)]
-            fn split(pair: $pair) -> ($float, $float) {
-                $split(pair)
-            }
         }
     };
 }
 
-float_sum!(f32, u64, |even: f32, odd: f32| pack(even.to_bits(), odd.to_bits()), |pair| {
-    let (even, odd) = unpack(pair);
-    (f32::from_bits(even), f32::from_bits(odd))
-});
-// A f64 is a pair by itself.
-float_sum!(f64, (f64, f64), |even, odd| (even, odd), |pair| pair);
+float_sum!(f32);
+float_sum!(f64);
 
 macro_rules! same_sum {
     ($element:ident) => {

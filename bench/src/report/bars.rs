@@ -6,7 +6,7 @@ use super::scale::{Scale, px};
 use maud::{Markup, html};
 
 /// Width kept free right of the bars for [`Bar::end`].
-pub const GUTTER: f64 = 54.0;
+pub const GUTTER: f64 = 68.0;
 
 /// One row.
 pub struct Bar {
@@ -20,9 +20,6 @@ pub struct Bar {
     pub span: Option<[f64; 2]>,
     /// CSS classes: a colour, and how the bar is filled.
     pub class: String,
-    /// Whether only the end counts: a thin line to it, since a logarithmic scale has no zero for a
-    /// bar to begin at.
-    pub thin: bool,
     /// Markers on the bar's line: look, value, tool tip.
     pub marks: Vec<(Look, f64, String)>,
     /// A tool tip.
@@ -57,15 +54,14 @@ fn two_lines(row: &Bar) -> bool {
 fn bar(row: &Bar, scale: &Scale, origin: Option<f64>, top: f64) -> Markup {
     let numbers_y = if two_lines(row) { top + LINE_HEIGHT } else { top };
     let middle = numbers_y + LINE_HEIGHT + 7.0;
-    let half = if row.thin { 1.0 } else { 4.5 };
     let ends = row.span.map(|span| span.map(|value| scale.at(value)));
     html! {
         (text("halo", (0.0, top + 12.0), &fitted(&row.name, WIDTH)))
         (text("m e halo", (WIDTH, numbers_y + 12.0), &row.numbers))
         @if let Some([a, b]) = ends {
             // A bar of no length is still seen.
-            rect class=(row.class) x=(px(a.min(b))) y=(px(middle - half))
-                width=(px((a - b).abs().max(1.5))) height=(px(2.0 * half)) { title { (row.tip) } }
+            rect class=(row.class) x=(px(a.min(b))) y=(px(middle - 4.5))
+                width=(px((a - b).abs().max(1.5))) height="9" { title { (row.tip) } }
         }
         @if let Some(x) = origin.map(|origin| scale.at(origin)) {
             (line("one", (x, middle - 8.0), (x, middle + 8.0)))

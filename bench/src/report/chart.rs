@@ -73,6 +73,7 @@ pub fn text_width(text: &str) -> f64 {
     let width = |letter: char| match letter {
         'm' | 'w' | 'M' | 'W' | '@' => 11.0,
         'A'..='Z' => 8.0,
+        '0'..='9' => 7.0,
         _ => 6.6,
     };
     text.chars().map(width).sum()
@@ -123,27 +124,26 @@ pub fn marker(look: Look, (x, y): (f64, f64), tip: &str) -> Markup {
     }
 }
 
-/// Names and their markers from left to right, in as many lines as it takes, down from `top`;
+/// Names and their markers in columns of one width, in as many lines as it takes, down from `top`;
 /// with the height.
 pub fn legend(entries: &[(Look, String)], top: f64) -> (Markup, f64) {
-    let (mut x, mut y) = (0.0, top);
-    let mut places = Vec::new();
-    for (look, name) in entries {
-        let name = fitted(name, WIDTH - 20.0);
-        let width = 16.0 + text_width(&name) + 10.0;
-        if x > 0.0 && x + width > WIDTH + 10.0 {
-            (x, y) = (0.0, y + LINE_HEIGHT);
-        }
-        places.push((*look, name, x, y));
-        x += width;
-    }
+    let width = |(_, name): &(Look, String)| 16.0 + text_width(name) + 10.0;
+    let column = entries.iter().map(width).fold(0.0, f64::max).clamp(1.0, WIDTH);
+    // The last one needs no room behind it.
+    let columns = ((WIDTH + 10.0) / column).floor().max(1.0) as usize;
+    let place = |index: usize| {
+        ((index % columns) as f64 * column, top + (index / columns) as f64 * LINE_HEIGHT)
+    };
     let markup = html! {
-        @for (look, name, x, y) in &places {
-            (marker(*look, (x + 6.0, y + 8.0), ""))
-            (text("", (x + 15.0, y + 12.0), name))
+        g class="legend" {
+            @for (index, (look, name)) in entries.iter().enumerate() {
+                @let (x, y) = place(index);
+                (marker(*look, (x + 6.0, y + 8.0), ""))
+                (text("", (x + 15.0, y + 12.0), &fitted(name, WIDTH - 20.0)))
+            }
         }
     };
-    (markup, if entries.is_empty() { 0.0 } else { y - top + LINE_HEIGHT })
+    (markup, entries.len().div_ceil(columns) as f64 * LINE_HEIGHT)
 }
 
 /// Grid lines and numbers of a horizontal scale, between `top` and `bottom`, the numbers under it.
@@ -157,7 +157,7 @@ pub fn x_axis(scale: &Scale, ticks: &[f64], (top, bottom): (f64, f64), title: &s
         // A number that would touch the one before it is left out; its grid line stays.
         let shown = centre - half >= free;
         if shown {
-            free = centre + half + 4.0;
+            free = centre + half + 3.0;
         }
         labels.push((x, centre, label, shown));
     }

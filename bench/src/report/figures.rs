@@ -1,9 +1,9 @@
-//! The figures that are rows of bars: ratios to the peers, and the ladder.
+//! The figures that are rows of bars: ratios to the peers.
 
 use super::bars::{self, Bar};
 use super::chart::{Figure, legend};
 use super::palette::{Look, Palette};
-use super::scale::{Scale, count, digits, time, times};
+use super::scale::{Scale, count, digits, times};
 use super::summary::{Comparison, SuiteSummary, compare, grouped, ratio, tflops, time_ms};
 use crate::record::{Line, Mode, RowKey, Side, State};
 
@@ -80,7 +80,6 @@ pub fn overview(summaries: &[SuiteSummary]) -> Option<Figure> {
             end: times(*mean),
             span: Some([1.0, *mean]),
             class: ratio_class(*mean, false),
-            thin: false,
             marks: Vec::new(),
             tip: format!("{}: {}", suite.suite, times(*mean)),
         })
@@ -180,7 +179,6 @@ fn ratio_bar(row: &Comparison, lines: &[&Line], palette: &Palette) -> Bar {
         end: format!("{about}{}", times(row.ratio())),
         span: Some([1.0, row.ratio()]),
         class: ratio_class(row.ratio(), row.within_spread()),
-        thin: false,
         marks: peers(lines)
             .map(|peer| {
                 let tip = format!("{} against {}", times(ratio(ours, peer)), peer.candidate);
@@ -191,59 +189,4 @@ fn ratio_bar(row: &Comparison, lines: &[&Line], palette: &Palette) -> Bar {
             rate(peer)
         }),
     }
-}
-
-/// Each row of the suite `ladder`: the rate of every kernel and peer, in the record's order.
-pub fn ladder(rows: &[Row], palette: &Palette) -> Vec<Figure> {
-    rows.iter().filter_map(|(row, lines)| ladder_figure(row, lines, palette)).collect()
-}
-
-/// One row of the ladder.
-fn ladder_figure(row: &RowKey, lines: &[&Line], palette: &Palette) -> Option<Figure> {
-    let rates: Vec<f64> = lines.iter().filter_map(|line| tflops(line)).collect();
-    let least = rates.iter().copied().reduce(f64::min)?;
-    let most = rates.iter().copied().reduce(f64::max)?;
-    // Bars of a hundredth of the longest are not seen; then the scale is logarithmic.
-    let log = most / least > 40.0;
-    let scale = match log {
-        true => Scale::log(&rates, bars::RANGE),
-        false => Scale::linear(&rates, bars::RANGE),
-    };
-    let bar = |line: &&Line| {
-        let look = palette.look(&line.candidate);
-        let end = tflops(line).map_or_else(|| "–".to_owned(), digits);
-        // The rungs have one colour: they are told apart by their names.
-        let (look, name, filled) = match line.side {
-            Side::Ours => (palette.look("gemmite"), line.candidate.clone(), "fill"),
-            Side::Peer => (look, format!("{} (peer)", line.candidate), "hollow"),
-        };
-        Bar {
-            name,
-            numbers: time_ms(line).map_or_else(|| state_word(line.state).to_owned(), time),
-            tip: format!("{}: {end} {}", line.candidate, unit(&line.dtype)),
-            end,
-            span: tflops(line).map(|rate| [scale.domain[0], rate]),
-            class: format!("{} {}", look.class(), if log { "fill" } else { filled }),
-            thin: log,
-            marks: tflops(line)
-                .filter(|_| log)
-                .map(|r| (look, r, String::new()))
-                .into_iter()
-                .collect(),
-        }
-    };
-    let bars: Vec<Bar> = lines.iter().map(bar).collect();
-    let unit = unit(&lines.first()?.dtype);
-    let axis = if log { format!("{unit}, log scale") } else { unit.to_owned() };
-    let (body, height) = bars::bars(&bars, &scale, &axis, None);
-    let words: Vec<String> = bars.iter().map(|bar| bar.tip.clone()).collect();
-    let title = format!("{}{}", row.problem, mode_suffix(row.mode));
-    Some(Figure {
-        slug: format!("{}-{}", slug(&row.suite), slug(&title)),
-        title: format!("Ladder, {title}"),
-        remark: String::new(),
-        label: format!("Rates of the kernels and the peers: {}", words.join(", ")),
-        height,
-        body,
-    })
 }

@@ -1,6 +1,6 @@
 //! The page's beginning: what was measured on what and how, what is missing, what is wrong.
 
-use super::page::lines_in_state;
+use super::reasons;
 use super::scale::count;
 use super::summary::{grouped, time_ms};
 use crate::record::{Line, Record, Side, State};
@@ -54,14 +54,14 @@ fn method(record: &Record) -> Markup {
         .filter(|(key, _)| key == "method")
         .map(|(_, value)| value.as_str())
         .collect();
-    html! {
+    html! { div class="whole" {
         h3 { "How" }
         p {
             "All candidates of a row, ours and the peers, ran in one session on the same data. A \
              candidate whose product is wrong gets no time. A time is the median of the samples; \
              its spread is half the distance from the 10th to the 90th percentile. In burst mode, \
              the usual one, candidates take turns, one sample each, with the device idle in \
-             between; in sustained mode each runs without a pause for a second or more. "
+             between; in sustained mode each runs for a time without a pause. "
             "A rate is 2 m n k operations, times the batch, over the median. To repeat it on the \
              machine in front of you: " code { "cargo xtask bench" } "."
         }
@@ -70,7 +70,7 @@ fn method(record: &Record) -> Markup {
         } @else {
             ul class="small" { @for method in methods { li { (method) } } }
         }
-    }
+    } }
 }
 
 /// Candidates that were refused or that failed.
@@ -81,14 +81,14 @@ fn wrong(record: &Record) -> Markup {
     ];
     html! {
         @for (state, title) in kinds {
-            @let of = |side| {
-                record.lines.iter().filter(|line| (line.state, line.side) == (state, side)).count()
-            };
-            @if let Some(table) = lines_in_state(record, state, title) {
+            @let lines: Vec<&Line> =
+                record.lines.iter().filter(|line| line.state == state).collect();
+            @let ours = lines.iter().filter(|line| line.side == Side::Ours).count();
+            @if !lines.is_empty() {
                 div class="alarm" role="note" {
                     h3 { (title) }
-                    p { (of(Side::Ours)) " of ours, " (of(Side::Peer)) " of peers." }
-                    (table)
+                    p { (ours) " of ours, " (lines.len() - ours) " of peers." }
+                    (reasons::list(lines.iter().map(|line| (line.row(), Some(*line))).collect()))
                 }
             }
         }

@@ -1,9 +1,11 @@
 //! The section that comes first: where we are slower, and by how much.
 
-use super::figures::{mode_suffix, overview, state_word};
-use super::scale::{time, times};
+use super::figures::{mode_suffix, overview};
+use super::ladder::LADDER;
+use super::reasons;
+use super::scale::{digits, time, times};
 use super::summary::{self, Comparison, SuiteSummary, grouped, time_ms};
-use super::table::{Column, cell, long_table, number, prose, table};
+use super::table::{Column, cell, long_table, name, number, table};
 use crate::record::Record;
 use maud::{Markup, html};
 
@@ -54,7 +56,7 @@ fn suites(summaries: &[SuiteSummary]) -> Markup {
         let worst = suite.worst.as_ref();
         let worst = worst.map(|row| format!("{} {}", times(row.ratio()), row.row.problem));
         vec![
-            suite_cell(suite),
+            html! { td class="row" { (suite.suite) (mode_suffix(suite.mode)) } },
             count(suite.rows),
             count(suite.compared),
             number(suite.against_fastest.map(times)),
@@ -77,33 +79,71 @@ fn suites(summaries: &[SuiteSummary]) -> Markup {
     }
 }
 
-/// The geometric means against each peer, a column for each.
+/// The geometric means against each peer. What there is more of, suites or peers, goes down the
+/// page, because a phone is narrow.
 fn each_peer(summaries: &[SuiteSummary]) -> Markup {
-    let means = summaries.iter().flat_map(|suite| &suite.against);
-    let peers: Vec<&String> =
-        grouped(means, |(name, ..)| name).into_iter().map(|(name, _)| name).collect();
-    let names = peers.iter().map(|name| Column::named((*name).clone()));
-    let columns: Vec<Column> = std::iter::once(Column::text("Suite")).chain(names).collect();
-    let mean = |suite: &SuiteSummary, peer: &String| {
-        let (_, rows, mean) = suite.against.iter().find(|(name, ..)| name == peer)?;
-        Some(format!("{} ({rows})", times(*mean)))
+    let peers = peers(summaries);
+    let with_peers = |suite: &&SuiteSummary| suite.against.iter().any(|(n, ..)| peers.contains(&n));
+    let suites: Vec<&SuiteSummary> = summaries.iter().filter(with_peers).collect();
+    let title = |suite: &SuiteSummary| suite.suite.clone() + mode_suffix(suite.mode);
+    let (columns, rows): (Vec<Column>, Vec<Vec<Markup>>) = if peers.len() > suites.len() {
+        let row = |peer: &&String| {
+            let means = suites.iter().map(|suite| mean_cell(suite, peer));
+            std::iter::once(cell(peer)).chain(means).collect()
+        };
+        let names = suites.iter().map(|suite| Column::named(title(suite)));
+        let first = std::iter::once(Column::text("Peer"));
+        (first.chain(names).collect(), peers.iter().map(row).collect())
+    } else {
+        let row = |suite: &&SuiteSummary| {
+            let means = peers.iter().map(|peer| mean_cell(suite, peer));
+            std::iter::once(cell(&title(suite))).chain(means).collect()
+        };
+        let names = peers.iter().map(|peer| Column::named((*peer).clone()));
+        let first = std::iter::once(Column::text("Suite"));
+        (first.chain(names).collect(), suites.iter().map(row).collect())
     };
-    let rows = summaries.iter().filter(|suite| !suite.against.is_empty()).map(|suite| {
-        let means = peers.iter().map(|peer| number(mean(suite, peer)));
-        std::iter::once(suite_cell(suite)).chain(means).collect()
-    });
-    let rows: Vec<Vec<Markup>> = rows.collect();
     html! {
         @if !rows.is_empty() {
-            h3 { "By suite, against each peer: geometric mean and, in brackets, rows" }
+            h3 { "By suite, against each peer" }
+            p class="small" {
+                "The geometric mean of our speed over the peer's. A number of rows stands where \
+                 the peer has no time on some of those compared. What takes part in the ladder \
+                 alone stands in its section."
+            }
             (table("Summary against each peer", &columns, &rows))
         }
     }
 }
 
-/// A suite's name and mode.
-fn suite_cell(suite: &SuiteSummary) -> Markup {
-    html! { td class="row" { (suite.suite) (mode_suffix(suite.mode)) } }
+/// The peers with a time, without those of the ladder alone where there are others: they are many,
+/// and the ladder's figures show each.
+fn peers<'a>(summaries: &'a [SuiteSummary]) -> Vec<&'a String> {
+    let names = |ladder: bool| -> Vec<&'a String> {
+        let suites = summaries.iter().filter(|suite| ladder || suite.suite != LADDER);
+        let means = suites.flat_map(|suite| &suite.against);
+        grouped(means, |(name, ..)| name).into_iter().map(|(name, _)| name).collect()
+    };
+    let apart = names(false);
+    if apart.is_empty() { names(true) } else { apart }
+}
+
+/// The mean of a suite against a peer, over how many rows if not all.
+fn mean_cell(suite: &SuiteSummary, peer: &str) -> Markup {
+    let mean = suite.against.iter().find(|(name, ..)| name == peer);
+    html! {
+        td class="n" {
+            @match mean {
+                Some((_, rows, mean)) => {
+                    (digits(*mean))
+                    @if *rows < suite.compared {
+                        br; small { (rows) " of " (suite.compared) }
+                    }
+                }
+                None => "–",
+            }
+        }
+    }
 }
 
 /// The losses.
@@ -126,10 +166,10 @@ fn loss_table(losses: &[Comparison]) -> Markup {
                 (loss.row.problem) (suffix)
                 @if loss.within_spread() { " (within spread)" }
             } },
-            cell(&loss.row.suite),
-            cell(&loss.ours.candidate),
+            name(&loss.row.suite),
+            name(&loss.ours.candidate),
             milliseconds(loss.ours),
-            cell(&loss.peer.candidate),
+            name(&loss.peer.candidate),
             milliseconds(loss.peer),
         ]
     });
@@ -138,25 +178,12 @@ fn loss_table(losses: &[Comparison]) -> Markup {
 
 /// Rows that only a peer has a time for: not in any mean, so said here.
 fn without_ours(record: &Record) -> Markup {
-    const COLUMNS: [Column; 4] =
-        [Column::text("Row"), Column::text("Suite"), Column::text("Ours"), Column::text("Why")];
-    let rows = summary::without_ours(record).into_iter().map(|(row, line)| {
-        let suffix = mode_suffix(row.mode);
-        let state =
-            |line: &crate::record::Line| format!("{}: {}", line.candidate, state_word(line.state));
-        vec![
-            html! { td class="row" { (row.problem) (suffix) } },
-            cell(&row.suite),
-            cell(&line.map_or_else(|| "no line".to_owned(), state)),
-            prose(line.map_or("", |line| &line.note)),
-        ]
-    });
-    let rows: Vec<Vec<Markup>> = rows.collect();
+    let rows = summary::without_ours(record);
     html! {
         @if !rows.is_empty() {
             h3 { "A peer has a time and we have none" }
             p class="small" { "These rows are in none of the means above." }
-            (long_table("Rows without a time of ours", &COLUMNS, &rows))
+            (reasons::list(rows))
         }
     }
 }

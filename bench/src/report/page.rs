@@ -2,10 +2,11 @@
 
 use super::chart::Figure;
 use super::figures::{self, Row, state_word};
+use super::ladder::LADDER;
 use super::palette::Palette;
-use super::table::{Column, cell, long_table, number, prose, table};
-use super::{head, losses, plots, style};
-use crate::record::{Line, Record, Side, State};
+use super::table::{Column, breakable, number, prose, table};
+use super::{head, ladder, losses, plots, style};
+use crate::record::{Line, Record, Side};
 use crate::report::scale::{count, digits, time, times};
 use crate::report::summary::{fastest_peer, grouped, our_line, ratio, tflops, time_ms};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -23,7 +24,7 @@ const SECTIONS: [(&str, &str); 7] = [
 
 /// The whole page.
 pub fn page(record: &Record) -> Markup {
-    let (rows, palette) = (record.rows(), Palette::new(record));
+    let (rows, palette) = (record.rows(), Palette::of_candidates(record));
     let device = record.fact("device").unwrap_or("an unnamed device");
     let title = format!("Matrix multiplication on {device}");
     let style = PreEscaped([style::COLOURS, style::CHART, style::PAGE].concat());
@@ -32,8 +33,8 @@ pub fn page(record: &Record) -> Markup {
         losses::section(record),
         against_peers(&rows, &palette),
         sizes(&rows, &palette),
-        roofline(record, &rows, &palette),
-        ladder(&rows, &palette),
+        roofline(record, &rows),
+        rungs(&rows),
         everything(&rows),
     ];
     html! {
@@ -80,20 +81,21 @@ fn charts(figures: &[Figure], none: &str) -> Markup {
 
 /// The bars of each suite.
 fn against_peers(rows: &[Row], palette: &Palette) -> Markup {
-    let suites: Vec<(String, Vec<Figure>)> =
-        grouped(rows.iter().cloned(), |(row, _)| row.suite.clone())
-            .into_iter()
-            .map(|(suite, rows)| (suite, figures::ratios(&rows, palette)))
-            .filter(|(_, figures)| !figures.is_empty())
-            .collect();
+    let apart = rows.iter().filter(|(row, _)| row.suite != LADDER).cloned();
+    let suites: Vec<(String, Vec<Figure>)> = grouped(apart, |(row, _)| row.suite.clone())
+        .into_iter()
+        .map(|(suite, rows)| (suite, figures::ratios(&rows, palette)))
+        .filter(|(_, figures)| !figures.is_empty())
+        .collect();
     html! {
         p class="small" {
             "A bar goes from 1, as fast as the fastest peer, to our speed over that peer's: to the \
              left where we are slower, to the right where we are faster. An outlined bar and ≈ \
              mark a difference within the spread. Markers show the same ratio for each peer. At \
-             the right of a row's name: our rate and the fastest peer's."
+             the right of a row's name: our rate and the fastest peer's. The suite ladder has a \
+             section of its own."
         }
-        @if suites.is_empty() { p { "No row has both a time of ours and a time of a peer." } }
+        @if suites.is_empty() { p { "No row here has both a time of ours and one of a peer." } }
         @for (suite, figures) in &suites {
             h3 { "Suite " (suite) }
             (charts(figures, ""))
@@ -108,8 +110,8 @@ fn sizes(rows: &[Row], palette: &Palette) -> Markup {
 }
 
 /// The rooflines, and where the roofs come from.
-fn roofline(record: &Record, rows: &[Row], palette: &Palette) -> Markup {
-    let figures = plots::rooflines(record, rows, palette);
+fn roofline(record: &Record, rows: &[Row]) -> Markup {
+    let figures = plots::rooflines(record, rows);
     html! {
         p class="small" {
             "A point for each row of ours, marked by the kernel that computed it. Operations per \
@@ -133,12 +135,13 @@ fn roofline(record: &Record, rows: &[Row], palette: &Palette) -> Markup {
 }
 
 /// The ladder's bars.
-fn ladder(rows: &[Row], palette: &Palette) -> Markup {
-    let figures = figures::ladder(&of_suite(rows, "ladder"), palette);
+fn rungs(rows: &[Row]) -> Markup {
+    let figures = ladder::figures(&of_suite(rows, LADDER));
     html! {
         p class="small" {
-            "Every kernel on the same product, beside peers, in the record's order; at the right \
-             of a name its time, at the right of a bar its rate."
+            "Every kernel on the same product, step by step, then the peers, the fastest first. At \
+             the right of a bar are its rate and its share of the fastest peer's. What does not \
+             compute the product is left out; the times are in the last section."
         }
         (charts(&figures, "The record has no timed line in a suite named ladder."))
     }
@@ -170,9 +173,10 @@ const COLUMNS: [Column; 13] = [
 fn everything(rows: &[Row]) -> Markup {
     html! {
         p class="small" {
-            "Every candidate of every row, ours in bold. Rates of whole numbers are TOP/s. Our \
-             speed over a peer's is the peer's median over ours. MHz, °C and W are the lowest \
-             clock, the highest temperature and the highest power draw while the row was timed."
+            "Every candidate of every row, ours in bold, the fastest peer marked. Rates of whole \
+             numbers are TOP/s. Our speed over a peer's is the peer's median over ours. MHz, °C \
+             and W are the lowest clock, the highest temperature and the highest power draw while \
+             the row was timed."
         }
         @if rows.is_empty() { p { "The record has no lines." } }
         @for (suite, rows) in grouped(rows, |(row, _)| row.suite.clone()) {
@@ -201,11 +205,12 @@ fn row_cells((row, lines): &Row) -> Vec<Vec<Markup>> {
         let samples = line.rounds.zip(line.runs).map(|(rounds, runs)| format!("{rounds} × {runs}"));
         let remarks = [line.throttle.as_str(), line.note.as_str()];
         let remarks: Vec<&str> = remarks.into_iter().filter(|text| !text.is_empty()).collect();
+        let candidate = breakable(&line.candidate);
         vec![
             html! { td class="row" { (row.problem) (suffix) } },
             html! { td class="row" {
-                @if line.side == Side::Ours { b { (line.candidate) } } @else { (line.candidate) }
-                @if Some(&line.candidate) == fastest { " (fastest peer)" }
+                @if line.side == Side::Ours { b { (candidate) } } @else { (candidate) }
+                @if Some(&line.candidate) == fastest { " (fastest)" }
             } },
             number(Some(time_ms(line).map_or_else(|| state_word(line.state).to_owned(), time))),
             number(range.map(|(p10, p90)| format!("{} to {}", time(p10), time(p90)))),
@@ -221,28 +226,4 @@ fn row_cells((row, lines): &Row) -> Vec<Vec<Markup>> {
         ]
     };
     lines.iter().map(cells).collect()
-}
-
-/// Lines in that state as a table, or nothing.
-pub fn lines_in_state(record: &Record, state: State, name: &str) -> Option<Markup> {
-    const COLUMNS: [Column; 5] = [
-        Column::text("Candidate"),
-        Column::text("Suite"),
-        Column::text("Row"),
-        Column::text("Why"),
-        Column::number("Error / bound"),
-    ];
-    let lines = record.lines.iter().filter(|line| line.state == state);
-    let cells = lines.map(|line| {
-        let suffix = figures::mode_suffix(line.mode);
-        vec![
-            cell(&line.candidate),
-            cell(&line.suite),
-            html! { td class="row" { (line.problem()) (suffix) } },
-            prose(&line.note),
-            number(line.error_over_bound.map(digits)),
-        ]
-    });
-    let cells: Vec<Vec<Markup>> = cells.collect();
-    (!cells.is_empty()).then(|| long_table(name, &COLUMNS, &cells))
 }

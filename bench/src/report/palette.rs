@@ -1,5 +1,10 @@
-//! Which colour, marker and dash each candidate has, the same in every chart of every record.
+//! Which colour, marker and dash each name has in the charts of a record.
+//!
+//! Names that meet in a picture have a palette of their own: candidates one, the kernels behind
+//! `gemmite` another. The first eight names of a palette have eight colours; more of them are told
+//! apart by colour and marker together. Ours and the known peers look the same in every record.
 
+use super::ladder::LADDER;
 use crate::record::{Line, Record, State};
 use std::collections::{HashMap, HashSet};
 
@@ -53,31 +58,32 @@ impl Look {
     }
 }
 
-/// The looks of a record's names.
+/// The looks of names that meet in a picture.
 pub struct Palette {
     looks: HashMap<String, Look>,
 }
 
 impl Palette {
-    /// Looks for the record's candidates and the kernels that `gemmite` chose.
-    pub fn new(record: &Record) -> Palette {
-        let lines = record.lines.iter();
-        let mut names: Vec<&str> = lines
-            .flat_map(|line| [Some(line.candidate.as_str()), kernel(line)])
-            .flatten()
-            .collect();
+    /// Looks for the candidates of a record, without those of the ladder alone, whose figures need
+    /// none.
+    pub fn of_candidates(record: &Record) -> Palette {
+        let lines = record.lines.iter().filter(|line| line.suite != LADDER);
+        Palette::new(lines.map(|line| line.candidate.as_str()))
+    }
+
+    /// Looks for these names.
+    pub fn new<'a>(names: impl Iterator<Item = &'a str>) -> Palette {
+        let mut names: Vec<&str> = names.collect();
         // Known names first, so that none of the others takes their slot.
-        names.sort_by_key(|name| (preferred(name).1, *name));
+        names.sort_by_key(|name| (known(name).is_none(), *name));
         names.dedup();
-        let (mut looks, mut taken) = (HashMap::new(), HashSet::from([Look { slot: 0 }]));
+        let (mut looks, mut taken) = (HashMap::new(), HashSet::new());
         for name in names {
-            let first = preferred(name).0;
+            let first = known(name).unwrap_or(0);
             let slots = || (0..SLOTS).map(|i| Look { slot: (first + i) % SLOTS });
-            let new_colour = |look: &Look| taken.iter().all(|other| other.class() != look.class());
-            let look = match name {
-                "gemmite" => Some(Look { slot: first }),
-                _ => slots().find(new_colour).or(slots().find(|look| !taken.contains(look))),
-            };
+            let new_colour =
+                |look: &Look| taken.iter().all(|other: &Look| other.class() != look.class());
+            let look = slots().find(new_colour).or(slots().find(|look| !taken.contains(look)));
             let look = look.unwrap_or(Look { slot: first });
             taken.insert(look);
             looks.insert(name.to_owned(), look);
@@ -87,27 +93,22 @@ impl Palette {
 
     /// The look of `name`.
     pub fn look(&self, name: &str) -> Look {
-        self.looks.get(name).copied().unwrap_or(Look { slot: preferred(name).0 })
+        self.looks.get(name).copied().unwrap_or(Look { slot: 0 })
     }
 }
 
-/// The kernel that a timed `gemmite` line names at the start of its note.
+/// The slot of a known name.
+fn known(name: &str) -> Option<usize> {
+    KNOWN.iter().find(|(known, _)| *known == name).map(|(_, slot)| *slot)
+}
+
+/// The kernel that a timed `gemmite` line names at the start of its note, without the dtype.
 pub fn kernel(line: &Line) -> Option<&str> {
     let ours = line.candidate == "gemmite" && line.state == State::Timed;
     let end = line.note.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(line.note.len());
-    Some(&line.note[..end]).filter(|name| ours && !name.is_empty())
-}
-
-/// The slot that a name has if no other has it, and whether the name is an unknown one.
-fn preferred(name: &str) -> (usize, bool) {
-    if let Some((_, slot)) = KNOWN.iter().find(|(known, _)| *known == name) {
-        return (*slot, false);
-    }
-    // FNV-1a: the same on every machine and in every version.
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    ((hash % SLOTS as u64) as usize, true)
+    let name = &line.note[..end];
+    let variant = name.strip_suffix(line.dtype.as_str()).and_then(|rest| rest.strip_suffix('_'));
+    Some(variant.unwrap_or(name)).filter(|name| ours && !name.is_empty())
 }
 
 #[cfg(test)]
@@ -115,16 +116,37 @@ mod tests {
     use super::*;
     use crate::report::tests::{line, record};
 
+    /// The looks of these names together.
+    fn looks(names: &[String]) -> Vec<Look> {
+        let palette = Palette::new(names.iter().map(String::as_str));
+        names.iter().map(|name| palette.look(name)).collect()
+    }
+
     #[test]
-    fn each_name_has_its_own_look() {
-        let names: Vec<String> = (0..30).map(|i| format!("k{i:02}_new")).collect();
-        let known = ["gemmite", "cublaslt_best", "torch"].map(str::to_owned);
-        let lines: Vec<_> = names.iter().chain(&known).map(|name| line("a", name, 1.0)).collect();
-        let palette = Palette::new(&record(&lines));
-        let looks: HashSet<Look> = lines.iter().map(|l| palette.look(&l.candidate)).collect();
-        assert_eq!(looks.len(), lines.len());
-        assert_eq!(palette.look("torch"), Palette::new(&record(&[])).look("torch"));
-        assert_eq!(palette.look("gemmite").class(), "c0");
+    fn eight_names_have_eight_colours_and_more_have_other_markers() {
+        let known = ["gemmite", "cublaslt_best", "cublaslt_first", "cublas", "torch", "triton"];
+        let known: Vec<String> = known.map(str::to_owned).into();
+        for seed in 0..50 {
+            let names = (0..30).map(|i| format!("k{i:02}_idea_{seed}"));
+            let names: Vec<String> = known.iter().cloned().chain(names).collect();
+            let classes = |names: &[String]| -> HashSet<String> {
+                looks(names).into_iter().map(Look::class).collect()
+            };
+            assert_eq!(classes(&names[..8]).len(), 8);
+            assert_eq!(classes(&names[6..14]).len(), 8);
+            assert_eq!(looks(&names).into_iter().collect::<HashSet<_>>().len(), names.len());
+            assert_eq!(looks(&names)[..6], looks(&known), "known names keep their looks");
+        }
+        assert_eq!(looks(&known)[0].class(), "c0");
+    }
+
+    #[test]
+    fn the_ladder_takes_no_colours() {
+        let names: Vec<String> = (0..30).map(|i| format!("k{i:02}_idea")).collect();
+        let mut lines: Vec<_> = names.iter().map(|name| line("ladder", name, 1.0)).collect();
+        lines.push(line("square", "torch", 1.0));
+        let palette = Palette::of_candidates(&record(&lines));
+        assert_eq!(palette.looks.len(), 1);
     }
 
     #[test]
@@ -132,6 +154,8 @@ mod tests {
         let mut chosen = line("a", "gemmite", 1.0);
         assert_eq!(kernel(&chosen), None);
         chosen.note = "k02_tiled_16, by rule".into();
+        assert_eq!(kernel(&chosen), Some("k02_tiled_16"));
+        chosen.note = "k02_tiled_16_f32".into();
         assert_eq!(kernel(&chosen), Some("k02_tiled_16"));
         chosen.state = State::Refused;
         assert_eq!(kernel(&chosen), None);

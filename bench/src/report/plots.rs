@@ -123,7 +123,7 @@ pub fn bandwidth(record: &Record) -> Option<f64> {
 
 /// Rate over arithmetic intensity, a point for each row of ours, under the roofs that the record
 /// itself shows: a figure for each dtype, all on the same scales.
-pub fn rooflines(record: &Record, rows: &[Row], palette: &Palette) -> Vec<Figure> {
+pub fn rooflines(record: &Record, rows: &[Row]) -> Vec<Figure> {
     let ours = rows.iter().filter_map(|(row, lines)| {
         let line = our_line(lines)?;
         Some((row, line, intensity(line)?, tflops(line)?))
@@ -134,6 +134,7 @@ pub fn rooflines(record: &Record, rows: &[Row], palette: &Palette) -> Vec<Figure
         lines.fold(0.0, f64::max)
     };
     let points = || groups.iter().flat_map(|(_, points)| points);
+    let palette = Palette::new(points().map(|(_, line, ..)| computed_by(line)));
     let mut rates: Vec<f64> = points().map(|(.., rate)| *rate).collect();
     rates.extend(groups.iter().map(|(dtype, _)| best(dtype)));
     let mut intensities: Vec<f64> = points().map(|(_, _, intensity, _)| *intensity).collect();
@@ -146,14 +147,19 @@ pub fn rooflines(record: &Record, rows: &[Row], palette: &Palette) -> Vec<Figure
         let places: Vec<Point> = points
             .iter()
             .map(|(row, line, intensity, rate)| Point {
-                name: kernel(line).unwrap_or(&line.candidate),
+                name: computed_by(line),
                 tip: format!("{}{}", row.problem, mode_suffix(row.mode)),
                 place: (*intensity, *rate),
             })
             .collect();
-        roofline(dtype, &places, (roof, best), &scales, palette)
+        roofline(dtype, &places, (roof, best), &scales, &palette)
     });
     figures.collect()
+}
+
+/// The kernel behind a line of ours.
+fn computed_by(line: &Line) -> &str {
+    kernel(line).unwrap_or(&line.candidate)
 }
 
 /// A point of a roofline.

@@ -48,7 +48,7 @@ pub const PAGE: &str = "
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
 body { margin: 0 auto; max-width: 74rem; padding: 1rem 1rem 4rem; background: var(--bg);
-  color: var(--text); line-height: 1.5; font: 16px/1.5 system-ui, -apple-system, 'Segoe UI', Roboto,
+  color: var(--text); font: 1rem/1.5 system-ui, -apple-system, 'Segoe UI', Roboto,
   'Helvetica Neue', Arial, sans-serif; overflow-wrap: break-word; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 1rem 0 0.25rem; }
 h2 { font-size: 1.25rem; line-height: 1.3; margin: 2.75rem 0 0.5rem; padding-top: 0.75rem;
@@ -67,11 +67,15 @@ table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: ta
 caption { text-align: left; color: var(--muted); padding: 0.25rem 0; }
 th, td { padding: 0.3rem 0.9rem 0.3rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--grid); }
+th:last-child, td:last-child { padding-right: 0; }
 thead th { color: var(--muted); font-weight: 600; border-bottom-color: var(--line);
   vertical-align: bottom; }
 td.prose { min-width: 16rem; }
 th.n, td.n { text-align: right; white-space: nowrap; }
 td.row, thead th { white-space: nowrap; }
+td.row wbr { display: none; }
+thead th.name { white-space: normal; }
+small { font-size: 0.85em; color: var(--muted); }
 table.facts { width: 100%; max-width: 46rem; }
 table.facts th { width: 9rem; font-weight: 400; color: var(--muted); }
 table.facts td { overflow-wrap: anywhere; }
@@ -82,6 +86,8 @@ table.facts td { overflow-wrap: anywhere; }
 .note { border-left: 4px solid var(--line); background: var(--panel); padding: 0.6rem 0.9rem;
   margin: 1rem 0; }
 .note h3 { margin: 0; }
+.reasons { max-width: none; }
+.reasons li { margin: 0.35rem 0; overflow-wrap: anywhere; }
 details { margin: 0.5rem 0; }
 summary { cursor: pointer; padding: 0.35rem 0; color: var(--link); }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr));
@@ -91,11 +97,29 @@ figcaption { font-size: 0.9rem; font-weight: 600; margin-bottom: 0.4rem; }
 figcaption span { font-weight: 400; }
 figure svg { display: block; width: 100%; height: auto; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+@media (max-width: 30rem) {
+  .scroll table { font-size: 0.72rem; }
+  th, td { padding-right: 0.35rem; }
+  thead th, thead th.n { white-space: normal; }
+}
+@page wide { size: landscape; }
 @media print {
-  body { max-width: none; font-size: 11px; padding: 0; }
-  nav { display: none; }
+  html { font-size: 12px; }
+  body { max-width: none; padding: 0; }
+  nav, .more > summary { display: none; }
   .scroll { overflow: visible; }
-  h2, h3, figcaption { break-after: avoid; }
-  figure, tr, .alarm { break-inside: avoid; }
+  details::details-content { content-visibility: visible; block-size: auto; }
+  .charts { grid-template-columns: 1fr 1fr; }
+  figure { max-width: none; }
+  h2, h3, figcaption, summary { break-after: avoid; }
+  figure, tr, .alarm, .whole, .reasons li { break-inside: avoid; }
+  #all { page: wide; }
+  #all table { font-size: 0.75rem; }
+  #all th, #all td { padding-right: 0.5rem; }
+  th, td { padding-top: 0.12rem; padding-bottom: 0.12rem; }
+  td.row { white-space: normal; }
+  td.row wbr { display: revert; }
+  td.prose { min-width: 8rem; width: 16rem; }
+  thead th, thead th.n { white-space: normal; }
 }
 ";

@@ -10,30 +10,45 @@ const SEEN: usize = 10;
 pub struct Column {
     /// The heading.
     name: Cow<'static, str>,
-    /// Whether its cells are numbers, which are set to the right.
-    number: bool,
+    /// The class of the heading.
+    class: Option<&'static str>,
 }
 
 impl Column {
     /// A column of words.
     pub const fn text(name: &'static str) -> Column {
-        Column { name: Cow::Borrowed(name), number: false }
+        Column { name: Cow::Borrowed(name), class: None }
     }
 
-    /// A column of numbers about something that a record names.
-    pub fn named(name: String) -> Column {
-        Column { name: Cow::Owned(name), number: true }
-    }
-
-    /// A column of numbers.
+    /// A column of numbers, which are set to the right.
     pub const fn number(name: &'static str) -> Column {
-        Column { name: Cow::Borrowed(name), number: true }
+        Column { name: Cow::Borrowed(name), class: Some("n") }
+    }
+
+    /// A column of numbers about something that a record names; the heading may wrap.
+    pub fn named(name: String) -> Column {
+        Column { name: Cow::Owned(name), class: Some("n name") }
+    }
+}
+
+/// A record's name, which may be broken after its underscores.
+pub fn breakable(name: &str) -> Markup {
+    html! {
+        @for (index, part) in name.split_inclusive('_').enumerate() {
+            @if index > 0 { wbr; }
+            (part)
+        }
     }
 }
 
 /// A cell of words.
 pub fn cell(text: &str) -> Markup {
-    html! { td { (text) } }
+    html! { td { (breakable(text)) } }
+}
+
+/// A cell of a name, kept on one line but for paper.
+pub fn name(text: &str) -> Markup {
+    html! { td class="row" { (breakable(text)) } }
 }
 
 /// A cell of a few words, kept on one line, or of sentences, which wrap.
@@ -54,7 +69,7 @@ pub fn table(name: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
             table {
                 thead { tr {
                     @for column in columns {
-                        th scope="col" class=[column.number.then_some("n")] { (column.name) }
+                        th scope="col" class=[column.class] { (breakable(&column.name)) }
                     }
                 } }
                 tbody { @for row in rows { tr { @for cell in row { (cell) } } } }
@@ -63,15 +78,18 @@ pub fn table(name: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
     }
 }
 
+/// How many of so many rows are seen: two or three are not worth a fold.
+pub fn seen(rows: usize) -> usize {
+    if rows <= SEEN + 3 { rows } else { SEEN }
+}
+
 /// A table of which all but the first rows are folded.
 pub fn long_table(name: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
-    // Two rows or three are not worth a fold.
-    let seen = if rows.len() <= SEEN + 3 { rows.len() } else { SEEN };
-    let (seen, folded) = rows.split_at(seen);
+    let (first, folded) = rows.split_at(seen(rows.len()));
     html! {
-        (table(name, columns, seen))
+        (table(name, columns, first))
         @if !folded.is_empty() {
-            details {
+            details class="more" {
                 summary { (folded.len()) " more" }
                 (table(&format!("{name}, the rest"), columns, folded))
             }

@@ -89,13 +89,33 @@ pub unsafe fn multiply_tile<
     unsafe {
         match (in_packs(&a), in_packs(&b)) {
             (true, true) => main_loop::<T, TM, TN, NA, NB, PENDING, true, true>(
-                (a, b), p.k, tiles, memory, &mut sums),
+                (a, b),
+                p.k,
+                tiles,
+                memory,
+                &mut sums,
+            ),
             (true, false) => main_loop::<T, TM, TN, NA, NB, PENDING, true, false>(
-                (a, b), p.k, tiles, memory, &mut sums),
+                (a, b),
+                p.k,
+                tiles,
+                memory,
+                &mut sums,
+            ),
             (false, true) => main_loop::<T, TM, TN, NA, NB, PENDING, false, true>(
-                (a, b), p.k, tiles, memory, &mut sums),
+                (a, b),
+                p.k,
+                tiles,
+                memory,
+                &mut sums,
+            ),
             (false, false) => main_loop::<T, TM, TN, NA, NB, PENDING, false, false>(
-                (a, b), p.k, tiles, memory, &mut sums),
+                (a, b),
+                p.k,
+                tiles,
+                memory,
+                &mut sums,
+            ),
         }
         let (rows, cols) = in_warp_tile::<T>(tiles.block[1], tiles.warp, [TM, TN]);
         store_tile(c, &p, (row, rows), (col, cols), &sums);

@@ -45,6 +45,15 @@ pub struct Wrong {
     pub bound: f64,
 }
 
+impl Wrong {
+    /// The error as a multiple of the bound; `None` where there is no such number, because nothing
+    /// but the expected value is right, or NaN or infinity takes part.
+    pub fn error_over_bound(&self) -> Option<f64> {
+        let ratio = (self.got - self.expected).abs() / self.bound;
+        Some(ratio).filter(|ratio| ratio.is_finite())
+    }
+}
+
 /// Why an output was not accepted.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(transparent)]
@@ -73,11 +82,8 @@ enum Kind {
 fn worst_text(worst: &Wrong) -> String {
     let Wrong { row, col, expected, got, bound } = *worst;
     let difference = (got - expected).abs();
-    let times = if difference.is_finite() && bound > 0.0 {
-        format!(" ({:.3} times the bound)", difference / bound)
-    } else {
-        String::new()
-    };
+    let times = worst.error_over_bound();
+    let times = times.map(|times| format!(" ({times:.3} times the bound)")).unwrap_or_default();
     format!(
         "the worst, at ({row}, {col}): expected {expected:?}, got {got:?}, \
          off by {difference:.3e}, bound {bound:.3e}{times}"

@@ -123,7 +123,12 @@ fn errors_of_twice_the_bound_are_found() {
         let outside = with(&right, (8, 9), worst.expected + sign * 2.0 * worst.bound);
         let mismatch = check(&problem, outside.view(), Rows::All).unwrap_err();
         assert_eq!(mismatch.wrong_elements(), 1);
+        let times = mismatch.worst().unwrap().error_over_bound().unwrap();
+        assert!((times - 2.0).abs() < 0.01, "{times}");
     }
+    let nan = with(&right, (8, 9), f64::NAN);
+    let mismatch = check(&problem, nan.view(), Rows::All).unwrap_err();
+    assert_eq!(mismatch.worst().unwrap().error_over_bound(), None);
 }
 
 #[test]
@@ -162,6 +167,7 @@ fn integers_are_exact_and_wrap() {
         let wrong = with(&right, (36, 40), right[(36, 40)].wrapping_add(off));
         let mismatch = check(&problem, wrong.view(), Rows::All).unwrap_err();
         assert_eq!(mismatch.wrong_elements(), 1, "{mismatch}");
+        assert_eq!(mismatch.worst().unwrap().error_over_bound(), None);
     }
 }
 
