@@ -175,9 +175,9 @@ macro_rules! k10_grouped_order_kernels {
 macro_rules! k11_tensor_core_sm80_kernels {
     ($with:ident) => {
         $with! {
-            (k11_tensor_core_i32, "k11_tensor_core", i32, [128, 64, 32], [32, 32], [16, 8], 3, 1),
-            (k11_tensor_core_f16, "k11_tensor_core", f16, [128, 128, 32], [64, 64], [16, 8], 4, 2),
-            (k11_tensor_core_bf16, "k11_tensor_core", bf16, [128, 128, 32], [64, 64], [16, 8], 4, 2),
+            (k11_tensor_core_i32, "k11_tensor_core", i32, [64, 64, 32], [32, 32], [16, 8], 4, 1),
+            (k11_tensor_core_f16, "k11_tensor_core", f16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
+            (k11_tensor_core_bf16, "k11_tensor_core", bf16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
         }
     };
 }
@@ -187,7 +187,7 @@ macro_rules! k11_tensor_core_sm80_kernels {
 macro_rules! k11_tensor_core_sm90_kernels {
     ($with:ident) => {
         $with! {
-            (k11_tensor_core_f64, "k11_tensor_core", f64, [128, 128, 16], [64, 32], [16, 8], 3, 1),
+            (k11_tensor_core_f64, "k11_tensor_core", f64, [128, 64, 16], [64, 32], [16, 8], 3, 1),
         }
     };
 }

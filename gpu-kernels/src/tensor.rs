@@ -126,39 +126,31 @@ half_tensor!(f16, multiply_f16);
 half_tensor!(bf16, multiply_bf16);
 
 impl TensorCore for f64 {
-    const K: usize = 8;
-    const AHEAD: bool = false;
-    type A = [f64; 4];
-    type B = [f64; 2];
+    const K: usize = 4;
+    const AHEAD: bool = true;
+    type A = [f64; 2];
+    type B = f64;
     type Sums = [f64; 4];
     const NO_SUMS: [f64; 4] = [0.0; 4];
 
     #[inline(always)]
-    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> [f64; 4] {
+    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> [f64; 2] {
         let (_, lane) = warp_and_lane();
-        let mut a = [0.0; 4];
-        for (i, a) in a.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            *a = unsafe { tile.at(row + lane / 4 + i % 2 * 8, k + lane % 4 + i / 2 * 4).read() };
-        }
-        a
+        let (row, k) = (row + lane / 4, k + lane % 4);
+        // SAFETY: the caller's promise.
+        unsafe { [tile.at(row, k).read(), tile.at(row + 8, k).read()] }
     }
 
     #[inline(always)]
-    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [[f64; 2]; 2] {
+    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [f64; 2] {
         let (_, lane) = warp_and_lane();
-        let mut b = [[0.0; 2]; 2];
-        for (n, b) in b.iter_mut().enumerate() {
-            for (i, b) in b.iter_mut().enumerate() {
-                // SAFETY: the caller's promise.
-                *b = unsafe { tile.at(col + n * 8 + lane / 4, k + lane % 4 + i * 4).read() };
-            }
-        }
-        b
+        let (col, k) = (col + lane / 4, k + lane % 4);
+        // SAFETY: the caller's promise.
+        unsafe { [tile.at(col, k).read(), tile.at(col + 8, k).read()] }
     }
 
     #[inline(always)]
-    unsafe fn multiply(a: &[f64; 4], b: &[f64; 2], sums: &mut [f64; 4]) {
+    unsafe fn multiply(a: &[f64; 2], b: &f64, sums: &mut [f64; 4]) {
         // SAFETY: the caller's promise.
         *sums = unsafe { mma::multiply_f64(*a, *b, *sums) };
     }

@@ -99,7 +99,7 @@ impl<T: Element> Gemm<T> {
         let kernel = if on_cpu {
             None
         } else {
-            Some(choose_kernel(&self.kernel, T::DTYPE, shape, k, device)?)
+            Some(choose_kernel(&self.kernel, T::DTYPE, shape, device)?)
         };
         Ok(Plan { shape, k, kernel })
     }

@@ -151,19 +151,21 @@ impl Product {
     }
 }
 
-/// The least extent from which the 32-wide tile is chosen: below it, a C of few large tiles leaves
-/// multiprocessors idle.
-const LARGE_TILE_FROM: usize = 512;
+/// The rule of [`KernelChoice::Auto`]: for an extent of C from which on they are chosen, the
+/// variants in order; the first that has the dtype and runs on the device is taken. C of fewer rows
+/// or columns leaves most of a large tile empty.
+const AUTO: [(usize, &[&str]); 2] = [
+    (32, &["k11_tensor_core", "k10_grouped_order", "k08_double_buffer"]),
+    (0, &["k02_tiled_16"]),
+];
 
-/// Chooses the kernel for `shape` = (m, n) and `k`, and holds it against the device.
+/// Chooses the kernel for a C of `shape`, and holds it against the device.
 ///
-/// The rule of [`KernelChoice::Auto`]: `k02_tiled_32` where m, n and k are all at least 512,
-/// `k02_tiled_16` elsewhere.
+/// [`KernelChoice::Auto`] follows [`AUTO`].
 pub(crate) fn choose_kernel(
     choice: &KernelChoice,
     dtype: DType,
     shape: Shape,
-    k: usize,
     info: &DeviceInfo,
 ) -> Result<&'static Kernel, Error> {
     let named = |name: &str| {
@@ -171,10 +173,8 @@ pub(crate) fn choose_kernel(
             .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))
     };
     let kernel = match choice {
-        KernelChoice::Auto if shape.rows.min(shape.cols).min(k) >= LARGE_TILE_FROM => {
-            named("k02_tiled_32")?
-        }
-        KernelChoice::Auto => named("k02_tiled_16")?,
+        KernelChoice::Auto => automatic(dtype, shape, info)
+            .ok_or_else(|| Error::new(Kind::UnknownKernel { name: "auto".into(), dtype }))?,
         KernelChoice::Named(name) => named(name)?,
         KernelChoice::Spec(kernel) if kernel.launches(Shape::new(0, 0)).is_none() => {
             return Err(Error::new(Kind::ForeignKernel { kernel: *kernel }));
@@ -187,6 +187,15 @@ pub(crate) fn choose_kernel(
     };
     check_launch(kernel, shape, info)?;
     Ok(kernel)
+}
+
+/// The library's choice. Where nothing runs on the device it is the smallest kernel, whose check says
+/// so.
+fn automatic(dtype: DType, shape: Shape, info: &DeviceInfo) -> Option<&'static Kernel> {
+    let wide_enough = |&&(least, _): &&(usize, _)| shape.rows.min(shape.cols) >= least;
+    let ranked = AUTO.iter().filter(wide_enough).flat_map(|(_, variants)| *variants);
+    let kernels = ranked.filter_map(|variant| Kernel::find(variant, dtype));
+    kernels.clone().find(|kernel| check_launch(kernel, shape, info).is_ok()).or(kernels.last())
 }
 
 /// Checks a kernel against the device's compute capability and launch limits.

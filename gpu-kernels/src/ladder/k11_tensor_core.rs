@@ -74,35 +74,24 @@ pub unsafe fn tensor_core<
     let mut sums = [[T::NO_SUMS; NT]; MT];
     // SAFETY: the caller's promise.
     unsafe {
-        match (a.packs_across(), b.packs_across()) {
-            (true, true) => main_loop::<T, MT, NT, NA, NB, PENDING, false, false>(
-                (a, b),
-                p.k,
-                tiles,
-                memory,
-                &mut sums,
-            ),
-            (true, false) => main_loop::<T, MT, NT, NA, NB, PENDING, false, true>(
-                (a, b),
-                p.k,
-                tiles,
-                memory,
-                &mut sums,
-            ),
-            (false, true) => main_loop::<T, MT, NT, NA, NB, PENDING, true, false>(
-                (a, b),
-                p.k,
-                tiles,
-                memory,
-                &mut sums,
-            ),
-            (false, false) => main_loop::<T, MT, NT, NA, NB, PENDING, true, true>(
-                (a, b),
-                p.k,
-                tiles,
-                memory,
-                &mut sums,
-            ),
+        macro_rules! multiply {
+            ($a_along_k:literal, $b_along_k:literal, $packs:literal) => {
+                main_loop::<T, MT, NT, NA, NB, PENDING, $a_along_k, $b_along_k, $packs>(
+                    (a, b),
+                    p.k,
+                    tiles,
+                    memory,
+                    &mut sums,
+                )
+            };
+        }
+        let packs = |operand: Operand<T>| operand.packs_across() || operand.packs_along_k(p.k);
+        match (a.packs_across(), b.packs_across(), packs(a) && packs(b)) {
+            (true, true, true) => multiply!(false, false, true),
+            (true, false, true) => multiply!(false, true, true),
+            (false, true, true) => multiply!(true, false, true),
+            (false, false, true) => multiply!(true, true, true),
+            _ => multiply!(true, true, false),
         }
         let (warp_row, warp_col) = warp_place(tiles);
         let (_, lane) = super::warp_and_lane();
@@ -128,7 +117,7 @@ fn warp_place(Tiles { block, warp, .. }: Tiles) -> (usize, usize) {
     (number / across * warp[0], number % across * warp[1])
 }
 
-/// A_ALONG_K and B_ALONG_K say how the tiles are stored.
+/// A_ALONG_K and B_ALONG_K say how the tiles are stored, PACKS how they are brought.
 ///
 /// # Safety
 ///
@@ -143,6 +132,7 @@ unsafe fn main_loop<
     const PENDING: u32,
     const A_ALONG_K: bool,
     const B_ALONG_K: bool,
+    const PACKS: bool,
 >(
     (a, b): (Operand<T>, Operand<T>),
     depth: u64,
@@ -153,8 +143,8 @@ unsafe fn main_loop<
     let Tiles { block: [bm, bn, bk], stages, .. } = tiles;
     let threads = bm / tiles.warp[0] * (bn / tiles.warp[1]) * 32;
     let bytes = size_of::<T>();
-    let mut a = TileCourier::<T, NA, A_ALONG_K>::new(a, [bm, bk], threads, depth);
-    let mut b = TileCourier::<T, NB, B_ALONG_K>::new(b, [bn, bk], threads, depth);
+    let mut a = TileCourier::<T, NA, A_ALONG_K, PACKS>::new(a, [bm, bk], threads);
+    let mut b = TileCourier::<T, NB, B_ALONG_K, PACKS>::new(b, [bn, bk], threads);
     // One stage: the tile of A, then the tile of B.
     let size_a = Tiles::tensor_len([bm, bk], bytes);
     let stage = size_a + Tiles::tensor_len([bn, bk], bytes);

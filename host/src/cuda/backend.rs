@@ -151,7 +151,7 @@ impl Backend for CudaBackend {
     ) -> Result<(), Error> {
         let (dtype, shape) = (product.dtype, product.c.shape);
         // Before any copy: a choice that cannot run shall not cost one.
-        choose_kernel(kernel, dtype, shape, product.k, self.info())?;
+        choose_kernel(kernel, dtype, shape, self.info())?;
         if shape.is_empty() {
             return Ok(());
         }

@@ -53,7 +53,7 @@ unsafe fn typed<T: Element>(
     addresses: Addresses,
 ) -> Result<(), Error> {
     let shape = product.c.shape;
-    let kernel = choose_kernel(choice, T::DTYPE, shape, product.k, context.info())?;
+    let kernel = choose_kernel(choice, T::DTYPE, shape, context.info())?;
     if shape.is_empty() {
         return Ok(());
     }

@@ -17,7 +17,7 @@ impl<T: Element> Operand<T> {
 
     /// The same along K, of which there are `depth` values.
     #[inline(always)]
-    fn packs_along_k(&self, depth: u64) -> bool {
+    pub fn packs_along_k(&self, depth: u64) -> bool {
         self.k_stride == 1 && aligned(self.start, self.outer_stride) && depth % T::LANES as u64 == 0
     }
 }
@@ -28,13 +28,13 @@ fn aligned<T>(start: *const T, stride: i64) -> bool {
 }
 
 /// A thread's part in bringing tiles of an operand into shared memory as they are: `N` packs of 16
-/// bytes of each, by asynchronous copies where they are packs of the matrix, else element by
-/// element.
+/// bytes of each; the first tile holds what K has more than whole tiles.
 ///
-/// With ALONG_K a row of the stored tile runs along K; else it runs along the outer extent, and
-/// [`Operand::packs_across`] holds. The first tile holds what K has more than whole tiles.
+/// With ALONG_K a row of the stored tile runs along K, else along the outer extent. With PACKS its
+/// packs are packs of the matrix, as [`Operand::packs_along_k`] or [`Operand::packs_across`] says,
+/// and are copied asynchronously; else they are gathered element by element.
 #[derive(Clone, Copy)]
-pub struct TileCourier<T, const N: usize, const ALONG_K: bool> {
+pub struct TileCourier<T, const N: usize, const ALONG_K: bool, const PACKS: bool> {
     /// The thread's first element of the next tile.
     source: *const T,
     /// Elements of the matrix from one of the thread's packs to its next, from one tile to the next,
@@ -50,15 +50,14 @@ pub struct TileCourier<T, const N: usize, const ALONG_K: bool> {
     room: i32,
     /// k of the first pack.
     k: i32,
-    /// Packs are packs of the matrix.
-    whole: bool,
 }
 
-impl<T: Element, const N: usize, const ALONG_K: bool> TileCourier<T, N, ALONG_K> {
-    /// For tiles of `outer` x `depth`, carried by `threads` threads, of an operand with `k` values
-    /// of K.
+impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
+    TileCourier<T, N, ALONG_K, PACKS>
+{
+    /// For tiles of `outer` x `depth`, carried by `threads` threads.
     #[inline(always)]
-    pub fn new(operand: Operand<T>, [outer, depth]: [usize; 2], threads: usize, k: u64) -> Self {
+    pub fn new(operand: Operand<T>, [outer, depth]: [usize; 2], threads: usize) -> Self {
         let thread = thread::thread_idx_x() as usize;
         let across = if ALONG_K { depth / T::LANES } else { outer / T::LANES };
         let (row, col) = (thread / across, thread % across * T::LANES);
@@ -77,7 +76,6 @@ impl<T: Element, const N: usize, const ALONG_K: bool> TileCourier<T, N, ALONG_K>
             target: row * pitch + col,
             room: operand.outer_left.min(outer as u64) as i32 - first_outer as i32,
             k: first_k as i32,
-            whole: !ALONG_K || operand.packs_along_k(k),
         }
     }
 
@@ -138,7 +136,7 @@ impl<T: Element, const N: usize, const ALONG_K: bool> TileCourier<T, N, ALONG_K>
         unsafe {
             let target = tile.add(self.target);
             let mut source = self.source;
-            if self.whole {
+            if PACKS {
                 for v in 0..N {
                     let (outer_left, k_left) = left(v);
                     let wanted = outer_left > 0 && k_left > 0;
