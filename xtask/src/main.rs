@@ -7,6 +7,7 @@ mod bundle;
 mod demo;
 mod doctor;
 mod nvidia_tools;
+mod pictures;
 mod ptxas;
 mod source_hash;
 mod sweep;
@@ -49,6 +50,8 @@ enum Command {
     Report(bench::Args),
     /// Fills the generated regions of README.md and the guide: tables from records, quoted code
     Tables(tables::Args),
+    /// Draws the guide's pictures from the table of kernels
+    Pictures(pictures::Args),
     /// A folder to run on a GPU machine that has no Rust: the command, the tests and what they need
     Bundle(bundle::Args),
 }
@@ -75,6 +78,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Sweep(args) => sweep::run(&workspace, &args),
         Command::Report(args) => bench::report(&workspace, &args),
         Command::Tables(args) => tables::run(&workspace, &args),
+        Command::Pictures(args) => pictures::run(&workspace, &args),
         Command::Bundle(args) => bundle::run(&workspace, &args),
     }
 }

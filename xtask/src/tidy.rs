@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use xshell::cmd;
 
+use crate::pictures;
 use crate::tables;
 use crate::workspace::Workspace;
 
@@ -57,6 +58,9 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     }
     if let Err(error) = tables::run(workspace, &tables::Args { check: true }) {
         failed.push(format!("the generated regions: {error:#}"));
+    }
+    if let Err(error) = pictures::run(workspace, &pictures::Args { check: true }) {
+        failed.push(format!("the pictures: {error:#}"));
     }
     if !failed.is_empty() {
         bail!("not tidy: {}", failed.join("; "));
