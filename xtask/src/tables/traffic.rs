@@ -14,6 +14,7 @@ pub fn table(variants: &[&str]) -> Result<String> {
     let head = [
         "kernel",
         "block, warp, thread",
+        "shared memory",
         "reads of global memory",
         "reads of shared memory",
         "the same, broadcasts once",
@@ -31,9 +32,11 @@ pub fn table(variants: &[&str]) -> Result<String> {
             row.push(format!("{}, {}, {}", by(block), by(warp), by(thread)));
             row.push(reads([1, 1]));
             row.extend(["none".to_owned(), "none".to_owned()]);
+            row.insert(2, "none".to_owned());
         } else {
             let of_depth = format!("{} by {depth} of K", by(block));
             row.push(format!("{of_depth}, {}, {}", by(warp), by(thread)));
+            row.push(format!("{} KiB", three_digits(kernel.shared_bytes() as f64 / 1024.0)));
             row.extend([block, thread, warp].map(reads));
         }
         rows.push(row);
@@ -41,7 +44,8 @@ pub fn table(variants: &[&str]) -> Result<String> {
     let head = head.map(str::to_owned);
     let note = format!(
         "Elements of A and B for each multiply-add, 1 / rows + 1 / columns of what reads them \
-         together; totals at {SIZE}^3 in f32."
+         together; totals at {SIZE}^3, and \
+         shared memory of a block, in f32."
     );
     Ok(format!("{}\n{note}\n", markdown(&head, &rows)))
 }
@@ -85,9 +89,9 @@ mod tests {
     #[test]
     fn kernels_are_described_by_their_tiles() {
         let table = table(&["k01_naive", "k07_warp_tile"]).unwrap();
-        let naive = "| `k01_naive` | 16 x 16, 2 x 16, 1 x 1 | 2: 550 GB | none | none |";
+        let naive = "| `k01_naive` | 16 x 16, 2 x 16, 1 x 1 | none | 2: 550 GB | none | none |";
         assert!(table.contains(naive), "{table}");
-        let warp = "| 128 x 128 by 8 of K, 32 x 64, 8 x 8 | 1/64: 4.29 GB | 1/4: 68.7 GB |";
+        let warp = "8 of K, 32 x 64, 8 x 8 | 8.25 KiB | 1/64: 4.29 GB | 1/4: 68.7 GB |";
         assert!(table.contains(warp), "{table}");
     }
 }
