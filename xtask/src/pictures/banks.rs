@@ -130,6 +130,15 @@ mod tests {
     use super::*;
     use gemm_spec::DType;
 
+    /// The guide's page of step 4 says so.
+    #[test]
+    fn two_rows_of_a_meet_in_step_4() {
+        let kernel = Kernel::find("k04_thread_tile", DType::F32).unwrap();
+        let depth = kernel.tiles.block[2];
+        let read_of_a = access((0..32).map(|lane| (lane, places(kernel, lane)[0][0] * depth)));
+        assert_eq!((read_of_a.len(), rounds(&read_of_a)), (2, 2));
+    }
+
     #[test]
     fn padding_and_neighbours_end_the_conflicts() {
         let kernel = |variant| Kernel::find(variant, DType::F32).unwrap();
