@@ -50,8 +50,8 @@ fn unrolled_loops_without_the_inner_index_miss_most_of_c() {
     assert!(right.as_slice().iter().all(|&sum| sum == size as i32));
 }
 
-/// "Tiled Matmul 101": the tile of A is said to be `A[i:i + 16][k * 16:(k + 1) * 16]`, with a k that
-/// counts in steps of 16 already.
+/// "Tiled Matmul 101": the tile of A is said to have the columns from 16 k to 16 (k + 1), with a k
+/// that counts in steps of 16 already.
 #[test]
 fn a_tile_numbered_by_its_element_is_outside_of_a() {
     let columns = 64;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 const LINES: usize = 16;
 
 /// The lines of the file at `path` from the one that contains `from` to the next that contains
-/// `to`, as a Markdown block with a link.
+/// `to`, and those that close what is open there, as a Markdown block with a link.
 pub fn quote(root: &Path, to_root: &str, path: &str, from: &str, to: &str) -> Result<String> {
     let text = std::fs::read_to_string(root.join(path)).with_context(|| format!("no {path}"))?;
     let lines = excerpt(&text, from, to).with_context(|| path.to_owned())?;
@@ -27,11 +27,28 @@ fn excerpt<'a>(text: &'a str, from: &str, to: &str) -> Result<Vec<&'a str>> {
     }
     let count = lines[start..].iter().position(|line| line.contains(to));
     let count = 1 + count.with_context(|| format!("{to:?} does not follow {from:?}"))?;
+    let count = count + closers(&lines[start..], count);
     ensure!(count <= LINES, "{count} lines; {LINES} at most");
     let lines = &lines[start..start + count];
     let indentation = |line: &&str| line.len() - line.trim_start().len();
     let shared = lines.iter().filter(|line| !line.is_empty()).map(indentation).min().unwrap_or(0);
     Ok(lines.iter().map(|line| line.get(shared..).unwrap_or("")).collect())
+}
+
+/// Lines behind the first `count` that do nothing but close what is open there.
+fn closers(lines: &[&str], count: usize) -> usize {
+    let depth = |line: &&str| {
+        let of = |brackets: &str| line.chars().filter(|&c| brackets.contains(c)).count() as i64;
+        of("([{") - of(")]}")
+    };
+    let mut open: i64 = lines[..count].iter().map(depth).sum();
+    let closes = |line: &&&str| {
+        let line = line.trim();
+        let closes = open > 0 && !line.is_empty() && line.chars().all(|c| ")]};,".contains(c));
+        open += depth(&line);
+        closes
+    };
+    lines[count..].iter().take_while(closes).count()
 }
 
 #[cfg(test)]
@@ -43,6 +60,11 @@ mod tests {
         let text = "fn f() {\n    if x {\n        y\n\n    }\n}\n    if z {\n    }\n";
         assert_eq!(excerpt(text, "if x", "}").unwrap(), ["if x {", "    y", "", "}"]);
         assert_eq!(excerpt(text, "y", "y").unwrap(), ["y"]);
+        assert_eq!(
+            excerpt(text, "if z", "if z").unwrap(),
+            ["if z {", "}"],
+            "what is open is closed"
+        );
         assert!(excerpt(text, "if", "}").is_err(), "twice");
         assert!(excerpt(text, "none", "}").is_err());
         assert!(excerpt(text, "y", "none").is_err());

@@ -60,9 +60,9 @@ fn caption(record: &Record, link: &str, with_nvcc: bool) -> Result<String> {
         record.fact("date")?
     );
     if with_nvcc {
-        words += "The last column, for f32, i32 and f64, has the time of the same algorithm in CUDA \
-                  C++, built by nvcc and run in alternation, over ours; of two C++ forms, both \
-                  coalesced, the faster counts. ";
+        words += "The last column, for f32, i32 and f64, has the time of the same algorithm in \
+                  CUDA C++, built by nvcc and run in alternation, over ours; of two C++ forms, \
+                  both coalesced, the faster counts. ";
     }
     let mut text = wrapped(&words, 145);
     text += &format!("([record]({link}))");
