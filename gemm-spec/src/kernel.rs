@@ -46,7 +46,7 @@ impl KernelFamily {
         match self {
             KernelFamily::Naive => "one thread an element, straight from global memory",
             KernelFamily::Tiled => "the block shares square tiles in shared memory",
-            KernelFamily::ThreadColumn => "a thread computes 8 rows of one column",
+            KernelFamily::ThreadColumn => "a thread computes several rows of one column",
             KernelFamily::ThreadTile => "a thread computes a small tile in registers",
             KernelFamily::VectorLoads => "16 bytes at a time from global and shared memory",
             KernelFamily::NoConflicts => "no two lanes meet in a bank of shared memory",
