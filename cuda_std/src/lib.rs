@@ -60,6 +60,7 @@ pub mod half;
 mod intrinsics;
 pub mod mem;
 pub mod misc;
+pub mod mma;
 pub mod ptr;
 pub mod shared;
 pub mod thread;

@@ -30,13 +30,19 @@ pub enum KernelFamily {
     AsyncCopy,
     /// Blocks that run together share operands in the L2 cache (`k10_grouped_order`).
     GroupedOrder,
+    /// Warps multiply small matrices on their tensor cores (`k11_tensor_core`).
+    TensorCore,
 }
 
 impl KernelFamily {
-    /// The module that holds the family's kernels.
-    pub const fn target(self) -> Target {
-        match self {
-            KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => Target::Sm80,
+    /// The module that holds the family's kernels of `dtype`.
+    pub const fn target(self, dtype: DType) -> Target {
+        match (self, dtype) {
+            (KernelFamily::TensorCore, DType::F64) => Target::Sm90,
+            (
+                KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore,
+                _,
+            ) => Target::Sm80,
             _ => Target::Sm70,
         }
     }
@@ -74,19 +80,22 @@ pub enum ThreadOrder {
 pub enum Target {
     /// Compute capability 7.0 and later.
     Sm70,
-    /// Compute capability 8.0 and later: asynchronous copies.
+    /// Compute capability 8.0 and later: asynchronous copies, tensor cores for 16-bit floats.
     Sm80,
+    /// Compute capability 9.0 and later: tensor cores for f64 at their full speed.
+    Sm90,
 }
 
 impl Target {
     /// Every target; one PTX file each.
-    pub const ALL: [Target; 2] = [Target::Sm70, Target::Sm80];
+    pub const ALL: [Target; 3] = [Target::Sm70, Target::Sm80, Target::Sm90];
 
     /// The name for `.target` in PTX and in file names.
     pub const fn arch(self) -> &'static str {
         match self {
             Target::Sm70 => "sm_70",
             Target::Sm80 => "sm_80",
+            Target::Sm90 => "sm_90",
         }
     }
 
@@ -95,6 +104,7 @@ impl Target {
         match self {
             Target::Sm70 => (7, 0),
             Target::Sm80 => (8, 0),
+            Target::Sm90 => (9, 0),
         }
     }
 
@@ -103,6 +113,7 @@ impl Target {
     pub const fn ptx_version(self) -> (u32, u32) {
         match self {
             Target::Sm70 | Target::Sm80 => (7, 0),
+            Target::Sm90 => (7, 8),
         }
     }
 }
@@ -115,7 +126,8 @@ pub struct Tiles {
     /// Rows and columns of C that a warp computes; those of the block where the kernel does not
     /// deal out C by warps.
     pub warp: [usize; 2],
-    /// Rows and columns of C that a thread computes.
+    /// Rows and columns of C that a thread computes; on tensor cores, that one instruction of a warp
+    /// computes.
     pub thread: [usize; 2],
     /// Steps whose tiles of A and B lie in shared memory at one time.
     pub stages: usize,
@@ -139,6 +151,26 @@ impl Tiles {
         let [rows, cols, depth] = block;
         let row = rows.saturating_add(cols).saturating_add(2 * padding);
         row.saturating_mul(depth).saturating_mul(stages)
+    }
+
+    /// Elements from one row to the next of a tile of `outer` x `depth` elements of `bytes` bytes
+    /// that tensor cores read, stored in rows along K or along the outer extent. Rows that a warp
+    /// reads together lie in different banks: 8 rows of 16 bytes (`ldmatrix`), 8 rows of 4 words, or
+    /// 4 rows of 8 words or of 4 double words.
+    pub const fn tensor_pitch([outer, depth]: [usize; 2], along_k: bool, bytes: usize) -> usize {
+        match (along_k, bytes) {
+            (true, 2) => depth.saturating_add(8),
+            (true, _) => depth.saturating_add(4),
+            (false, 8) => outer.saturating_add(4),
+            (false, _) => outer.saturating_add(8),
+        }
+    }
+
+    /// Elements that such a tile takes in either form.
+    pub const fn tensor_len([outer, depth]: [usize; 2], bytes: usize) -> usize {
+        let along_k = outer.saturating_mul(Tiles::tensor_pitch([outer, depth], true, bytes));
+        let across = depth.saturating_mul(Tiles::tensor_pitch([outer, depth], false, bytes));
+        if along_k > across { along_k } else { across }
     }
 }
 
@@ -171,6 +203,11 @@ impl Kernel {
         let count = |threads: usize| u32::try_from(threads).unwrap_or(u32::MAX);
         match self.family {
             KernelFamily::Naive | KernelFamily::Tiled => (count(x), count(y)),
+            KernelFamily::TensorCore => {
+                let [warp_rows, warp_cols] = self.tiles.warp;
+                let warps = threads(rows, warp_rows).saturating_mul(threads(cols, warp_cols));
+                (count(warps.saturating_mul(32)), 1)
+            }
             _ => (count(x.saturating_mul(y)), 1),
         }
     }
@@ -221,13 +258,21 @@ impl Kernel {
             KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => {
                 padded.saturating_mul(self.dtype.size_bytes())
             }
+            KernelFamily::TensorCore => {
+                let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
+                let a = Tiles::tensor_len([rows, depth], bytes);
+                let b = Tiles::tensor_len([cols, depth], bytes);
+                a.saturating_add(b).saturating_mul(stages).saturating_mul(bytes)
+            }
         }
     }
 
     /// Bytes of shared memory that the launch has to ask for, because the kernel declares none.
     pub const fn dynamic_shared_bytes(&self) -> usize {
         match self.family {
-            KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => self.shared_bytes(),
+            KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore => {
+                self.shared_bytes()
+            }
             _ => 0,
         }
     }
@@ -318,8 +363,12 @@ mod tests {
         for kernel in kernels() {
             let (x, y) = kernel.block();
             assert!(x * y <= 1024 && (x * y) % 32 == 0, "{}", kernel.name);
-            // What a block may have without asking, and what every GPU from 8.0 on gives.
-            let limit = if kernel.dynamic_shared_bytes() > 0 { 99 << 10 } else { 48 << 10 };
+            // What a block may have without asking, what every GPU from 8.0 on gives, and 9.0.
+            let limit = match (kernel.dynamic_shared_bytes(), kernel.target) {
+                (0, _) => 48 << 10,
+                (_, Target::Sm90) => 227 << 10,
+                _ => 99 << 10,
+            };
             assert!(kernel.shared_bytes() <= limit, "{}", kernel.name);
         }
     }

@@ -169,6 +169,29 @@ macro_rules! k10_grouped_order_kernels {
     };
 }
 
+/// Calls `$with!` once with every `k11_tensor_core` kernel for compute capability 8.0: entry point,
+/// variant, element, and the numbers of [`Tiles`]: block, warp, instruction, stages, min_blocks.
+#[macro_export]
+macro_rules! k11_tensor_core_sm80_kernels {
+    ($with:ident) => {
+        $with! {
+            (k11_tensor_core_i32, "k11_tensor_core", i32, [128, 64, 32], [32, 32], [16, 8], 3, 1),
+            (k11_tensor_core_f16, "k11_tensor_core", f16, [128, 128, 32], [64, 64], [16, 8], 4, 2),
+            (k11_tensor_core_bf16, "k11_tensor_core", bf16, [128, 128, 32], [64, 64], [16, 8], 4, 2),
+        }
+    };
+}
+
+/// The same for compute capability 9.0.
+#[macro_export]
+macro_rules! k11_tensor_core_sm90_kernels {
+    ($with:ident) => {
+        $with! {
+            (k11_tensor_core_f64, "k11_tensor_core", f64, [128, 128, 16], [64, 32], [16, 8], 3, 1),
+        }
+    };
+}
+
 macro_rules! dtype {
     (i32) => {
         DType::I32
@@ -220,7 +243,7 @@ macro_rules! rows {
             dtype: dtype!($element),
             tiles: $tiles,
             order: $order,
-            target: FAMILY.target(),
+            target: FAMILY.target(dtype!($element)),
         }),*]
     };
 }
@@ -266,6 +289,14 @@ static FAMILIES: &[&[Kernel]] = &[
     {
         const FAMILY: KernelFamily = KernelFamily::GroupedOrder;
         k10_grouped_order_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::TensorCore;
+        k11_tensor_core_sm80_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::TensorCore;
+        k11_tensor_core_sm90_kernels!(rows)
     },
 ];
 

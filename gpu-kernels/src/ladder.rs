@@ -78,6 +78,8 @@ macro_rules! ladder_entries {
 
 mod parts;
 
+pub use parts::warp_and_lane;
+
 #[cfg_attr(not(feature = "sm_70"), allow(unused))]
 // Without its entry points only the body is left.
 pub mod k01_naive;
@@ -91,3 +93,4 @@ pub mod k07_warp_tile;
 pub mod k08_double_buffer;
 pub mod k09_async_copy;
 pub mod k10_grouped_order;
+pub mod k11_tensor_core;

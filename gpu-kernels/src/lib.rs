@@ -11,6 +11,7 @@ mod element;
 mod epilogue;
 pub mod ladder;
 pub mod pack;
+pub mod tensor;
 
 pub use element::{Element, Sum};
 pub use epilogue::store;

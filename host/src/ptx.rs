@@ -7,6 +7,7 @@ pub(crate) fn source(target: Target) -> &'static str {
     match target {
         Target::Sm70 => include_str!("../ptx/sm_70.ptx"),
         Target::Sm80 => include_str!("../ptx/sm_80.ptx"),
+        Target::Sm90 => include_str!("../ptx/sm_90.ptx"),
     }
 }
 

@@ -103,8 +103,11 @@ fn no_barrier_was_copied() {
                 | KernelFamily::WarpTile => 2,
                 // One for the first tiles, one a step.
                 KernelFamily::DoubleBuffer => 2,
-                // One a step.
-                KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => 1,
+                // One before the first step and one in each, in four loops: each operand in packs
+                // or not, stored along K or not.
+                KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore => {
+                    8
+                }
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
         }

@@ -134,6 +134,7 @@ pub fn nvvm_arch(target: Target) -> NvvmArch {
     match target {
         Target::Sm70 => NvvmArch::Compute70,
         Target::Sm80 => NvvmArch::Compute80,
+        Target::Sm90 => NvvmArch::Compute90,
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 use cuda_builder::CudaBuilder;
-use gemm_spec::{DType, Kernel, Target, Tiles};
+use gemm_spec::{DType, Kernel, KernelFamily, Target, Tiles};
 use xshell::cmd;
 
 use crate::build_ptx::nvvm_arch;
@@ -114,9 +114,13 @@ fn fits(kernel: &Kernel, by_warps: bool) -> bool {
     }
     let threads = kernel.block().0 as usize;
     let lanes = 16 / kernel.dtype.size_bytes();
-    let lanes_of_a_warp = warp[0] / thread[0] * (warp[1] / thread[1]);
+    let fills_a_warp = match kernel.family {
+        // Two times 8 columns are read at a time.
+        KernelFamily::TensorCore => divides(16, warp[1]),
+        _ => warp[0] / thread[0] * (warp[1] / thread[1]) == 32,
+    };
     (32..=1024).contains(&threads)
-        && (!by_warps || lanes_of_a_warp == 32)
+        && (!by_warps || fills_a_warp)
         && (0..2).all(|axis| divides(threads * lanes, block[axis] * block[2]))
         && kernel.shared_bytes() <= 227 << 10
 }

@@ -31,7 +31,7 @@
 //!
 //! No registers hold what is on its way, so more steps can be.
 
-use super::parts::{AsyncCourier, Operand, in_packs, in_warp_tile, outer_product, store_tile};
+use super::parts::{AsyncCourier, Operand, in_warp_tile, outer_product, store_tile};
 use crate::{Element, SharedTile, Sum};
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles};
@@ -87,7 +87,7 @@ pub unsafe fn multiply_tile<
     let mut sums = [[T::ZERO; TN]; TM];
     // SAFETY: the caller's promise.
     unsafe {
-        match (in_packs(&a), in_packs(&b)) {
+        match (a.packs_across(), b.packs_across()) {
             (true, true) => main_loop::<T, TM, TN, NA, NB, PENDING, true, true>(
                 (a, b),
                 p.k,

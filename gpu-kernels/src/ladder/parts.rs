@@ -2,9 +2,11 @@
 
 mod async_courier;
 mod courier;
+mod tile_courier;
 
-pub use async_courier::{AsyncCourier, in_packs};
+pub use async_courier::AsyncCourier;
 pub use courier::Courier;
+pub use tile_courier::TileCourier;
 
 use crate::{Element, SharedTile, Sum, pack, store};
 use cuda_std::thread;

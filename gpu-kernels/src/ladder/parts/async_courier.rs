@@ -29,16 +29,6 @@ pub struct AsyncCourier<T, const N: usize, const PACKS: bool> {
     k_step: i32,
 }
 
-/// Whether tiles of an operand can be copied in packs: it is contiguous along its outer extent,
-/// which whole packs fill, and every row starts at a multiple of 16 bytes.
-#[inline(always)]
-pub fn in_packs<T: Element>(operand: &Operand<T>) -> bool {
-    let row = (operand.k_stride as u64).wrapping_mul(size_of::<T>() as u64);
-    operand.outer_stride == 1
-        && (operand.start as u64 | row) % 16 == 0
-        && operand.outer_left % T::LANES as u64 == 0
-}
-
 impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
     /// For tiles of `outer` x `depth` whose rows are `pitch` apart, carried by `threads` threads.
     #[inline(always)]

@@ -1,0 +1,329 @@
+//! Step 11: a warp multiplies whole small matrices at once, on its tensor core.
+//!
+//! # Idea
+//!
+//! ```text
+//! as step 10, but in place of each lane's outer products:
+//!     for k in 0..BK step KI:                              KI: 16; for i32 32
+//!         a[i] = 16 rows of tile_a, KI of K                for each 16 rows of the warp's tile
+//!         b[j] = 8 columns of tile_b, KI of K              for each 8 columns
+//!         sum[i][j] += a[i] * b[j]                         one instruction, 16 x 8 x KI products
+//! ```
+//!
+//! f16 and bf16 are multiplied exactly and summed in f32. f64 is multiplied and summed as f64. i32
+//! has no instruction: its numbers are taken apart into bytes, whose ten products that matter modulo
+//! 2^32 are summed in 32 bits, so that the result is the exact one.
+//!
+//! # Mapping
+//!
+//! Warps row by row over the block's tile. What a lane holds of 16 x 8 sums is fixed by the
+//! instruction: two neighbours of row lane / 4, and of the row 8 further down.
+//!
+//! # Shared memory
+//!
+//! A ring as in step 9. A tile is stored as its matrix is: rows along K, or rows along the extent
+//! that C keeps, so that packs of 16 bytes go in as they are in all four transposes. Padding of 16 or
+//! 32 bytes a row spreads the rows that are read together over all banks.
+//!
+//! # Preconditions
+//!
+//! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; a matrix that
+//! packs of 16 bytes do not fit is gathered element by element. No thread leaves before the last
+//! barrier, and all lanes of a warp stay together. Compute capability 8.0, for f64 9.0.
+//!
+//! # Change since the last step
+//!
+//! The same products take a sixteenth of the time of the cores for f32 (f16, bf16), and half of it
+//! (f64).
+
+use super::parts::{Operand, TileCourier};
+use crate::tensor::{StoredTile, TensorCore};
+use crate::{Element, SharedTile, store};
+use cuda_std::{async_copy, thread};
+use gemm_spec::{GemmParams, Tiles, order};
+
+/// Rows of tiles in a group.
+const GROUP: u32 = 8;
+
+/// Computes a warp's MT x NT tiles of 16 x 8 elements of C, with the block's other warps.
+///
+/// # Safety
+///
+/// Called by all threads of a block, whose tiles lie in shared memory that nothing else uses. The
+/// pointers and the parameter block describe matrices that the grid may read (A, B) and write (C),
+/// and no other code touches C during the launch.
+#[inline(always)]
+pub unsafe fn tensor_core<
+    T: TensorCore,
+    const MT: usize,
+    const NT: usize,
+    const NA: usize,
+    const NB: usize,
+    const PENDING: u32,
+>(
+    (a, b, c): (*const T, *const T, *mut T),
+    p: GemmParams<T::Sum>,
+    tiles: Tiles,
+    memory: SharedTile<T>,
+) {
+    let number = thread::block_idx_y() * thread::grid_dim_x() + thread::block_idx_x();
+    let (row, col) = order::grouped(number, thread::grid_dim_y(), thread::grid_dim_x(), GROUP);
+    let [bm, bn, _] = tiles.block;
+    let (row, col) = (u64::from(row) * bm as u64, u64::from(col) * bn as u64);
+    let (a, b) = (Operand::a(a, &p, row), Operand::b(b, &p, col));
+    let mut sums = [[T::NO_SUMS; NT]; MT];
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (a.packs_across(), b.packs_across()) {
+            (true, true) => main_loop::<T, MT, NT, NA, NB, PENDING, false, false>(
+                (a, b),
+                p.k,
+                tiles,
+                memory,
+                &mut sums,
+            ),
+            (true, false) => main_loop::<T, MT, NT, NA, NB, PENDING, false, true>(
+                (a, b),
+                p.k,
+                tiles,
+                memory,
+                &mut sums,
+            ),
+            (false, true) => main_loop::<T, MT, NT, NA, NB, PENDING, true, false>(
+                (a, b),
+                p.k,
+                tiles,
+                memory,
+                &mut sums,
+            ),
+            (false, false) => main_loop::<T, MT, NT, NA, NB, PENDING, true, true>(
+                (a, b),
+                p.k,
+                tiles,
+                memory,
+                &mut sums,
+            ),
+        }
+        let (warp_row, warp_col) = warp_place(tiles);
+        let (_, lane) = super::warp_and_lane();
+        for (m, sums) in sums.iter().enumerate() {
+            for (n, sums) in sums.iter().enumerate() {
+                for i in 0..4 {
+                    let row = row + (warp_row + m * 16 + lane / 4 + i / 2 * 8) as u64;
+                    let col = col + (warp_col + n * 8 + lane % 4 * 2 + i % 2) as u64;
+                    if row < p.m && col < p.n {
+                        store(c, &p, row, col, T::sum(sums, i));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Row and column of the warp's tile within the block's.
+#[inline(always)]
+fn warp_place(Tiles { block, warp, .. }: Tiles) -> (usize, usize) {
+    let (number, _) = super::warp_and_lane();
+    let across = block[1] / warp[1];
+    (number / across * warp[0], number % across * warp[1])
+}
+
+/// A_ALONG_K and B_ALONG_K say how the tiles are stored.
+///
+/// # Safety
+///
+/// As [`tensor_core`].
+#[inline(always)]
+unsafe fn main_loop<
+    T: TensorCore,
+    const MT: usize,
+    const NT: usize,
+    const NA: usize,
+    const NB: usize,
+    const PENDING: u32,
+    const A_ALONG_K: bool,
+    const B_ALONG_K: bool,
+>(
+    (a, b): (Operand<T>, Operand<T>),
+    depth: u64,
+    tiles: Tiles,
+    memory: SharedTile<T>,
+    sums: &mut [[T::Sums; NT]; MT],
+) {
+    let Tiles { block: [bm, bn, bk], stages, .. } = tiles;
+    let threads = bm / tiles.warp[0] * (bn / tiles.warp[1]) * 32;
+    let bytes = size_of::<T>();
+    let mut a = TileCourier::<T, NA, A_ALONG_K>::new(a, [bm, bk], threads, depth);
+    let mut b = TileCourier::<T, NB, B_ALONG_K>::new(b, [bn, bk], threads, depth);
+    // One stage: the tile of A, then the tile of B.
+    let size_a = Tiles::tensor_len([bm, bk], bytes);
+    let stage = size_a + Tiles::tensor_len([bn, bk], bytes);
+    let (row, col) = warp_place(tiles);
+    // The first step has what K has more than whole steps.
+    let mut to_multiply = depth.div_ceil(bk as u64);
+    let mut to_load = to_multiply;
+    // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
+    // copies have arrived at every thread (the wait, then the barrier), and written again after
+    // another barrier.
+    unsafe {
+        let last = memory.add((stages - 1) * stage);
+        let next = |at: SharedTile<T>| if at == last { memory } else { at.add(stage) };
+        let (mut load, mut read) = (memory, memory);
+        if to_load > 0 {
+            let first = (depth - (to_load - 1) * bk as u64) as usize;
+            a.start_first(memory, [bm, bk], threads, first);
+            b.start_first(memory.add(size_a), [bn, bk], threads, first);
+        }
+        async_copy::commit_group();
+        for _ in 0..stages - 2 {
+            (load, to_load) = (next(load), to_load.saturating_sub(1));
+            a.start(load, [bm, bk], threads, to_load > 0);
+            b.start(load.add(size_a), [bn, bk], threads, to_load > 0);
+            async_copy::commit_group();
+        }
+        async_copy::wait_group::<PENDING>();
+        thread::sync_threads();
+        let factors = |stage: SharedTile<T>, k: usize| {
+            let tile_a = stored::<T, A_ALONG_K>(stage, [bm, bk]);
+            let tile_b = stored::<T, B_ALONG_K>(stage.add(size_a), [bn, bk]);
+            (read_a::<T, MT>(tile_a, row, k), read_b::<T, NT>(tile_b, col, k))
+        };
+        // The factors of the first k of a step are read at the end of the step before.
+        let mut now = factors(read, 0);
+        while to_multiply > 0 {
+            (load, to_load) = (next(load), to_load.saturating_sub(1));
+            a.start(load, [bm, bk], threads, to_load > 0);
+            b.start(load.add(size_a), [bn, bk], threads, to_load > 0);
+            async_copy::commit_group();
+            for step in 1..bk / T::K + 1 {
+                let (stage, k) = if step * T::K < bk {
+                    (read, step * T::K)
+                } else {
+                    async_copy::wait_group::<PENDING>();
+                    thread::sync_threads();
+                    read = next(read);
+                    (read, 0)
+                };
+                let ahead = if T::AHEAD { factors(stage, k) } else { now };
+                for m in 0..MT {
+                    for n in 0..NT {
+                        T::multiply(&now.0[m], &now.1[n / 2][n % 2], &mut sums[m][n]);
+                    }
+                }
+                now = if T::AHEAD { ahead } else { factors(stage, k) };
+            }
+            to_multiply -= 1;
+        }
+    }
+}
+
+/// Reads the warp's rows of A, from `row` on.
+///
+/// # Safety
+/// As [`TensorCore::read_a`].
+#[inline(always)]
+unsafe fn read_a<T: TensorCore, const MT: usize>(
+    tile: StoredTile<T>,
+    row: usize,
+    k: usize,
+) -> [T::A; MT] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut a = [T::read_a(tile, row, k); MT];
+        for m in 1..MT {
+            a[m] = T::read_a(tile, row + 16 * m, k);
+        }
+        a
+    }
+}
+
+/// Reads the warp's columns of B, from `col` on: number n is in element n % 2 of n / 2.
+///
+/// # Safety
+/// As [`TensorCore::read_b`].
+#[inline(always)]
+unsafe fn read_b<T: TensorCore, const NT: usize>(
+    tile: StoredTile<T>,
+    col: usize,
+    k: usize,
+) -> [[T::B; 2]; NT] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut b = [T::read_b(tile, col, k); NT];
+        for n in 1..NT / 2 {
+            b[n] = T::read_b(tile, col + 16 * n, k);
+        }
+        b
+    }
+}
+
+/// The tile of `outer` x `depth` elements that lies there.
+#[inline(always)]
+fn stored<T: Element, const ALONG_K: bool>(
+    start: SharedTile<T>,
+    extents: [usize; 2],
+) -> StoredTile<T> {
+    let pitch = Tiles::tensor_pitch(extents, ALONG_K, size_of::<T>());
+    StoredTile { start, pitch, along_k: ALONG_K }
+}
+
+/// Makes entry points of this step from rows of a list; see `ladder_entries!`.
+#[macro_export]
+macro_rules! k11_tensor_core {
+    ($((
+        $name:ident, $variant:literal, $element:ident, [$bm:literal, $bn:literal, $bk:literal],
+        [$wm:literal, $wn:literal], $thread:tt, $stages:literal, $min_blocks:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// The pointers and the block describe matrices that the grid may read (A, B) and write
+        /// (C); nothing else touches C during the launch; the grid is one of `Kernel::launches`.
+        #[::cuda_std::kernel(
+            max_threads = $bm / $wm * ($bn / $wn) * 32, min_blocks = $min_blocks
+        )]
+        pub unsafe fn $name(
+            a: *const $element,
+            b: *const $element,
+            c: *mut $element,
+            p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
+        ) {
+            const TILES: ::gemm_spec::Tiles = ::gemm_spec::Tiles {
+                block: [$bm, $bn, $bk],
+                warp: [$wm, $wn],
+                thread: $thread,
+                stages: $stages,
+                min_blocks: $min_blocks,
+            };
+            const PER_PACK: usize =
+                $bm / $wm * ($bn / $wn) * 32 * <$element as $crate::Packed>::LANES;
+            // SAFETY: the shared memory is this block's own; the rest is the host's promise, passed
+            // on.
+            unsafe {
+                let memory = ::cuda_std::shared::dynamic_shared_mem::<$element>();
+                $crate::ladder::k11_tensor_core::tensor_core::<
+                    $element,
+                    { $wm / 16 },
+                    { $wn / 8 },
+                    { $bm * $bk / PER_PACK },
+                    { $bn * $bk / PER_PACK },
+                    { $stages - 2 },
+                >((a, b, c), p, TILES, memory)
+            }
+        }
+    )*};
+}
+
+/// The entry points of the table.
+#[cfg(feature = "sm_80")]
+pub mod entries {
+    use cuda_std::half::{bf16, f16};
+    gemm_spec::k11_tensor_core_sm80_kernels!(k11_tensor_core);
+}
+
+/// The entry points of the table that need compute capability 9.0.
+#[cfg(feature = "sm_90")]
+pub mod entries_sm90 {
+    gemm_spec::k11_tensor_core_sm90_kernels!(k11_tensor_core);
+}

@@ -1,0 +1,286 @@
+//! What a warp's tensor cores multiply, for each element type.
+
+use crate::ladder::warp_and_lane;
+use crate::{Element, SharedTile};
+use cuda_std::half::{bf16, f16};
+use cuda_std::mma;
+
+/// A tile of an operand in shared memory.
+#[derive(Clone, Copy)]
+pub struct StoredTile<T> {
+    /// Its first element.
+    pub start: SharedTile<T>,
+    /// Elements from one stored row to the next.
+    pub pitch: usize,
+    /// A stored row runs along K, and there is one for each row of A or column of B; else a stored
+    /// row runs along those, and there is one for each k.
+    pub along_k: bool,
+}
+
+impl<T> StoredTile<T> {
+    /// # Safety
+    /// The element lies in the tile.
+    #[inline(always)]
+    unsafe fn at(self, outer: usize, k: usize) -> SharedTile<T> {
+        let (row, col) = if self.along_k { (outer, k) } else { (k, outer) };
+        // SAFETY: the caller's promise.
+        unsafe { self.start.add(row * self.pitch + col) }
+    }
+}
+
+/// Elements with an instruction that multiplies 16 x [`Self::K`] by [`Self::K`] x 8 of them.
+pub trait TensorCore: Element {
+    /// The instruction's extent along K.
+    const K: usize;
+    /// Whether registers are left to read the factors of the next instructions before these.
+    const AHEAD: bool;
+    /// A lane's part of 16 rows of A.
+    type A: Copy;
+    /// A lane's part of 8 columns of B.
+    type B: Copy;
+    /// A lane's part of 16 x 8 sums.
+    type Sums: Copy;
+    /// All 0.
+    const NO_SUMS: Self::Sums;
+
+    /// Reads 16 rows of A from `row` on, and K values of k.
+    ///
+    /// # Safety
+    /// All lanes of the warp read together, from a tile that they may read.
+    unsafe fn read_a(tile: StoredTile<Self>, row: usize, k: usize) -> Self::A;
+
+    /// Reads two times 8 columns of B from `col` on, and K values of k.
+    ///
+    /// # Safety
+    /// As [`Self::read_a`].
+    unsafe fn read_b(tile: StoredTile<Self>, col: usize, k: usize) -> [Self::B; 2];
+
+    /// Adds the product to the sums.
+    ///
+    /// # Safety
+    /// All lanes of the warp together.
+    unsafe fn multiply(a: &Self::A, b: &Self::B, sums: &mut Self::Sums);
+
+    /// Sum number i: row lane / 4 + 8 * (i / 2), column 2 * (lane % 4) + i % 2.
+    fn sum(sums: &Self::Sums, i: usize) -> Self::Sum;
+}
+
+macro_rules! half_tensor {
+    ($half:ident, $multiply:ident) => {
+        impl TensorCore for $half {
+            const K: usize = 16;
+            const AHEAD: bool = true;
+            type A = [u32; 4];
+            type B = [u32; 2];
+            type Sums = [f32; 4];
+            const NO_SUMS: [f32; 4] = [0.0; 4];
+
+            #[inline(always)]
+            unsafe fn read_a(tile: StoredTile<$half>, row: usize, k: usize) -> [u32; 4] {
+                let (_, lane) = warp_and_lane();
+                // Matrices: rows 0 to 7, then 8 to 15; of k 0 to 7, then of 8 to 15.
+                let (first, second) = (lane / 8 % 2 * 8, lane / 16 * 8);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if tile.along_k {
+                        mma::load_matrices(tile.at(row + first + lane % 8, k + second))
+                    } else {
+                        let k = k + second + lane % 8;
+                        mma::load_matrices_transposed(tile.at(row + first, k))
+                    }
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn read_b(tile: StoredTile<$half>, col: usize, k: usize) -> [[u32; 2]; 2] {
+                let (_, lane) = warp_and_lane();
+                // Matrices: k 0 to 7, then 8 to 15; of columns 0 to 7, then of 8 to 15.
+                let (first, second) = (lane / 8 % 2 * 8, lane / 16 * 8);
+                // SAFETY: the caller's promise.
+                let [a, b, c, d] = unsafe {
+                    if tile.along_k {
+                        mma::load_matrices(tile.at(col + second + lane % 8, k + first))
+                    } else {
+                        let k = k + first + lane % 8;
+                        mma::load_matrices_transposed(tile.at(col + second, k))
+                    }
+                };
+                [[a, b], [c, d]]
+            }
+
+            #[inline(always)]
+            unsafe fn multiply(a: &[u32; 4], b: &[u32; 2], sums: &mut [f32; 4]) {
+                // SAFETY: the caller's promise.
+                *sums = unsafe { mma::$multiply(*a, *b, *sums) };
+            }
+
+            #[inline(always)]
+            fn sum(sums: &[f32; 4], i: usize) -> f32 {
+                sums[i]
+            }
+        }
+    };
+}
+
+half_tensor!(f16, multiply_f16);
+half_tensor!(bf16, multiply_bf16);
+
+impl TensorCore for f64 {
+    const K: usize = 8;
+    const AHEAD: bool = false;
+    type A = [f64; 4];
+    type B = [f64; 2];
+    type Sums = [f64; 4];
+    const NO_SUMS: [f64; 4] = [0.0; 4];
+
+    #[inline(always)]
+    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> [f64; 4] {
+        let (_, lane) = warp_and_lane();
+        let mut a = [0.0; 4];
+        for (i, a) in a.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *a = unsafe { tile.at(row + lane / 4 + i % 2 * 8, k + lane % 4 + i / 2 * 4).read() };
+        }
+        a
+    }
+
+    #[inline(always)]
+    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [[f64; 2]; 2] {
+        let (_, lane) = warp_and_lane();
+        let mut b = [[0.0; 2]; 2];
+        for (n, b) in b.iter_mut().enumerate() {
+            for (i, b) in b.iter_mut().enumerate() {
+                // SAFETY: the caller's promise.
+                *b = unsafe { tile.at(col + n * 8 + lane / 4, k + lane % 4 + i * 4).read() };
+            }
+        }
+        b
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(a: &[f64; 4], b: &[f64; 2], sums: &mut [f64; 4]) {
+        // SAFETY: the caller's promise.
+        *sums = unsafe { mma::multiply_f64(*a, *b, *sums) };
+    }
+
+    #[inline(always)]
+    fn sum(sums: &[f64; 4], i: usize) -> f64 {
+        sums[i]
+    }
+}
+
+/// By bytes: with a = sum of a_p 256^p and b = sum of b_q 256^q, a * b modulo 2^32 is the sum of
+/// a_p b_q 256^(p + q) over p + q < 4, ten products of bytes without sign, each exact.
+impl TensorCore for i32 {
+    const K: usize = 16;
+    const AHEAD: bool = false;
+    /// Byte p of the elements in the p-th two words.
+    type A = [[u32; 2]; 4];
+    type B = [u32; 4];
+    /// The sums of p + q = 0, 1, 2, 3.
+    type Sums = [[u32; 4]; 4];
+    const NO_SUMS: [[u32; 4]; 4] = [[0; 4]; 4];
+
+    #[inline(always)]
+    unsafe fn read_a(tile: StoredTile<i32>, row: usize, k: usize) -> [[u32; 2]; 4] {
+        let (_, lane) = warp_and_lane();
+        let mut a = [[0; 2]; 4];
+        for i in 0..2 {
+            // SAFETY: the caller's promise.
+            let bytes = unsafe { bytes_along_k(tile, row + lane / 4 + i * 8, k) };
+            for p in 0..4 {
+                a[p][i] = bytes[p];
+            }
+        }
+        a
+    }
+
+    #[inline(always)]
+    unsafe fn read_b(tile: StoredTile<i32>, col: usize, k: usize) -> [[u32; 4]; 2] {
+        let (_, lane) = warp_and_lane();
+        // SAFETY: the caller's promise.
+        unsafe {
+            [bytes_along_k(tile, col + lane / 4, k), bytes_along_k(tile, col + 8 + lane / 4, k)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(a: &[[u32; 2]; 4], b: &[u32; 4], sums: &mut [[u32; 4]; 4]) {
+        for p in 0..4 {
+            for q in 0..4 - p {
+                // SAFETY: the caller's promise.
+                sums[p + q] = unsafe { mma::multiply_u8(a[p], b[q], sums[p + q]) };
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn sum(sums: &[[u32; 4]; 4], i: usize) -> i32 {
+        (sums[0][i])
+            .wrapping_add(sums[1][i] << 8)
+            .wrapping_add(sums[2][i] << 16)
+            .wrapping_add(sums[3][i] << 24)
+            .cast_signed()
+    }
+}
+
+/// Four elements along K as four words, the first of their lowest bytes.
+///
+/// The elements are 4 apart, so that the lanes of a warp read different banks; which k stand
+/// together is all the same as long as A and B agree.
+///
+/// # Safety
+/// As [`TensorCore::read_a`].
+#[inline(always)]
+unsafe fn bytes_along_k(tile: StoredTile<i32>, outer: usize, k: usize) -> [u32; 4] {
+    let (_, lane) = warp_and_lane();
+    let mut e = [0; 4];
+    for (j, e) in e.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *e = unsafe { tile.at(outer, k + lane % 4 + j * 4).read() }.cast_unsigned();
+    }
+    transpose_bytes(e)
+}
+
+/// Word p of the result has byte p of each of the four words.
+#[inline(always)]
+fn transpose_bytes(e: [u32; 4]) -> [u32; 4] {
+    let low = [mma::permute_bytes(e[0], e[1], 0x5140), mma::permute_bytes(e[2], e[3], 0x5140)];
+    let high = [mma::permute_bytes(e[0], e[1], 0x7362), mma::permute_bytes(e[2], e[3], 0x7362)];
+    [
+        mma::permute_bytes(low[0], low[1], 0x5410),
+        mma::permute_bytes(low[0], low[1], 0x7632),
+        mma::permute_bytes(high[0], high[1], 0x5410),
+        mma::permute_bytes(high[0], high[1], 0x7632),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_transposed() {
+        let e = [0x0302_0100, 0x1312_1110, 0x2322_2120, 0x3332_3130];
+        let expected = [0x3020_1000, 0x3121_1101, 0x3222_1202, 0x3323_1303];
+        assert_eq!(transpose_bytes(e), expected);
+    }
+
+    #[test]
+    fn ten_products_of_bytes_make_a_product() {
+        for (a, b) in
+            [(0x1234_5678_u32, 0x9abc_def0_u32), (u32::MAX, 3), (0x8000_0001, 0xffff_fffe)]
+        {
+            let (a_bytes, b_bytes) = (a.to_le_bytes(), b.to_le_bytes());
+            let mut sums = [[0u32; 4]; 4];
+            for p in 0..4 {
+                for q in 0..4 - p {
+                    let product = u32::from(a_bytes[p]) * u32::from(b_bytes[q]);
+                    sums[p + q][0] = sums[p + q][0].wrapping_add(product);
+                }
+            }
+            let expected = a.cast_signed().wrapping_mul(b.cast_signed());
+            assert_eq!(<i32 as TensorCore>::sum(&sums, 0), expected);
+        }
+    }
+}
