@@ -60,6 +60,7 @@ impl KernelFamily {
             KernelFamily::DoubleBuffer => "the next tiles are on their way meanwhile",
             KernelFamily::AsyncCopy => "they travel past the registers, some steps ahead",
             KernelFamily::GroupedOrder => "blocks that run together share operands in the L2 cache",
+            KernelFamily::TensorCore => "warps multiply small matrices on their tensor cores",
         }
     }
 }
@@ -223,7 +224,8 @@ impl Kernel {
             KernelFamily::WarpTile
             | KernelFamily::DoubleBuffer
             | KernelFamily::AsyncCopy
-            | KernelFamily::GroupedOrder => warp,
+            | KernelFamily::GroupedOrder
+            | KernelFamily::TensorCore => warp,
             KernelFamily::Naive
             | KernelFamily::Tiled
             | KernelFamily::ThreadColumn
@@ -378,8 +380,9 @@ mod tests {
         for kernel in kernels() {
             let ([rows, cols], [block_rows, block_cols, _]) =
                 (kernel.warp_extent(), kernel.tiles.block);
-            let [thread_rows, thread_cols] = kernel.tiles.thread;
-            assert_eq!(rows * cols, 32 * thread_rows * thread_cols, "{}", kernel.name);
+            let (x, y) = kernel.block();
+            let warps = block_rows / rows * (block_cols / cols);
+            assert_eq!(warps * 32, (x * y) as usize, "{}", kernel.name);
             assert!(block_rows % rows == 0 && block_cols % cols == 0, "{}", kernel.name);
         }
         let extent = |variant| Kernel::find(variant, DType::F32).unwrap().warp_extent();

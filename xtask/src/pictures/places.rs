@@ -7,7 +7,8 @@ pub fn lanes_of_pack(kernel: &Kernel) -> usize {
     16 / kernel.dtype.accumulator().size_bytes()
 }
 
-/// The rows and the columns of the block's tile of C that a thread computes.
+/// The rows and the columns of the block's tile of C that a thread computes; on tensor cores, those
+/// whose sums it holds.
 pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
     let [rows, cols, _] = kernel.tiles.block;
     let [thread_rows, thread_cols] = kernel.tiles.thread;
@@ -46,6 +47,18 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
             [
                 axis(warp / warps_across, lane / lanes_across, warp_rows, thread_rows),
                 axis(warp % warps_across, lane % lanes_across, warp_cols, thread_cols),
+            ]
+        }
+        KernelFamily::TensorCore => {
+            let (warp, lane) = (thread / 32, thread % 32);
+            let [warp_rows, warp_cols] = kernel.tiles.warp;
+            let warps_across = cols / warp_cols;
+            let (first_row, first_col) =
+                (warp / warps_across * warp_rows, warp % warps_across * warp_cols);
+            // Of 8 rows and 8 columns of an instruction: row lane / 4, two columns.
+            [
+                (0..warp_rows / 8).map(|i| first_row + i * 8 + lane / 4).collect(),
+                (0..warp_cols / 4).map(|j| first_col + j / 2 * 8 + lane % 4 * 2 + j % 2).collect(),
             ]
         }
     }
