@@ -46,6 +46,23 @@ impl KernelFamily {
             _ => Target::Sm70,
         }
     }
+
+    /// What is new in the family, in a few words, for lists of kernels.
+    pub const fn idea(self) -> &'static str {
+        match self {
+            KernelFamily::Naive => "one thread an element, straight from global memory",
+            KernelFamily::Tiled => "the block shares square tiles in shared memory",
+            KernelFamily::ThreadColumn => "a thread computes several rows of one column",
+            KernelFamily::ThreadTile => "a thread computes a small tile in registers",
+            KernelFamily::VectorLoads => "16 bytes at a time from global and shared memory",
+            KernelFamily::NoConflicts => "no two lanes meet in a bank of shared memory",
+            KernelFamily::WarpTile => "a warp computes a compact tile of its own",
+            KernelFamily::DoubleBuffer => "the next tiles are on their way meanwhile",
+            KernelFamily::AsyncCopy => "they travel past the registers, some steps ahead",
+            KernelFamily::GroupedOrder => "blocks that run together share operands in the L2 cache",
+            KernelFamily::TensorCore => "warps multiply small matrices on their tensor cores",
+        }
+    }
 }
 
 /// Which way the x index of a thread runs.
@@ -196,6 +213,36 @@ impl Kernel {
         }
     }
 
+    /// Rows and columns of C that the 32 lanes of a warp compute together, side by side or spread:
+    /// of as many of each the warp needs factors.
+    ///
+    /// It is [`Tiles::warp`] where C is dealt out by warps; elsewhere the tiles of 32 threads in
+    /// the order of their numbers, as many in a row as the block has there.
+    pub fn warp_extent(&self) -> [usize; 2] {
+        let Tiles { block, warp, thread, .. } = self.tiles;
+        match self.family {
+            KernelFamily::WarpTile
+            | KernelFamily::DoubleBuffer
+            | KernelFamily::AsyncCopy
+            | KernelFamily::GroupedOrder
+            | KernelFamily::TensorCore => warp,
+            KernelFamily::Naive
+            | KernelFamily::Tiled
+            | KernelFamily::ThreadColumn
+            | KernelFamily::ThreadTile
+            | KernelFamily::VectorLoads
+            | KernelFamily::NoConflicts => {
+                let across = |axis: usize| (block[axis] / thread[axis]).clamp(1, 32);
+                match self.order {
+                    ThreadOrder::AlongColumns => {
+                        [32 / across(1) * thread[0], across(1) * thread[1]]
+                    }
+                    ThreadOrder::AlongRows => [across(0) * thread[0], 32 / across(0) * thread[1]],
+                }
+            }
+        }
+    }
+
     /// Bytes of shared memory of a block.
     pub const fn shared_bytes(&self) -> usize {
         let Tiles { block, stages, .. } = self.tiles;
@@ -326,6 +373,23 @@ mod tests {
             };
             assert!(kernel.shared_bytes() <= limit, "{}", kernel.name);
         }
+    }
+
+    #[test]
+    fn warps_have_32_lanes() {
+        for kernel in kernels() {
+            let ([rows, cols], [block_rows, block_cols, _]) =
+                (kernel.warp_extent(), kernel.tiles.block);
+            let (x, y) = kernel.block();
+            let warps = block_rows / rows * (block_cols / cols);
+            assert_eq!(warps * 32, (x * y) as usize, "{}", kernel.name);
+            assert!(block_rows % rows == 0 && block_cols % cols == 0, "{}", kernel.name);
+        }
+        let extent = |variant| Kernel::find(variant, DType::F32).unwrap().warp_extent();
+        assert_eq!(extent("k02_tiled_8"), [4, 8]);
+        assert_eq!(extent("k02_tiled_16_uncoalesced"), [16, 2]);
+        assert_eq!(extent("k03_thread_column"), [8, 32]);
+        assert_eq!(extent("k06_no_conflicts"), [16, 128]);
     }
 
     #[test]

@@ -200,3 +200,5 @@ fn output<T: Element>(a: MatrixRef<'_, T>, b: MatrixRef<'_, T>) -> Result<(Shape
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tutorials;

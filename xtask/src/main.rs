@@ -7,9 +7,11 @@ mod bundle;
 mod demo;
 mod doctor;
 mod nvidia_tools;
+mod pictures;
 mod ptxas;
 mod source_hash;
 mod sweep;
+mod tables;
 mod tidy;
 mod workspace;
 
@@ -38,7 +40,7 @@ enum Command {
     /// Assembles the PTX for each GPU generation; shows registers, shared memory, spills and
     /// warnings
     Ptxas(ptxas::Args),
-    /// Formatting, lints, documentation and the style's sizes
+    /// Formatting, lints, documentation, the style's sizes, and generated pages
     Tidy,
     /// Measures the suites against every peer on this machine; `bench compare A B` compares records
     Bench(bench::Args),
@@ -46,6 +48,10 @@ enum Command {
     Sweep(sweep::Args),
     /// Makes a page from a record of `bench`: `gemmite report`
     Report(bench::Args),
+    /// Fills the generated regions of README.md and the guide: tables from records, quoted code
+    Tables(tables::Args),
+    /// Draws the guide's pictures from the table of kernels
+    Pictures(pictures::Args),
     /// A folder to run on a GPU machine that has no Rust: the command, the tests and what they need
     Bundle(bundle::Args),
 }
@@ -71,6 +77,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(&workspace, &args),
         Command::Sweep(args) => sweep::run(&workspace, &args),
         Command::Report(args) => bench::report(&workspace, &args),
+        Command::Tables(args) => tables::run(&workspace, &args),
+        Command::Pictures(args) => pictures::run(&workspace, &args),
         Command::Bundle(args) => bundle::run(&workspace, &args),
     }
 }

@@ -106,7 +106,7 @@ fn candidates(args: &Args, base: &Kernel) -> Vec<Kernel> {
 
 fn fits(kernel: &Kernel, by_warps: bool) -> bool {
     let Tiles { block, warp, thread, .. } = kernel.tiles;
-    let divides = |a: usize, b: usize| a != 0 && b % a == 0;
+    let divides = |a: usize, b: usize| a != 0 && b.is_multiple_of(a);
     let nested =
         (0..2).all(|axis| divides(thread[axis], warp[axis]) && divides(warp[axis], block[axis]));
     if !nested {

@@ -1,5 +1,5 @@
-//! What a change has to pass: formatting, lints, documentation, and the style's rules that a
-//! machine can check.
+//! What a change has to pass: formatting, lints, documentation, the style's rules that a machine
+//! can check, and generated pages that are up to date.
 
 mod manifests;
 mod rust_text;
@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use xshell::cmd;
 
+use crate::pictures;
+use crate::tables;
 use crate::workspace::Workspace;
 
 /// A rule that is broken somewhere.
@@ -53,6 +55,12 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         if command.run().is_err() {
             failed.push(what.to_owned());
         }
+    }
+    if let Err(error) = tables::run(workspace, &tables::Args { check: true }) {
+        failed.push(format!("the generated regions: {error:#}"));
+    }
+    if let Err(error) = pictures::run(workspace, &pictures::Args { check: true }) {
+        failed.push(format!("the pictures: {error:#}"));
     }
     if !failed.is_empty() {
         bail!("not tidy: {}", failed.join("; "));
