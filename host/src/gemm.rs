@@ -96,11 +96,8 @@ impl<T: Element> Gemm<T> {
         let shape = output_shape(self.options.op_a, self.options.op_b, a, b)?;
         let k = terms(self.options.alpha, a.apply(self.options.op_a).shape.cols);
         let on_cpu = device.compute_capability.is_none() && self.kernel == KernelChoice::Auto;
-        let kernel = if on_cpu {
-            None
-        } else {
-            Some(choose_kernel(&self.kernel, T::DTYPE, shape, device)?)
-        };
+        let kernel =
+            if on_cpu { None } else { Some(choose_kernel(&self.kernel, T::DTYPE, shape, device)?) };
         Ok(Plan { shape, k, kernel })
     }
 

@@ -25,18 +25,29 @@ fn gpu() -> DeviceInfo {
     }
 }
 
-fn choose(choice: KernelChoice, shape: (usize, usize), k: usize) -> Result<&'static str, Error> {
+fn choose(choice: KernelChoice, shape: (usize, usize)) -> Result<&'static str, Error> {
     let shape = Shape::new(shape.0, shape.1);
-    choose_kernel(&choice, DType::F32, shape, k, &gpu()).map(|kernel| kernel.name)
+    choose_kernel(&choice, DType::F32, shape, &gpu()).map(|kernel| kernel.name)
 }
 
 #[test]
 fn auto_follows_its_rule() {
-    assert_eq!(choose(KernelChoice::Auto, (512, 512), 512).unwrap(), "k02_tiled_32_f32");
-    assert_eq!(choose(KernelChoice::Auto, (511, 512), 512).unwrap(), "k02_tiled_16_f32");
-    assert_eq!(choose(KernelChoice::Auto, (0, 0), 0).unwrap(), "k02_tiled_16_f32");
-    assert_eq!(choose("k01_naive".into(), (1, 1), 1).unwrap(), "k01_naive_f32");
-    let error = choose("k99".into(), (1, 1), 1).unwrap_err();
+    assert_eq!(choose(KernelChoice::Auto, (32, 512)).unwrap(), "k10_grouped_order_f32");
+    assert_eq!(choose(KernelChoice::Auto, (512, 31)).unwrap(), "k02_tiled_16_f32");
+    assert_eq!(choose(KernelChoice::Auto, (0, 0)).unwrap(), "k02_tiled_16_f32");
+    assert_eq!(choose("k01_naive".into(), (1, 1)).unwrap(), "k01_naive_f32");
+    // The first of the list that the dtype and the GPU have.
+    let auto = |dtype, capability| {
+        let info = DeviceInfo { compute_capability: Some(capability), ..gpu() };
+        let shape = Shape::new(100, 100);
+        choose_kernel(&KernelChoice::Auto, dtype, shape, &info).unwrap().name
+    };
+    assert_eq!(auto(DType::F64, (9, 0)), "k11_tensor_core_f64");
+    assert_eq!(auto(DType::F64, (8, 0)), "k10_grouped_order_f64");
+    assert_eq!(auto(DType::F64, (7, 0)), "k08_double_buffer_f64");
+    assert_eq!(auto(DType::BF16, (8, 0)), "k11_tensor_core_bf16");
+    assert_eq!(auto(DType::BF16, (7, 5)), "k08_double_buffer_bf16");
+    let error = choose("k99".into(), (1, 1)).unwrap_err();
     assert!(error.is_unsupported() && error.to_string().contains("k01_naive"), "{error}");
 }
 
@@ -44,21 +55,21 @@ fn auto_follows_its_rule() {
 fn impossible_launches_name_limit_and_need() {
     let large =
         Kernel { tiles: Tiles::square(64), ..*Kernel::find("k02_tiled_32", DType::F32).unwrap() };
-    let error = choose(KernelChoice::Spec(large), (100, 100), 100).unwrap_err();
+    let error = choose(KernelChoice::Spec(large), (100, 100)).unwrap_err();
     let text = error.to_string();
     assert!(error.is_unsupported() && text.contains("4096") && text.contains("1024"), "{text}");
     assert!(text.contains("100x100") && text.contains("k02_tiled_32_f32"), "{text}");
 
     let huge = Kernel { tiles: Tiles::square(usize::MAX), ..large };
-    assert!(choose(KernelChoice::Spec(huge), (100, 100), 100).unwrap_err().is_unsupported());
+    assert!(choose(KernelChoice::Spec(huge), (100, 100)).unwrap_err().is_unsupported());
 
     // Within every limit, but no kernel has that tile: launching it would run the entry with the
     // wrong block.
     let foreign = Kernel { tiles: Tiles::square(8), ..large };
-    let error = choose(KernelChoice::Spec(foreign), (100, 100), 100).unwrap_err();
+    let error = choose(KernelChoice::Spec(foreign), (100, 100)).unwrap_err();
     assert!(error.is_unsupported() && error.to_string().contains("not one of"), "{error}");
 
-    let wide = choose("k02_tiled_8".into(), (1, usize::MAX), 1).unwrap_err();
+    let wide = choose("k02_tiled_8".into(), (1, usize::MAX)).unwrap_err();
     assert!(wide.is_unsupported() && wide.to_string().contains("blocks along x"), "{wide}");
 }
 
@@ -66,7 +77,7 @@ fn impossible_launches_name_limit_and_need() {
 fn old_devices_lack_kernels() {
     let old = DeviceInfo { compute_capability: Some((6, 1)), ..gpu() };
     let shape = Shape::new(4, 4);
-    let error = choose_kernel(&KernelChoice::Auto, DType::F16, shape, 4, &old).unwrap_err();
+    let error = choose_kernel(&KernelChoice::Auto, DType::F16, shape, &old).unwrap_err();
     let text = error.to_string();
     assert!(error.is_unsupported() && text.contains("missing kernel for this GPU"), "{text}");
     assert!(text.contains("7.0") && text.contains("6.1"), "{text}");
@@ -77,7 +88,7 @@ fn every_kernel_of_the_table_can_be_chosen() {
     for kernel in kernels() {
         let shape = Shape::new(1000, 1000);
         for choice in [KernelChoice::Spec(*kernel), kernel.variant.into()] {
-            assert_eq!(choose_kernel(&choice, kernel.dtype, shape, 10, &gpu()).unwrap(), kernel);
+            assert_eq!(choose_kernel(&choice, kernel.dtype, shape, &gpu()).unwrap(), kernel);
         }
     }
 }
@@ -133,6 +144,6 @@ fn a_kernel_with_no_tile_is_refused() {
     let row = *kernels().find(|kernel| kernel.dtype == DType::F32).unwrap();
     let kernel = Kernel { tiles: Tiles::square(0), ..row };
     assert!(kernel.launches(Shape::new(4, 4)).is_none());
-    let error = choose(KernelChoice::Spec(kernel), (4, 4), 4).unwrap_err();
+    let error = choose(KernelChoice::Spec(kernel), (4, 4)).unwrap_err();
     assert!(error.is_unsupported(), "{error}");
 }
