@@ -13,19 +13,21 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The suites that the program carries, by name.
-const CARRIED: [(&str, &str); 8] = [
+const CARRIED: [(&str, &str); 9] = [
     ("square", include_str!("../suites/square.csv")),
     ("llm", include_str!("../suites/llm.csv")),
     ("odd", include_str!("../suites/odd.csv")),
     ("skinny", include_str!("../suites/skinny.csv")),
     ("deep-k", include_str!("../suites/deep-k.csv")),
     ("batched", include_str!("../suites/batched.csv")),
+    ("exact", include_str!("../suites/exact.csv")),
     ("ladder", include_str!("../suites/ladder.csv")),
     ("cpu", include_str!("../suites/cpu.csv")),
 ];
 
 /// The suites that a run on a GPU takes unless told otherwise.
-pub const GPU_SUITES: [&str; 7] = ["square", "llm", "odd", "skinny", "deep-k", "batched", "ladder"];
+pub const GPU_SUITES: [&str; 8] =
+    ["square", "llm", "odd", "skinny", "deep-k", "batched", "exact", "ladder"];
 
 /// A named list of problems.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! Tensor cores, one warp at a time: `mma.sync` and `ldmatrix`, for compute capability 8.0 and
 //! later.
 //!
-//! D = A * B + C for small matrices that the 32 lanes of a warp hold together. With `group` =
-//! lane / 4 and `member` = lane % 4 a lane holds, of the 16 x 8 matrices C and D, the elements
-//! (`group`, 2 * `member`), (`group`, 2 * `member` + 1) and the same two 8 rows further down; what it
-//! holds of A and B is said at each function. (PTX ISA, warp-level matrix instructions.)
+//! D = A * B + C for small matrices that the 32 lanes of a warp hold together. With `group` = lane
+//! / 4 and `member` = lane % 4 a lane holds, of the 16 x 8 matrices C and D, the elements (`group`,
+//! 2 * `member`), (`group`, 2 * `member` + 1) and the same two 8 rows further down; what it holds
+//! of A and B is said at each function. (PTX ISA, warp-level matrix instructions.)
 //!
 //! # Safety
 //! All functions here are for whole warps: every lane runs them together, at one place of the
@@ -22,9 +22,8 @@ use core::arch::asm;
 ///
 /// Lowers to `ldmatrix.sync.aligned.m8n8.x4.shared.b16` (PTX ISA, `ldmatrix`).
 ///
-/// # Safety
-/// As the module says; `row` points to 8 elements in shared memory, at a multiple of 16 bytes, which
-/// the warp may read.
+/// # Safety As the module says; `row` points to 8 elements in shared memory, at a multiple of 16
+/// bytes, which the warp may read.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn load_matrices<T>(row: SharedPtr<T>) -> [u32; 4] {
@@ -82,8 +81,8 @@ macro_rules! words {
 words! {
     /// 16 x 16 times 16 x 8 elements of `f16`, summed in f32.
     ///
-    /// `a`: pairs of neighbours along K, at rows `group` and `group` + 8 of K 2 * `member`, then the
-    /// same of K 8 + 2 * `member`. `b`: pairs of column `group`, at K 2 * `member` and 8 + 2 *
+    /// `a`: pairs of neighbours along K, at rows `group` and `group` + 8 of K 2 * `member`, then
+    /// the same of K 8 + 2 * `member`. `b`: pairs of column `group`, at K 2 * `member` and 8 + 2 *
     /// `member`. Lowers to `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32` (PTX ISA, `mma`).
     ///
     /// # Safety
@@ -103,8 +102,8 @@ words! {
 
 /// 16 x 16 times 16 x 8 bytes without sign, summed in 32 bits, modulo 2^32.
 ///
-/// `a`: four neighbours along K at K 4 * `member`, of rows `group` and `group` + 8. `b`: the same of
-/// column `group`. Lowers to `mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32` (PTX ISA, `mma`).
+/// `a`: four neighbours along K at K 4 * `member`, of rows `group` and `group` + 8. `b`: the same
+/// of column `group`. Lowers to `mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32` (PTX ISA, `mma`).
 ///
 /// # Safety
 /// As the module says.

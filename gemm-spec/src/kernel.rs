@@ -127,8 +127,8 @@ pub struct Tiles {
     /// Rows and columns of C that a warp computes; those of the block where the kernel does not
     /// deal out C by warps.
     pub warp: [usize; 2],
-    /// Rows and columns of C that a thread computes; on tensor cores, that one instruction of a warp
-    /// computes.
+    /// Rows and columns of C that a thread computes; on tensor cores, that one instruction of a
+    /// warp computes.
     pub thread: [usize; 2],
     /// Steps whose tiles of A and B lie in shared memory at one time.
     pub stages: usize,
@@ -156,8 +156,8 @@ impl Tiles {
 
     /// Elements from one row to the next of a tile of `outer` x `depth` elements of `bytes` bytes
     /// that tensor cores read, stored in rows along K or along the outer extent. Rows that a warp
-    /// reads together lie in different banks: 8 rows of 16 bytes (`ldmatrix`), 8 rows of 4 words, or
-    /// 4 rows of 8 words or of 4 double words.
+    /// reads together lie in different banks: 8 rows of 16 bytes (`ldmatrix`), 8 rows of 4 words,
+    /// or 4 rows of 8 words or of 4 double words.
     pub const fn tensor_pitch([outer, depth]: [usize; 2], along_k: bool, bytes: usize) -> usize {
         match (along_k, bytes) {
             (true, 2) => depth.saturating_add(8),

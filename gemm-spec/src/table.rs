@@ -5,65 +5,67 @@
 use crate::DType;
 use crate::kernel::{Kernel, KernelFamily, ThreadOrder, Tiles};
 
-/// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread order.
+/// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread
+/// order.
 #[macro_export]
 macro_rules! k01_naive_kernels {
     ($with:ident) => {
         $with! {
-            (k01_naive_i32, "k01_naive", i32, 16, AlongColumns),
-            (k01_naive_f16, "k01_naive", f16, 16, AlongColumns),
-            (k01_naive_bf16, "k01_naive", bf16, 16, AlongColumns),
-            (k01_naive_f32, "k01_naive", f32, 16, AlongColumns),
-            (k01_naive_f64, "k01_naive", f64, 16, AlongColumns),
-            (k01_naive_uncoalesced_i32, "k01_naive_uncoalesced", i32, 16, AlongRows),
-            (k01_naive_uncoalesced_f16, "k01_naive_uncoalesced", f16, 16, AlongRows),
-            (k01_naive_uncoalesced_bf16, "k01_naive_uncoalesced", bf16, 16, AlongRows),
-            (k01_naive_uncoalesced_f32, "k01_naive_uncoalesced", f32, 16, AlongRows),
-            (k01_naive_uncoalesced_f64, "k01_naive_uncoalesced", f64, 16, AlongRows),
+        (k01_naive_i32, "k01_naive", i32, 16, AlongColumns),
+        (k01_naive_f16, "k01_naive", f16, 16, AlongColumns),
+        (k01_naive_bf16, "k01_naive", bf16, 16, AlongColumns),
+        (k01_naive_f32, "k01_naive", f32, 16, AlongColumns),
+        (k01_naive_f64, "k01_naive", f64, 16, AlongColumns),
+        (k01_naive_uncoalesced_i32, "k01_naive_uncoalesced", i32, 16, AlongRows),
+        (k01_naive_uncoalesced_f16, "k01_naive_uncoalesced", f16, 16, AlongRows),
+        (k01_naive_uncoalesced_bf16, "k01_naive_uncoalesced", bf16, 16, AlongRows),
+        (k01_naive_uncoalesced_f32, "k01_naive_uncoalesced", f32, 16, AlongRows),
+        (k01_naive_uncoalesced_f64, "k01_naive_uncoalesced", f64, 16, AlongRows),
         }
     };
 }
 
-/// Calls `$with!` once with every `k02_tiled` kernel: entry point, variant, element, tile, thread order.
+/// Calls `$with!` once with every `k02_tiled` kernel: entry point, variant, element, tile, thread
+/// order.
 #[macro_export]
 macro_rules! k02_tiled_kernels {
     ($with:ident) => {
         $with! {
-            (k02_tiled_8_i32, "k02_tiled_8", i32, 8, AlongColumns),
-            (k02_tiled_8_f16, "k02_tiled_8", f16, 8, AlongColumns),
-            (k02_tiled_8_bf16, "k02_tiled_8", bf16, 8, AlongColumns),
-            (k02_tiled_8_f32, "k02_tiled_8", f32, 8, AlongColumns),
-            (k02_tiled_8_f64, "k02_tiled_8", f64, 8, AlongColumns),
-            (k02_tiled_16_i32, "k02_tiled_16", i32, 16, AlongColumns),
-            (k02_tiled_16_f16, "k02_tiled_16", f16, 16, AlongColumns),
-            (k02_tiled_16_bf16, "k02_tiled_16", bf16, 16, AlongColumns),
-            (k02_tiled_16_f32, "k02_tiled_16", f32, 16, AlongColumns),
-            (k02_tiled_16_f64, "k02_tiled_16", f64, 16, AlongColumns),
-            (k02_tiled_32_i32, "k02_tiled_32", i32, 32, AlongColumns),
-            (k02_tiled_32_f16, "k02_tiled_32", f16, 32, AlongColumns),
-            (k02_tiled_32_bf16, "k02_tiled_32", bf16, 32, AlongColumns),
-            (k02_tiled_32_f32, "k02_tiled_32", f32, 32, AlongColumns),
-            (k02_tiled_32_f64, "k02_tiled_32", f64, 32, AlongColumns),
-            (k02_tiled_16_uncoalesced_i32, "k02_tiled_16_uncoalesced", i32, 16, AlongRows),
-            (k02_tiled_16_uncoalesced_f16, "k02_tiled_16_uncoalesced", f16, 16, AlongRows),
-            (k02_tiled_16_uncoalesced_bf16, "k02_tiled_16_uncoalesced", bf16, 16, AlongRows),
-            (k02_tiled_16_uncoalesced_f32, "k02_tiled_16_uncoalesced", f32, 16, AlongRows),
-            (k02_tiled_16_uncoalesced_f64, "k02_tiled_16_uncoalesced", f64, 16, AlongRows),
+        (k02_tiled_8_i32, "k02_tiled_8", i32, 8, AlongColumns),
+        (k02_tiled_8_f16, "k02_tiled_8", f16, 8, AlongColumns),
+        (k02_tiled_8_bf16, "k02_tiled_8", bf16, 8, AlongColumns),
+        (k02_tiled_8_f32, "k02_tiled_8", f32, 8, AlongColumns),
+        (k02_tiled_8_f64, "k02_tiled_8", f64, 8, AlongColumns),
+        (k02_tiled_16_i32, "k02_tiled_16", i32, 16, AlongColumns),
+        (k02_tiled_16_f16, "k02_tiled_16", f16, 16, AlongColumns),
+        (k02_tiled_16_bf16, "k02_tiled_16", bf16, 16, AlongColumns),
+        (k02_tiled_16_f32, "k02_tiled_16", f32, 16, AlongColumns),
+        (k02_tiled_16_f64, "k02_tiled_16", f64, 16, AlongColumns),
+        (k02_tiled_32_i32, "k02_tiled_32", i32, 32, AlongColumns),
+        (k02_tiled_32_f16, "k02_tiled_32", f16, 32, AlongColumns),
+        (k02_tiled_32_bf16, "k02_tiled_32", bf16, 32, AlongColumns),
+        (k02_tiled_32_f32, "k02_tiled_32", f32, 32, AlongColumns),
+        (k02_tiled_32_f64, "k02_tiled_32", f64, 32, AlongColumns),
+        (k02_tiled_16_uncoalesced_i32, "k02_tiled_16_uncoalesced", i32, 16, AlongRows),
+        (k02_tiled_16_uncoalesced_f16, "k02_tiled_16_uncoalesced", f16, 16, AlongRows),
+        (k02_tiled_16_uncoalesced_bf16, "k02_tiled_16_uncoalesced", bf16, 16, AlongRows),
+        (k02_tiled_16_uncoalesced_f32, "k02_tiled_16_uncoalesced", f32, 16, AlongRows),
+        (k02_tiled_16_uncoalesced_f64, "k02_tiled_16_uncoalesced", f64, 16, AlongRows),
         }
     };
 }
 
-/// Calls `$with!` once with every `k03_thread_column` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
+/// Calls `$with!` once with every `k03_thread_column` kernel: entry point, variant, element, and
+/// the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k03_thread_column_kernels {
     ($with:ident) => {
         $with! {
-            (k03_thread_column_i32, "k03_thread_column", i32, [64, 64, 8], [64, 64], [8, 1], 1, 1),
-            (k03_thread_column_f16, "k03_thread_column", f16, [64, 64, 8], [64, 64], [8, 1], 1, 1),
-            (k03_thread_column_bf16, "k03_thread_column", bf16, [64, 64, 8], [64, 64], [8, 1], 1, 1),
-            (k03_thread_column_f32, "k03_thread_column", f32, [64, 64, 8], [64, 64], [8, 1], 1, 1),
-            (k03_thread_column_f64, "k03_thread_column", f64, [64, 64, 8], [64, 64], [8, 1], 1, 1),
+        (k03_thread_column_i32, "k03_thread_column", i32, [64, 64, 8], [64, 64], [8, 1], 1, 1),
+        (k03_thread_column_f16, "k03_thread_column", f16, [64, 64, 8], [64, 64], [8, 1], 1, 1),
+        (k03_thread_column_bf16, "k03_thread_column", bf16, [64, 64, 8], [64, 64], [8, 1], 1, 1),
+        (k03_thread_column_f32, "k03_thread_column", f32, [64, 64, 8], [64, 64], [8, 1], 1, 1),
+        (k03_thread_column_f64, "k03_thread_column", f64, [64, 64, 8], [64, 64], [8, 1], 1, 1),
         }
     };
 }
@@ -74,11 +76,11 @@ macro_rules! k03_thread_column_kernels {
 macro_rules! k04_thread_tile_kernels {
     ($with:ident) => {
         $with! {
-            (k04_thread_tile_i32, "k04_thread_tile", i32, [128, 128, 8], [128, 128], [8, 8], 1, 1),
-            (k04_thread_tile_f16, "k04_thread_tile", f16, [128, 128, 8], [128, 128], [8, 8], 1, 1),
-            (k04_thread_tile_bf16, "k04_thread_tile", bf16, [128, 128, 8], [128, 128], [8, 8], 1, 1),
-            (k04_thread_tile_f32, "k04_thread_tile", f32, [128, 128, 8], [128, 128], [8, 8], 1, 1),
-            (k04_thread_tile_f64, "k04_thread_tile", f64, [128, 64, 8], [128, 64], [8, 4], 1, 1),
+        (k04_thread_tile_i32, "k04_thread_tile", i32, [128, 128, 8], [128, 128], [8, 8], 1, 1),
+        (k04_thread_tile_f16, "k04_thread_tile", f16, [128, 128, 8], [128, 128], [8, 8], 1, 1),
+        (k04_thread_tile_bf16, "k04_thread_tile", bf16, [128, 128, 8], [128, 128], [8, 8], 1, 1),
+        (k04_thread_tile_f32, "k04_thread_tile", f32, [128, 128, 8], [128, 128], [8, 8], 1, 1),
+        (k04_thread_tile_f64, "k04_thread_tile", f64, [128, 64, 8], [128, 64], [8, 4], 1, 1),
         }
     };
 }
@@ -89,11 +91,11 @@ macro_rules! k04_thread_tile_kernels {
 macro_rules! k05_vector_loads_kernels {
     ($with:ident) => {
         $with! {
-            (k05_vector_loads_i32, "k05_vector_loads", i32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
-            (k05_vector_loads_f16, "k05_vector_loads", f16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
-            (k05_vector_loads_bf16, "k05_vector_loads", bf16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
-            (k05_vector_loads_f32, "k05_vector_loads", f32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
-            (k05_vector_loads_f64, "k05_vector_loads", f64, [128, 64, 8], [128, 64], [8, 4], 1, 1),
+        (k05_vector_loads_i32, "k05_vector_loads", i32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
+        (k05_vector_loads_f16, "k05_vector_loads", f16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
+        (k05_vector_loads_bf16, "k05_vector_loads", bf16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
+        (k05_vector_loads_f32, "k05_vector_loads", f32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
+        (k05_vector_loads_f64, "k05_vector_loads", f64, [128, 64, 8], [128, 64], [8, 4], 1, 1),
         }
     };
 }
@@ -104,11 +106,11 @@ macro_rules! k05_vector_loads_kernels {
 macro_rules! k06_no_conflicts_kernels {
     ($with:ident) => {
         $with! {
-            (k06_no_conflicts_i32, "k06_no_conflicts", i32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
-            (k06_no_conflicts_f16, "k06_no_conflicts", f16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
-            (k06_no_conflicts_bf16, "k06_no_conflicts", bf16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
-            (k06_no_conflicts_f32, "k06_no_conflicts", f32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
-            (k06_no_conflicts_f64, "k06_no_conflicts", f64, [128, 64, 8], [128, 64], [8, 4], 1, 1),
+        (k06_no_conflicts_i32, "k06_no_conflicts", i32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
+        (k06_no_conflicts_f16, "k06_no_conflicts", f16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
+        (k06_no_conflicts_bf16, "k06_no_conflicts", bf16, [128, 128, 16], [128, 128], [8, 8], 1, 2),
+        (k06_no_conflicts_f32, "k06_no_conflicts", f32, [128, 128, 8], [128, 128], [8, 8], 1, 2),
+        (k06_no_conflicts_f64, "k06_no_conflicts", f64, [128, 64, 8], [128, 64], [8, 4], 1, 1),
         }
     };
 }
@@ -119,26 +121,26 @@ macro_rules! k06_no_conflicts_kernels {
 macro_rules! k07_warp_tile_kernels {
     ($with:ident) => {
         $with! {
-            (k07_warp_tile_i32, "k07_warp_tile", i32, [128, 128, 8], [32, 64], [8, 8], 1, 2),
-            (k07_warp_tile_f16, "k07_warp_tile", f16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
-            (k07_warp_tile_bf16, "k07_warp_tile", bf16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
-            (k07_warp_tile_f32, "k07_warp_tile", f32, [128, 128, 8], [32, 64], [8, 8], 1, 2),
-            (k07_warp_tile_f64, "k07_warp_tile", f64, [128, 64, 8], [32, 32], [8, 4], 1, 1),
+        (k07_warp_tile_i32, "k07_warp_tile", i32, [128, 128, 8], [32, 64], [8, 8], 1, 2),
+        (k07_warp_tile_f16, "k07_warp_tile", f16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
+        (k07_warp_tile_bf16, "k07_warp_tile", bf16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
+        (k07_warp_tile_f32, "k07_warp_tile", f32, [128, 128, 8], [32, 64], [8, 8], 1, 2),
+        (k07_warp_tile_f64, "k07_warp_tile", f64, [128, 64, 8], [32, 32], [8, 4], 1, 1),
         }
     };
 }
 
-/// Calls `$with!` once with every `k08_double_buffer` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
+/// Calls `$with!` once with every `k08_double_buffer` kernel: entry point, variant, element, and
+/// the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k08_double_buffer_kernels {
     ($with:ident) => {
         $with! {
-            (k08_double_buffer_i32, "k08_double_buffer", i32, [128, 128, 8], [32, 64], [8, 8], 2, 1),
-            (k08_double_buffer_f16, "k08_double_buffer", f16, [128, 128, 16], [32, 64], [8, 8], 2, 1),
-            (k08_double_buffer_bf16, "k08_double_buffer", bf16, [128, 128, 16], [32, 64], [8, 8], 2, 1),
-            (k08_double_buffer_f32, "k08_double_buffer", f32, [128, 128, 8], [32, 64], [8, 8], 2, 1),
-            (k08_double_buffer_f64, "k08_double_buffer", f64, [128, 64, 8], [32, 32], [8, 4], 2, 1),
+        (k08_double_buffer_i32, "k08_double_buffer", i32, [128, 128, 8], [32, 64], [8, 8], 2, 1),
+        (k08_double_buffer_f16, "k08_double_buffer", f16, [128, 128, 16], [32, 64], [8, 8], 2, 1),
+        (k08_double_buffer_bf16, "k08_double_buffer", bf16, [128, 128, 16], [32, 64], [8, 8], 2, 1),
+        (k08_double_buffer_f32, "k08_double_buffer", f32, [128, 128, 8], [32, 64], [8, 8], 2, 1),
+        (k08_double_buffer_f64, "k08_double_buffer", f64, [128, 64, 8], [32, 32], [8, 4], 2, 1),
         }
     };
 }
@@ -149,22 +151,22 @@ macro_rules! k08_double_buffer_kernels {
 macro_rules! k09_async_copy_kernels {
     ($with:ident) => {
         $with! {
-            (k09_async_copy_i32, "k09_async_copy", i32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
-            (k09_async_copy_f32, "k09_async_copy", f32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
-            (k09_async_copy_f64, "k09_async_copy", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
+        (k09_async_copy_i32, "k09_async_copy", i32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
+        (k09_async_copy_f32, "k09_async_copy", f32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
+        (k09_async_copy_f64, "k09_async_copy", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
         }
     };
 }
 
-/// Calls `$with!` once with every `k10_grouped_order` kernel: entry point, variant, element, and the
-/// numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
+/// Calls `$with!` once with every `k10_grouped_order` kernel: entry point, variant, element, and
+/// the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! k10_grouped_order_kernels {
     ($with:ident) => {
         $with! {
-            (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
-            (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
-            (k10_grouped_order_f64, "k10_grouped_order", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
+        (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
+        (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
+        (k10_grouped_order_f64, "k10_grouped_order", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
         }
     };
 }
@@ -175,9 +177,9 @@ macro_rules! k10_grouped_order_kernels {
 macro_rules! k11_tensor_core_sm80_kernels {
     ($with:ident) => {
         $with! {
-            (k11_tensor_core_i32, "k11_tensor_core", i32, [64, 64, 32], [32, 32], [16, 8], 4, 1),
-            (k11_tensor_core_f16, "k11_tensor_core", f16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
-            (k11_tensor_core_bf16, "k11_tensor_core", bf16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
+        (k11_tensor_core_i32, "k11_tensor_core", i32, [64, 64, 32], [32, 32], [16, 8], 4, 1),
+        (k11_tensor_core_f16, "k11_tensor_core", f16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
+        (k11_tensor_core_bf16, "k11_tensor_core", bf16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
         }
     };
 }
@@ -187,7 +189,7 @@ macro_rules! k11_tensor_core_sm80_kernels {
 macro_rules! k11_tensor_core_sm90_kernels {
     ($with:ident) => {
         $with! {
-            (k11_tensor_core_f64, "k11_tensor_core", f64, [128, 64, 16], [64, 32], [16, 8], 3, 1),
+        (k11_tensor_core_f64, "k11_tensor_core", f64, [128, 64, 16], [64, 32], [16, 8], 3, 1),
         }
     };
 }

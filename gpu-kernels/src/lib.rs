@@ -4,6 +4,9 @@
 //! `gemm-spec`, which is the only place where a kernel is registered. `cargo xtask build-ptx`
 //! compiles this crate to `host/ptx/`. The crate compiles for the host too, so that its index
 //! arithmetic can be tested there.
+// A loop over indices is unrolled whatever it indexes; iterators over arrays of registers are not
+// always, and what is left of the loop puts the array into local memory.
+#![allow(clippy::needless_range_loop)]
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 

@@ -187,13 +187,14 @@ pub(crate) fn choose_kernel(
     Ok(kernel)
 }
 
-/// The library's choice. Where nothing runs on the device it is the smallest kernel, whose check says
-/// so.
+/// The library's choice. Where nothing runs on the device it is the smallest kernel, whose check
+/// says so.
 fn automatic(dtype: DType, shape: Shape, info: &DeviceInfo) -> Option<&'static Kernel> {
     let wide_enough = |&&(least, _): &&(usize, _)| shape.rows.min(shape.cols) >= least;
     let ranked = AUTO.iter().filter(wide_enough).flat_map(|(_, variants)| *variants);
     let kernels = ranked.filter_map(|variant| Kernel::find(variant, dtype));
-    kernels.clone().find(|kernel| check_launch(kernel, shape, info).is_ok()).or(kernels.last())
+    let smallest = kernels.clone().next_back();
+    kernels.clone().find(|kernel| check_launch(kernel, shape, info).is_ok()).or(smallest)
 }
 
 /// Checks a kernel against the device's compute capability and launch limits.

@@ -1,9 +1,10 @@
 //! Kernels on trial: the bodies of the ladder with other tiles than the table's, from a PTX module
 //! that `cargo xtask sweep` makes.
 //!
-//! An entry's name tells all that its launch has to know: `k10_grouped_order_128x128x8_32x64_8x8_4_2
-//! _f32` without the space is the body of `k10_grouped_order` with those block, warp and thread
-//! tiles, 4 stages, and room for 2 blocks on a multiprocessor.
+//! An entry's name tells all that its launch has to know:
+//! `k10_grouped_order_128x128x8_32x64_8x8_4_2 _f32` without the space is the body of
+//! `k10_grouped_order` with those block, warp and thread tiles, 4 stages, and room for 2 blocks on
+//! a multiprocessor.
 
 use super::nvcc::argument;
 use super::{Absence, Entrant};

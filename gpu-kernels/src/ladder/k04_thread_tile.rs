@@ -1,5 +1,5 @@
-//! Step 4: a thread computes a small tile of C in registers: both factors of a product are read once
-//! for many products.
+//! Step 4: a thread computes a small tile of C in registers: both factors of a product are read
+//! once for many products.
 //!
 //! # Idea
 //!

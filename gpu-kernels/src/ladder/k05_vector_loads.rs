@@ -11,14 +11,15 @@
 //!
 //! # Mapping
 //!
-//! As step 4. Where an operand is contiguous along K, a thread's pack holds several k of one row (or
-//! column), and is written to as many rows of the tile; where it is contiguous along the other
+//! As step 4. Where an operand is contiguous along K, a thread's pack holds several k of one row
+//! (or column), and is written to as many rows of the tile; where it is contiguous along the other
 //! extent the pack is written as it is.
 //!
 //! # Shared memory
 //!
-//! `tile_a` BK x BM and `tile_b` BK x BN sums: 16 KiB for 128, 128, 16 in f32. Writing a column of a
-//! tile meets one bank many times, and so do the reads of packs TN columns apart; step 6 mends both.
+//! `tile_a` BK x BM and `tile_b` BK x BN sums: 8 KiB for 128, 128, 8 in f32. Writing a column of
+//! a tile meets one bank many times, and so do the reads of packs TN columns apart; step 6 mends
+//! both.
 //!
 //! # Preconditions
 //!

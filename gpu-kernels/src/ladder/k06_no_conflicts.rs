@@ -15,7 +15,7 @@
 //!
 //! # Shared memory
 //!
-//! As step 5 with 4 more elements a row, 16.5 KiB. Rows of 132 words start 4 banks apart, so that
+//! As step 5 with 4 more elements a row, 8.25 KiB. Rows of 132 words start 4 banks apart, so that
 //! the transposing writes of a warp spread over the banks; 8 neighbouring threads read 8
 //! neighbouring packs, which is all banks once.
 //!
@@ -27,7 +27,8 @@
 //!
 //! # Change since the last step
 //!
-//! The conflicts of step 5's shared memory are gone (counted by Nsight Compute; docs/performance.md).
+//! By the addresses, no two lanes that are served together meet in a bank (docs/guide has the
+//! picture).
 
 use super::parts::{Courier, Operand, Spread, multiply, store_tile};
 use crate::{Element, Packed, SharedTile, Sum};

@@ -4,19 +4,19 @@
 //!
 //! ```text
 //! as step 6, but C is dealt out in two levels:
-//!     the block's BM x BN tile to warps, WM x WN each      a warp reads WM + WN factors for each k,
+//!     the block's BM x BN tile to warps, WM x WN each    a warp reads WM + WN factors for each k,
 //!     the warp's tile to lanes, TM x TN each               and not 16 + 128
 //! ```
 //!
 //! # Mapping
 //!
-//! Warps row by row over the block's tile, lanes row by row over the warp's. A lane's groups of rows
-//! and columns are spread over its warp's tile, so that neighbours read neighbouring packs.
+//! Warps row by row over the block's tile, lanes row by row over the warp's. A lane's groups of
+//! rows and columns are spread over its warp's tile, so that neighbours read neighbouring packs.
 //!
 //! # Shared memory
 //!
-//! As step 6. A warp of 32 x 64 reads 8 packs of `tile_a` and 16 of `tile_b` for a k; in step 6, with
-//! two rows of 16 threads, it reads 4 and 32.
+//! As step 6. A warp of 32 x 64 reads 8 packs of `tile_a` and 16 of `tile_b` for a k; in step 6,
+//! with two rows of 16 threads, it reads 4 and 32.
 //!
 //! # Preconditions
 //!

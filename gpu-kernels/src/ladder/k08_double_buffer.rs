@@ -18,7 +18,7 @@
 //!
 //! # Shared memory
 //!
-//! Two of step 7's pairs of tiles: 33 KiB for 128, 128, 16 in f32.
+//! Two of step 7's pairs of tiles: 16.5 KiB for 128, 128, 8 in f32.
 //!
 //! # Preconditions
 //!

@@ -20,7 +20,7 @@
 //!
 //! # Shared memory
 //!
-//! S stages of step 6's tiles, asked for by the launch: 33 KiB for 128, 128, 8 and 4 stages in f32.
+//! S stages of the tiles of step 6, asked for by the launch: 24.8 KiB for 128, 128, 8, 3 in f32.
 //!
 //! # Preconditions
 //!

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! f16 and bf16 are multiplied exactly and summed in f32. f64 is multiplied and summed as f64. i32
-//! has no instruction: its numbers are taken apart into bytes, whose ten products that matter modulo
-//! 2^32 are summed in 32 bits, so that the result is the exact one.
+//! has no instruction: its numbers are taken apart into bytes, whose ten products that matter
+//! modulo 2^32 are summed in 32 bits, so that the result is the exact one.
 //!
 //! # Mapping
 //!
@@ -22,14 +22,14 @@
 //! # Shared memory
 //!
 //! A ring as in step 9. A tile is stored as its matrix is: rows along K, or rows along the extent
-//! that C keeps, so that packs of 16 bytes go in as they are in all four transposes. Padding of 16 or
-//! 32 bytes a row spreads the rows that are read together over all banks.
+//! that C keeps, so that packs of 16 bytes go in as they are in all four transposes. Padding of 16
+//! or 32 bytes a row spreads the rows that are read together over all banks.
 //!
 //! # Preconditions
 //!
-//! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; a matrix that
-//! packs of 16 bytes do not fit is gathered element by element. No thread leaves before the last
-//! barrier, and all lanes of a warp stay together. Compute capability 8.0, for f64 9.0.
+//! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; a matrix
+//! that packs of 16 bytes do not fit is gathered element by element. No thread leaves before the
+//! last barrier, and all lanes of a warp stay together. Compute capability 8.0, for f64 9.0.
 //!
 //! # Change since the last step
 //!

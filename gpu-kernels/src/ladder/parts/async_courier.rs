@@ -66,8 +66,8 @@ impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
         }
     }
 
-    /// Starts the copies of a tile of which the first `depth` values of k are wanted, and goes on to
-    /// the next tile; what lies outside of the matrix becomes 0.
+    /// Starts the copies of a tile of which the first `depth` values of k are wanted, and goes on
+    /// to the next tile; what lies outside of the matrix becomes 0.
     ///
     /// # Safety
     /// The matrix may be read, as far as `depth` goes. The tile lies in shared memory, and no other

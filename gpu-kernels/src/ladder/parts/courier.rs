@@ -35,8 +35,8 @@ impl<T: Element, const N: usize> Courier<T, N> {
             false => (operand.outer_stride, operand.k_stride),
         };
         let bytes = size_of::<T>() as u64;
-        let whole =
-            stride == 1 && (operand.start as u64 | (other as u64).wrapping_mul(bytes)) % 16 == 0;
+        let whole = stride == 1
+            && (operand.start as u64 | (other as u64).wrapping_mul(bytes)).is_multiple_of(16);
         let thread = thread::thread_idx_x() as usize;
         let across = if along_k { depth / T::LANES } else { outer / T::LANES };
         let (row, col) = (thread / across, thread % across * T::LANES);

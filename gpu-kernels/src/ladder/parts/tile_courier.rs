@@ -12,19 +12,21 @@ impl<T: Element> Operand<T> {
     pub fn packs_across(&self) -> bool {
         self.outer_stride == 1
             && aligned(self.start, self.k_stride)
-            && self.outer_left % T::LANES as u64 == 0
+            && self.outer_left.is_multiple_of(T::LANES as u64)
     }
 
     /// The same along K, of which there are `depth` values.
     #[inline(always)]
     pub fn packs_along_k(&self, depth: u64) -> bool {
-        self.k_stride == 1 && aligned(self.start, self.outer_stride) && depth % T::LANES as u64 == 0
+        self.k_stride == 1
+            && aligned(self.start, self.outer_stride)
+            && depth.is_multiple_of(T::LANES as u64)
     }
 }
 
 #[inline(always)]
 fn aligned<T>(start: *const T, stride: i64) -> bool {
-    (start as u64 | (stride as u64).wrapping_mul(size_of::<T>() as u64)) % 16 == 0
+    (start as u64 | (stride as u64).wrapping_mul(size_of::<T>() as u64)).is_multiple_of(16)
 }
 
 /// A thread's part in bringing tiles of an operand into shared memory as they are: `N` packs of 16
@@ -37,8 +39,8 @@ fn aligned<T>(start: *const T, stride: i64) -> bool {
 pub struct TileCourier<T, const N: usize, const ALONG_K: bool, const PACKS: bool> {
     /// The thread's first element of the next tile.
     source: *const T,
-    /// Elements of the matrix from one of the thread's packs to its next, from one tile to the next,
-    /// and from one k to the next.
+    /// Elements of the matrix from one of the thread's packs to its next, from one tile to the
+    /// next, and from one k to the next.
     step: i64,
     tile: i64,
     k_stride: i64,
@@ -145,9 +147,10 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
                     source = source.wrapping_offset(self.step as isize);
                 }
             } else if more {
-                // Through registers, and slower: a pack's reads are waited for before it is written.
-                // N.B. The number of packs is computed where a constant would do, so that the loop
-                // stays one: unrolled, its addresses take the registers that the sums need.
+                // Through registers, and slower: a pack's reads are waited for before it is
+                // written. N.B. The number of packs is computed where a constant would do, so that
+                // the loop stays one: unrolled, its addresses take the registers that the sums
+                // need.
                 for v in 0..threads * N / thread::block_dim_x() as usize {
                     let (outer_left, k_left) = left(v);
                     let mut lanes = T::ZEROS;
