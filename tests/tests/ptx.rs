@@ -2,7 +2,7 @@
 //! takes what the host passes.
 
 use cuda_builder::ptx;
-use gemm_spec::{DType, GemmParams, KernelFamily, Target, kernels};
+use gemm_spec::{DType, GemmParams, Kernel, KernelFamily, Target, Tiles, kernels};
 use std::path::PathBuf;
 
 fn built(target: Target) -> String {
@@ -82,6 +82,20 @@ fn version_and_target_are_the_tables() {
     }
 }
 
+/// Instructions of tensor cores in a kernel: those of a step, in each of its five loops.
+fn tensor_products(kernel: &Kernel) -> usize {
+    if kernel.family != KernelFamily::TensorCore {
+        return 0;
+    }
+    let Tiles { block: [_, _, depth], warp, thread, .. } = kernel.tiles;
+    let (k, each) = match kernel.dtype {
+        DType::F64 => (4, 1),
+        DType::I32 => (16, 10), // products of bytes
+        _ => (16, 1),
+    };
+    5 * (warp[0] / thread[0]) * (warp[1] / thread[1]) * (depth / k) * each
+}
+
 /// A barrier that the compiler copies into both sides of a branch makes a block wait for itself for
 /// ever (docs/decisions/0006-barriers-are-not-copied.md), so each stands as often as the source
 /// says.
@@ -104,12 +118,18 @@ fn no_barrier_was_copied() {
                 // One for the first tiles, one a step.
                 KernelFamily::DoubleBuffer => 2,
                 // One before the first step and one in each, in four loops: each operand in packs
-                // or not, stored along K or not.
-                KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore => {
-                    8
-                }
+                // or not.
+                KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => 8,
+                // The same, each operand stored along K or not, and a fifth loop that gathers.
+                KernelFamily::TensorCore => 10,
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
+            assert_eq!(
+                body.matches("mma.sync").count(),
+                tensor_products(kernel),
+                "{}",
+                kernel.name
+            );
         }
     }
 }
