@@ -139,7 +139,7 @@ macro_rules! k08_double_buffer_kernels {
         (k08_double_buffer_i32, "k08_double_buffer", i32, [128, 128, 8], [32, 64], [8, 8], 2, 1),
         (k08_double_buffer_f16, "k08_double_buffer", f16, [128, 128, 16], [32, 64], [8, 8], 2, 1),
         (k08_double_buffer_bf16, "k08_double_buffer", bf16, [128, 128, 16], [32, 64], [8, 8], 2, 1),
-        (k08_double_buffer_f32, "k08_double_buffer", f32, [128, 128, 8], [32, 64], [8, 8], 2, 1),
+        (k08_double_buffer_f32, "k08_double_buffer", f32, [128, 128, 8], [32, 64], [8, 8], 2, 2),
         (k08_double_buffer_f64, "k08_double_buffer", f64, [128, 64, 8], [32, 32], [8, 4], 2, 1),
         }
     };
@@ -189,7 +189,7 @@ macro_rules! k11_tensor_core_sm80_kernels {
 macro_rules! k11_tensor_core_sm90_kernels {
     ($with:ident) => {
         $with! {
-        (k11_tensor_core_f64, "k11_tensor_core", f64, [128, 64, 16], [64, 32], [16, 8], 3, 1),
+        (k11_tensor_core_f64, "k11_tensor_core", f64, [64, 128, 16], [32, 32], [16, 8], 4, 1),
         }
     };
 }
