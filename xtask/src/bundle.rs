@@ -15,8 +15,8 @@ use crate::workspace::{Workspace, files_under, slashes};
 
 /// Packages whose test executables go in; the library's own need no GPU.
 const TESTED: [&str; 2] = ["gemmite-cli", "gemmite-tests"];
-/// Test executables that stay out: they read files of the checkout, and need no GPU.
-const LEFT_OUT: [&str; 1] = ["gemmite-tests-ptx"];
+/// Test executables that stay out: they need no GPU, and the first reads files of the checkout.
+const LEFT_OUT: [&str; 2] = ["gemmite-tests-ptx", "gemmite-tests-runner"];
 /// Packages whose programs go in.
 const PROGRAMS: [&str; 2] = ["gemmite-cli", "gemmite-bench"];
 /// The most that a bundle may weigh.
