@@ -1,10 +1,9 @@
 //! Kernels on trial: the bodies of the ladder with other tiles than the table's, from a PTX module
 //! that `cargo xtask sweep` makes.
 //!
-//! An entry's name tells all that its launch has to know:
-//! `k10_grouped_order_128x128x8_32x64_8x8_4_2 _f32` without the space is the body of
-//! `k10_grouped_order` with those block, warp and thread tiles, 4 stages, and room for 2 blocks on
-//! a multiprocessor.
+//! An entry's name tells all that its launch has to know. The kernel
+//! `k10_grouped_order_128x128x8_32x64_8x8_4_2_f32` is the body of `k10_grouped_order` with those
+//! block, warp and thread tiles, 4 stages, and room for 2 blocks on a multiprocessor.
 
 use super::nvcc::argument;
 use super::{Absence, Entrant};
@@ -39,12 +38,7 @@ impl Trial {
             .collect::<Result<Vec<_>>>()
             .with_context(said)?;
         ensure!(!entries.is_empty(), "{}: no entry point", path.display());
-        let cubin = path.with_extension("cubin");
-        let module = if cubin.exists() {
-            Module::from_cubin(std::fs::read(cubin)?, &[]).with_context(said)?
-        } else {
-            Module::from_ptx(text, &[]).with_context(said)?
-        };
+        let module = Module::from_ptx(text, &[]).with_context(said)?;
         Ok(Trial { module, entries })
     }
 
