@@ -32,7 +32,7 @@ use cuda_std::thread;
 use gemm_spec::{GemmParams, Tiles, order};
 
 /// Rows of tiles in a group.
-const GROUP: u32 = 8;
+pub const GROUP: u32 = 8;
 
 /// [`multiply_tile`] for the tiles of C in groups.
 ///
