@@ -25,7 +25,7 @@ pub fn milliseconds(time: Duration) -> String {
 pub fn speed(dtype: DType, c: Shape, k: usize, time: Duration) -> String {
     let operations = 2.0 * c.rows as f64 * c.cols as f64 * k as f64;
     let giga = operations / time.as_secs_f64().max(1e-9) / 1e9;
-    let unit = if dtype == DType::I32 { "GOP/s" } else { "GFLOP/s" };
+    let unit = if dtype.is_integer() { "GOP/s" } else { "GFLOP/s" };
     if giga < 0.005 {
         return format!("<0.01 {unit}");
     }

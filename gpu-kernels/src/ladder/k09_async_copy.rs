@@ -32,7 +32,7 @@
 //! No registers hold what is on its way, so more steps can be.
 
 use super::parts::{AsyncCourier, Operand, in_warp_tile, outer_product, store_tile};
-use crate::{Element, SharedTile, Sum};
+use crate::{SharedTile, Sum};
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles};
 
@@ -43,7 +43,7 @@ use gemm_spec::{GemmParams, Tiles};
 /// As [`multiply_tile`].
 #[inline(always)]
 pub unsafe fn async_copy<
-    T: Element<Sum = T> + Sum,
+    T: Sum,
     const TM: usize,
     const TN: usize,
     const NA: usize,
@@ -69,7 +69,7 @@ pub unsafe fn async_copy<
 /// and no other code touches C during the launch.
 #[inline(always)]
 pub unsafe fn multiply_tile<
-    T: Element<Sum = T> + Sum,
+    T: Sum,
     const TM: usize,
     const TN: usize,
     const NA: usize,
@@ -118,7 +118,7 @@ pub unsafe fn multiply_tile<
             ),
         }
         let (rows, cols) = in_warp_tile::<T>(tiles.block[1], tiles.warp, [TM, TN]);
-        store_tile(c, &p, (row, rows), (col, cols), &sums);
+        store_tile::<T, TM, TN>(c, &p, (row, rows), (col, cols), &sums);
     }
 }
 
@@ -127,7 +127,7 @@ pub unsafe fn multiply_tile<
 /// As [`multiply_tile`].
 #[inline(always)]
 unsafe fn main_loop<
-    T: Element<Sum = T> + Sum,
+    T: Sum,
     const TM: usize,
     const TN: usize,
     const NA: usize,

@@ -59,7 +59,7 @@ pub unsafe fn tensor_core<
     const NB: usize,
     const PENDING: u32,
 >(
-    (a, b, c): (*const T, *const T, *mut T),
+    (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
     tiles: Tiles,
     memory: SharedTile<T>,
@@ -73,33 +73,35 @@ pub unsafe fn tensor_core<
     // SAFETY: the caller's promise.
     unsafe {
         macro_rules! multiply {
-            ($a_along_k:literal, $b_along_k:literal, $packs:literal) => {
+            ($a_along_k:literal, $b_along_k:literal, $packs:literal) => {{
                 main_loop::<T, MT, NT, NA, NB, PENDING, $a_along_k, $b_along_k, $packs>(
                     (a, b),
                     p.k,
                     tiles,
                     memory,
                     &mut sums,
-                )
-            };
+                );
+                [$a_along_k, $b_along_k]
+            }};
         }
         let packs = |operand: Operand<T>| operand.packs_across() || operand.packs_along_k(p.k);
-        match (a.packs_across(), b.packs_across(), packs(a) && packs(b)) {
+        // How the tiles are stored.
+        let along_k = match (a.packs_across(), b.packs_across(), packs(a) && packs(b)) {
             (true, true, true) => multiply!(false, false, true),
             (true, false, true) => multiply!(false, true, true),
             (false, true, true) => multiply!(true, false, true),
             (false, false, true) => multiply!(true, true, true),
             _ => multiply!(true, true, false),
-        }
+        };
         let (warp_row, warp_col) = warp_place(tiles);
-        let (_, lane) = super::warp_and_lane();
         for (m, sums) in sums.iter().enumerate() {
             for (n, sums) in sums.iter().enumerate() {
                 for i in 0..4 {
-                    let row = row + (warp_row + m * 16 + lane / 4 + i / 2 * 8) as u64;
-                    let col = col + (warp_col + n * 8 + lane % 4 * 2 + i % 2) as u64;
+                    let (in_rows, in_cols) = T::place(i, n % 2, along_k);
+                    let row = row + (warp_row + m * 16 + in_rows) as u64;
+                    let col = col + (warp_col + n / 2 * 16 + in_cols) as u64;
                     if row < p.m && col < p.n {
-                        store(c, &p, row, col, T::sum(sums, i));
+                        store::<T>(c, &p, row, col, T::sum(sums, i));
                     }
                 }
             }
@@ -274,7 +276,7 @@ macro_rules! k11_tensor_core {
         pub unsafe fn $name(
             a: *const $element,
             b: *const $element,
-            c: *mut $element,
+            c: *mut <$element as $crate::Element>::Output,
             p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
         ) {
             const TILES: ::gemm_spec::Tiles = ::gemm_spec::Tiles {

@@ -173,7 +173,7 @@ pub unsafe fn multiply<S: Sum, const TM: usize, const TN: usize>(
 /// As [`store`], for those of the elements that lie in C.
 #[inline(always)]
 pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
-    c: *mut T,
+    c: *mut T::Output,
     p: &GemmParams<T::Sum>,
     (row, rows): (u64, Spread),
     (col, cols): (u64, Spread),
@@ -185,7 +185,7 @@ pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
             let col = col + cols.at::<T::Sum>(j) as u64;
             if row < p.m && col < p.n {
                 // SAFETY: the element lies in C.
-                unsafe { store(c, p, row, col, *sum) };
+                unsafe { store::<T>(c, p, row, col, *sum) };
             }
         }
     }
