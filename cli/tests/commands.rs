@@ -116,7 +116,8 @@ fn report_takes_the_fullest_record_of_the_latest_day() {
 #[test]
 fn demo_verifies_every_dtype() {
     let stdout = Folder::new().gemmite(&["demo", "--size", "100", "--device", "cpu"]).ok();
-    for word in ["i8 ", "i32", "f16", "bf16", "f32", "f64", "ijk", "kij", "unrolled_16", "tiled_16"] {
+    for word in ["i8 ", "i32", "f16", "bf16", "f32", "f64", "ijk", "kij", "unrolled_16", "tiled_16"]
+    {
         assert!(stdout.contains(word), "no {word:?} in:\n{stdout}");
     }
     assert!(stdout.ends_with("10 products verified, 0 wrong, 0 skipped\n"), "{stdout}");

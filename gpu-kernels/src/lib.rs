@@ -19,7 +19,7 @@ pub mod pack;
 pub mod tensor;
 
 pub use element::{Element, Sum};
-pub use epilogue::store;
+pub use epilogue::{OutputTile, store};
 pub use pack::Packed;
 
 /// A tile in shared memory. Rust-CUDA's `shared_array!` returns `*mut T`; ours returns a pointer

@@ -64,13 +64,21 @@ pub trait TensorCore: Element {
     /// Sum number i of a lane's four.
     fn sum(sums: &Self::Sums, i: usize) -> Self::Sum;
 
-    /// Where that sum lies in 16 rows and 16 columns, of whose two groups of 8 columns it belongs
-    /// to number `half`. It is as the instruction has it unless a tile could only be read in
-    /// another order; `along_k` says how the tiles of A and B are stored.
+    /// Two neighbours of a row of 16 x 16 sums, of which the lane has those of two instructions:
+    /// pair `t` of row `r`, both 0 or 1.
+    ///
+    /// Rows and columns are as the instruction has them unless a tile could only be read in another
+    /// order; `along_k` says how the tiles of A and B are stored.
     #[inline(always)]
-    fn place(i: usize, half: usize, _along_k: [bool; 2]) -> (usize, usize) {
+    fn pair(sums: [&Self::Sums; 2], r: usize, t: usize, _along_k: [bool; 2]) -> [Self::Sum; 2] {
+        [Self::sum(sums[t], 2 * r), Self::sum(sums[t], 2 * r + 1)]
+    }
+
+    /// Row and column of the pair's first sum.
+    #[inline(always)]
+    fn place(r: usize, t: usize, _along_k: [bool; 2]) -> (usize, usize) {
         let (_, lane) = warp_and_lane();
-        (lane / 4 + i / 2 * 8, half * 8 + lane % 4 * 2 + i % 2)
+        (lane / 4 + r * 8, lane % 4 * 2 + t * 8)
     }
 }
 
@@ -185,14 +193,20 @@ impl TensorCore for i8 {
         sums[i]
     }
 
-    /// Of rows, or columns, from [`bytes_across_k`] the even ones come first.
+    /// From [`bytes_across_k`] the even columns are those of one instruction, the odd ones those
+    /// of the other.
     #[inline(always)]
-    fn place(i: usize, half: usize, [a_along_k, b_along_k]: [bool; 2]) -> (usize, usize) {
+    fn pair(sums: [&[i32; 4]; 2], r: usize, t: usize, [_, b_along_k]: [bool; 2]) -> [i32; 2] {
+        let (even, odd) = (sums[0][2 * r + t], sums[1][2 * r + t]);
+        if b_along_k { [sums[t][2 * r], sums[t][2 * r + 1]] } else { [even, odd] }
+    }
+
+    #[inline(always)]
+    fn place(r: usize, t: usize, [a_along_k, b_along_k]: [bool; 2]) -> (usize, usize) {
         let (_, lane) = warp_and_lane();
-        let place = |along_k: bool, half: usize, at: usize| {
-            if along_k { half * 8 + at } else { at * 2 + half }
-        };
-        (place(a_along_k, i / 2, lane / 4), place(b_along_k, half, lane % 4 * 2 + i % 2))
+        let row = if a_along_k { lane / 4 + r * 8 } else { lane / 4 * 2 + r };
+        let col = if b_along_k { lane % 4 * 2 + t * 8 } else { lane % 4 * 4 + t * 2 };
+        (row, col)
     }
 }
 

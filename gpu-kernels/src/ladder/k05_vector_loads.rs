@@ -81,7 +81,7 @@ pub unsafe fn vector_loads<
             thread::sync_threads();
             left = left.saturating_sub(bk as u64);
         }
-        store_tile::<T, TM, TN>(c, &p, (row, rows), (col, cols), &sums);
+        store_tile::<T, TM, TN>((c, [bm, bn, bk]), &p, (row, rows), (col, cols), sums);
     }
 }
 

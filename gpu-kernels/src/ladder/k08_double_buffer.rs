@@ -84,7 +84,7 @@ pub unsafe fn double_buffer<
             b.store(&packs_b, tile_b.add(now_b), pitch_b);
             thread::sync_threads();
         }
-        store_tile::<T, TM, TN>(c, &p, (row, rows), (col, cols), &sums);
+        store_tile::<T, TM, TN>((c, [bm, bn, bk]), &p, (row, rows), (col, cols), sums);
     }
 }
 

@@ -118,7 +118,7 @@ pub unsafe fn multiply_tile<
             ),
         }
         let (rows, cols) = in_warp_tile::<T>(tiles.block[1], tiles.warp, [TM, TN]);
-        store_tile::<T, TM, TN>(c, &p, (row, rows), (col, cols), &sums);
+        store_tile::<T, TM, TN>((c, tiles.block), &p, (row, rows), (col, cols), sums);
     }
 }
 

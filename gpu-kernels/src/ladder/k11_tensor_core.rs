@@ -39,7 +39,7 @@
 use super::k10_grouped_order::GROUP;
 use super::parts::{Operand, TileCourier};
 use crate::tensor::{StoredTile, TensorCore};
-use crate::{Element, SharedTile, store};
+use crate::{Element, OutputTile, SharedTile, Sum};
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles, order};
 
@@ -94,16 +94,18 @@ pub unsafe fn tensor_core<
             _ => multiply!(true, true, false),
         };
         let (warp_row, warp_col) = warp_place(tiles);
-        for (m, sums) in sums.iter().enumerate() {
-            for (n, sums) in sums.iter().enumerate() {
-                for i in 0..4 {
-                    let (in_rows, in_cols) = T::place(i, n % 2, along_k);
-                    let row = row + (warp_row + m * 16 + in_rows) as u64;
-                    let col = col + (warp_col + n / 2 * 16 + in_cols) as u64;
-                    if row < p.m && col < p.n {
-                        store::<T>(c, &p, row, col, T::sum(sums, i));
-                    }
+        let tile = OutputTile::<T>::new(c, &p, (row, col), [bm, bn]);
+        for m in 0..MT {
+            for r in 0..2 {
+                let mut pairs = [[T::Sum::ZERO; 2]; NT];
+                for n in 0..NT {
+                    let neighbours = [&sums[m][n / 2 * 2], &sums[m][n / 2 * 2 + 1]];
+                    pairs[n] = T::pair(neighbours, r, n % 2, along_k);
                 }
+                let place = |n: usize| T::place(r, n % 2, along_k);
+                let row = warp_row + m * 16 + place(0).0;
+                let col = |n: usize| warp_col + n / 2 * 16 + place(n).1;
+                tile.store_row(&p, row, col, &mut pairs);
             }
         }
     }

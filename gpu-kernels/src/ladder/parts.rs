@@ -8,7 +8,7 @@ pub use async_courier::AsyncCourier;
 pub use courier::Courier;
 pub use tile_courier::TileCourier;
 
-use crate::{Element, SharedTile, Sum, pack, store};
+use crate::{Element, OutputTile, SharedTile, Sum, pack};
 use cuda_std::thread;
 use gemm_spec::GemmParams;
 
@@ -167,27 +167,25 @@ pub unsafe fn multiply<S: Sum, const TM: usize, const TN: usize>(
     }
 }
 
-/// Writes the thread's sums to C.
+/// Writes the thread's sums to the block's tile of C, whose first element is (row, col).
 ///
 /// # Safety
-/// As [`store`], for those of the elements that lie in C.
+/// As [`OutputTile::store_row`].
 #[inline(always)]
 pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
-    c: *mut T::Output,
+    (c, block): (*mut T::Output, [usize; 3]),
     p: &GemmParams<T::Sum>,
     (row, rows): (u64, Spread),
     (col, cols): (u64, Spread),
-    sums: &[[T::Sum; TN]; TM],
+    mut sums: [[T::Sum; TN]; TM],
 ) {
-    for (i, sums) in sums.iter().enumerate() {
-        let row = row + rows.at::<T::Sum>(i) as u64;
-        for (j, sum) in sums.iter().enumerate() {
-            let col = col + cols.at::<T::Sum>(j) as u64;
-            if row < p.m && col < p.n {
-                // SAFETY: the element lies in C.
-                unsafe { store::<T>(c, p, row, col, *sum) };
-            }
-        }
+    const { assert!(TN % 2 == 0) };
+    let tile = OutputTile::<T>::new(c, p, (row, col), [block[0], block[1]]);
+    for (i, sums) in sums.iter_mut().enumerate() {
+        let row = rows.at::<T::Sum>(i);
+        let (pairs, _) = sums.as_chunks_mut();
+        // SAFETY: the caller's promise.
+        unsafe { tile.store_row(p, row, |pair| cols.at::<T::Sum>(2 * pair), pairs) };
     }
 }
 
