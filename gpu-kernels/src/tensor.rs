@@ -136,11 +136,12 @@ macro_rules! half_tensor {
 half_tensor!(f16, multiply_f16);
 half_tensor!(bf16, multiply_bf16);
 
+const FK: usize = 4;
 impl TensorCore for f64 {
-    const K: usize = 4;
+    const K: usize = FK;
     const AHEAD: bool = true;
-    type A = [f64; 2];
-    type B = f64;
+    type A = [f64; FK / 2];
+    type B = [f64; FK / 4];
     type Sums = [f64; 4];
     const NO_SUMS: [f64; 4] = [0.0; 4];
 
@@ -156,21 +157,31 @@ impl TensorCore for f64 {
     }
 
     #[inline(always)]
-    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> [f64; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { [tile.at(row, k).read(), tile.at(row + 8, k).read()] }
+    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> Self::A {
+        let mut a = [0.0; FK / 2];
+        for i in 0..FK / 2 {
+            // SAFETY: the caller's promise.
+            a[i] = unsafe { tile.at(row + i % 2 * 8, k + i / 2 * 4).read() };
+        }
+        a
     }
 
     #[inline(always)]
-    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [f64; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { [tile.at(col, k).read(), tile.at(col + 8, k).read()] }
+    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [Self::B; 2] {
+        let mut b = [[0.0; FK / 4]; 2];
+        for i in 0..FK / 4 {
+            for j in 0..2 {
+                // SAFETY: the caller's promise.
+                b[j][i] = unsafe { tile.at(col + j * 8, k + i * 4).read() };
+            }
+        }
+        b
     }
 
     #[inline(always)]
-    unsafe fn multiply(a: &[f64; 2], b: &f64, sums: &mut [f64; 4]) {
+    unsafe fn multiply(a: &Self::A, b: &Self::B, sums: &mut [f64; 4]) {
         // SAFETY: the caller's promise.
-        *sums = unsafe { mma::multiply_f64(*a, *b, *sums) };
+        *sums = unsafe { mma::multiply_f64(*a, b[0], *sums) };
     }
 
     #[inline(always)]

@@ -37,7 +37,7 @@
 //! cores: f16 0.401 ms and not 3.19, f64 2.88 and not 7.11, i32 2.45 and not 4.39.
 
 use super::k10_grouped_order::GROUP;
-use super::parts::{Operand, TileCourier};
+use super::parts::{Operand, Ring, TileCourier};
 use crate::tensor::{StoredTile, TensorCore};
 use crate::{Element, SharedTile, store};
 use cuda_std::{async_copy, thread};
@@ -148,11 +148,8 @@ unsafe fn main_loop<
     // One stage: the tile of A, then the tile of B.
     let size_a = Tiles::tensor_len([bm, bk], bytes);
     let stage = size_a + Tiles::tensor_len([bn, bk], bytes);
-    let mut load = Ring { number: 0, stages, stage };
-    let mut read = load;
     // The first step has what K has more than whole steps.
-    let mut to_multiply = depth.div_ceil(bk as u64);
-    let mut to_load = to_multiply;
+    let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
     // copies have arrived at every thread (the wait, then the barrier), and written again after
     // another barrier.
@@ -160,20 +157,20 @@ unsafe fn main_loop<
         let memory_b = memory.add(size_a);
         let mut a = TileCourier::<T, NA, A_ALONG_K, PACKS>::new(a, memory, [bm, bk], threads);
         let mut b = TileCourier::<T, NB, B_ALONG_K, PACKS>::new(b, memory_b, [bn, bk], threads);
-        let hop = load.hop();
-        if to_load > 0 {
-            let first = (depth - (to_load - 1) * bk as u64) as usize;
-            a.start_first([bm, bk], threads, first, hop);
-            b.start_first([bn, bk], threads, first, hop);
+        if left > 0 {
+            let first = (depth - (left - 1) * bk as u64) as usize;
+            a.start_first([bm, bk], threads, first, stage as isize);
+            b.start_first([bn, bk], threads, first, stage as isize);
         }
         async_copy::commit_group();
-        for _ in 0..stages - 2 {
-            let hop = load.hop();
-            to_load = to_load.saturating_sub(1);
-            a.start([bm, bk], threads, to_load > 0, hop);
-            b.start([bn, bk], threads, to_load > 0, hop);
+        for ahead in 1..stages - 1 {
+            a.start([bm, bk], threads, left > ahead as u64, stage as isize);
+            b.start([bn, bk], threads, left > ahead as u64, stage as isize);
             async_copy::commit_group();
         }
+        // From here on the stage that is filled comes right before the one that is read.
+        let mut ring = Ring::new(stages, stage as isize);
+        let mut hop = -(stage as isize * (stages as isize - 1));
         async_copy::wait_group::<PENDING>();
         thread::sync_threads();
         let (row, col) = warp_place(tiles);
@@ -181,18 +178,17 @@ unsafe fn main_loop<
         let mut tile_b = stored::<T, B_ALONG_K>(memory_b, [bn, bk], col, T::place_b(B_ALONG_K));
         // The factors of the first k of a step are read at the end of the step before.
         let mut now = (read_a::<T, MT>(tile_a, 0), read_b::<T, NT>(tile_b, 0));
-        while to_multiply > 0 {
-            let hop = load.hop();
-            to_load = to_load.saturating_sub(1);
-            a.start([bm, bk], threads, to_load > 0, hop);
-            b.start([bn, bk], threads, to_load > 0, hop);
+        while left > 0 {
+            let more = left > stages as u64 - 1;
+            a.start([bm, bk], threads, more, hop);
+            b.start([bn, bk], threads, more, hop);
             async_copy::commit_group();
             for step in 1..bk / T::K + 1 {
                 let mut k = step * T::K;
                 if k == bk {
                     async_copy::wait_group::<PENDING>();
                     thread::sync_threads();
-                    let hop = read.hop();
+                    hop = ring.hop();
                     tile_a.start = tile_a.start.offset(hop);
                     tile_b.start = tile_b.start.offset(hop);
                     k = 0;
@@ -206,33 +202,7 @@ unsafe fn main_loop<
                 }
                 now = if T::AHEAD { ahead } else { factors() };
             }
-            to_multiply -= 1;
-        }
-    }
-}
-
-/// A place that goes from stage to stage of the shared memory, and from the last to the first.
-#[derive(Clone, Copy)]
-struct Ring {
-    number: usize,
-    stages: usize,
-    stage: usize,
-}
-
-impl Ring {
-    /// Goes to the next stage, which is so many elements further.
-    ///
-    /// N.B. Every address that a thread needs in a stage makes this hop by itself. As a sum of the
-    /// stage's start and the way within it each would be taken apart again: LLVM adds what does
-    /// not change first, and keeps one register for each read.
-    #[inline(always)]
-    fn hop(&mut self) -> isize {
-        self.number += 1;
-        if self.number < self.stages {
-            self.stage as isize
-        } else {
-            self.number = 0;
-            -((self.stage * (self.stages - 1)) as isize)
+            left -= 1;
         }
     }
 }
