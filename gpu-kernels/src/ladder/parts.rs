@@ -4,7 +4,7 @@ mod async_courier;
 mod courier;
 mod tile_courier;
 
-pub use async_courier::AsyncCourier;
+pub use async_courier::{AsyncCourier, TileShape};
 pub use courier::Courier;
 pub use tile_courier::TileCourier;
 
@@ -86,6 +86,38 @@ impl<T: Element> Operand<T> {
             }
         }
         elements
+    }
+}
+
+/// Shared memory in stages, gone through from the first to the last and again.
+///
+/// N.B. Every address that a thread needs in a stage makes the hops by itself. As a sum of the
+/// stage's start and the way within it each would be taken apart again: LLVM adds first what does
+/// not change, and keeps one register for each read.
+#[derive(Clone, Copy)]
+pub struct Ring {
+    number: u32,
+    stages: u32,
+    stage: isize,
+}
+
+impl Ring {
+    /// At the first of `stages` stages that are `stage` bytes apart.
+    #[inline(always)]
+    pub fn new(stages: usize, stage: isize) -> Self {
+        Ring { number: 0, stages: stages as u32, stage }
+    }
+
+    /// Goes to the next stage, which is so many bytes further.
+    #[inline(always)]
+    pub fn hop(&mut self) -> isize {
+        self.number += 1;
+        if self.number < self.stages {
+            self.stage
+        } else {
+            self.number = 0;
+            -(self.stage * (self.stages as isize - 1))
+        }
     }
 }
 
