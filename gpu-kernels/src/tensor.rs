@@ -84,11 +84,17 @@ pub trait TensorCore: Element {
         [Self::sum(sums[t], 2 * r), Self::sum(sums[t], 2 * r + 1)]
     }
 
-    /// Row and column of the pair's first sum.
+    /// Row and column of the first sum of pair 0 of row `r`.
     #[inline(always)]
-    fn place(r: usize, t: usize, _along_k: [bool; 2]) -> (usize, usize) {
+    fn place(r: usize, _along_k: [bool; 2]) -> (usize, usize) {
         let (_, lane) = warp_and_lane();
-        (lane / 4 + r * 8, lane % 4 * 2 + t * 8)
+        (lane / 4 + r * 8, lane % 4 * 2)
+    }
+
+    /// Columns from pair 0 to pair 1.
+    #[inline(always)]
+    fn second_pair(_along_k: [bool; 2]) -> usize {
+        8
     }
 }
 
@@ -223,11 +229,15 @@ impl TensorCore for i8 {
     }
 
     #[inline(always)]
-    fn place(r: usize, t: usize, [a_along_k, b_along_k]: [bool; 2]) -> (usize, usize) {
+    fn place(r: usize, [a_along_k, b_along_k]: [bool; 2]) -> (usize, usize) {
         let (_, lane) = warp_and_lane();
         let row = if a_along_k { lane / 4 + r * 8 } else { lane / 4 * 2 + r };
-        let col = if b_along_k { lane % 4 * 2 + t * 8 } else { lane % 4 * 4 + t * 2 };
-        (row, col)
+        (row, if b_along_k { lane % 4 * 2 } else { lane % 4 * 4 })
+    }
+
+    #[inline(always)]
+    fn second_pair([_, b_along_k]: [bool; 2]) -> usize {
+        if b_along_k { 8 } else { 2 }
     }
 }
 

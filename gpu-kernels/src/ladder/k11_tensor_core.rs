@@ -97,20 +97,40 @@ pub unsafe fn tensor_core<
             (true, false, false) => multiply!(true, false, false),
             (true, true, false) => multiply!(true, true, false),
         };
-        let (warp_row, warp_col) = warp_place(tiles);
         let tile = OutputTile::<T>::new(c, &p, (row, col), [bm, bn]);
-        for m in 0..MT {
-            for r in 0..2 {
-                let mut pairs = [[T::Sum::ZERO; 2]; NT];
-                for n in 0..NT {
-                    let neighbours = [&sums[m][n / 2 * 2], &sums[m][n / 2 * 2 + 1]];
-                    pairs[n] = T::pair(neighbours, r, n % 2, along_k);
-                }
-                let place = |n: usize| T::place(r, n % 2, along_k);
-                let row = warp_row + m * 16 + place(0).0;
-                let col = |n: usize| warp_col + n / 2 * 16 + place(n).1;
-                tile.store_row(&p, row, col, &mut pairs);
+        match tile.pairs {
+            true => store_sums::<T, MT, NT, true>(tile, &p, tiles, along_k, &sums),
+            false => store_sums::<T, MT, NT, false>(tile, &p, tiles, along_k, &sums),
+        }
+    }
+}
+
+/// Writes the warp's sums to the block's tile of C.
+///
+/// # Safety
+///
+/// As [`OutputTile::store_row`].
+#[inline(always)]
+unsafe fn store_sums<T: TensorCore, const MT: usize, const NT: usize, const PAIRS: bool>(
+    tile: OutputTile<T>,
+    p: &GemmParams<T::Sum>,
+    tiles: Tiles,
+    along_k: [bool; 2],
+    sums: &[[T::Sums; NT]; MT],
+) {
+    let (warp_row, warp_col) = warp_place(tiles);
+    for m in 0..MT {
+        for r in 0..2 {
+            let mut pairs = [[T::Sum::ZERO; 2]; NT];
+            for n in 0..NT {
+                let neighbours = [&sums[m][n / 2 * 2], &sums[m][n / 2 * 2 + 1]];
+                pairs[n] = T::pair(neighbours, r, n % 2, along_k);
             }
+            let (row, col) = T::place(r, along_k);
+            let (row, col) = (warp_row + m * 16 + row, warp_col + col);
+            let further = |n: usize| n % 2 * T::second_pair(along_k) + n / 2 * 16;
+            // SAFETY: the caller's promise.
+            unsafe { tile.store_row::<PAIRS>(p, row, col, further, &mut pairs) };
         }
     }
 }
