@@ -78,6 +78,8 @@ if triton:
             b_tile = tl.load(b, mask=terms[:, None] < left, other=0.0)
             if EXACT:
                 sums = tl.dot(a_tile, b_tile, sums, input_precision="ieee")
+            elif WHOLE:
+                sums = tl.dot(a_tile, b_tile, sums, out_dtype=tl.int32)
             else:
                 sums = tl.dot(a_tile, b_tile, sums)
             a += BLOCK_K * a_col

@@ -47,6 +47,27 @@ pub unsafe fn copy_if<T: Copy>(start: bool, target: SharedPtr<T>, source: *const
     }
 }
 
+/// The pointer so many bytes on, behind the copies that were started before.
+///
+/// An addition that LLVM leaves as it is, where it is. A walk `p`, `p + s`, `p + 2 * s` in a loop
+/// it turns into sums of `p` with numbers that it computes before the loop, which costs registers,
+/// and moves among registers. Lowers to `add.s64` (PTX ISA, integer arithmetic instructions).
+#[inline(always)]
+pub fn walk<T>(pointer: *const T, bytes: i64) -> *const T {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let mut pointer = pointer;
+        // SAFETY: an addition; without `pure` it keeps its place.
+        unsafe {
+            asm!("add.s64 {0}, {0}, {1};", inout(reg64) pointer, in(reg64) bytes,
+                options(nostack));
+        }
+        pointer
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    pointer.wrapping_byte_offset(bytes as isize)
+}
+
 /// Closes this thread's copies since the last group into a group, which may be empty.
 ///
 /// Lowers to `cp.async.commit_group` (PTX ISA, data movement and conversion instructions).

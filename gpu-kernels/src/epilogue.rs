@@ -42,7 +42,7 @@ pub struct OutputTile<T: Element> {
     rows: u32,
     cols: u32,
     /// All of it lies in C, and two neighbours of a row, from an even column on, are one access.
-    pairs: bool,
+    pub pairs: bool,
 }
 
 impl<T: Element> OutputTile<T> {
@@ -71,30 +71,37 @@ impl<T: Element> OutputTile<T> {
     }
 
     /// Writes a thread's part of a row as [`store`] writes an element: pair `i` of `sums` lies at
-    /// the tile's columns `col(i)`, which is even, and `col(i)` + 1. Of `sums` nothing is left.
+    /// the tile's columns `first + further(i)`, which is even, and the next. Of `sums` nothing is
+    /// left.
+    ///
+    /// Where `further(i)` is a constant of the program, as it should be, it ends up in the
+    /// instructions, and the row has one address. `PAIRS` is [`Self::pairs`], asked once for all
+    /// rows: between the instructions for whole tiles there shall stand no others.
     ///
     /// # Safety
     ///
     /// As [`store`], for the elements that lie in C; `row` and the columns lie in the tile.
     #[inline(always)]
-    pub unsafe fn store_row(
+    pub unsafe fn store_row<const PAIRS: bool>(
         &self,
         p: &GemmParams<T::Sum>,
         row: usize,
-        col: impl Fn(usize) -> usize,
+        first: usize,
+        further: impl Fn(usize) -> usize,
         sums: &mut [[T::Sum; 2]],
     ) {
-        let start = self.start.wrapping_offset((row as i64 * self.row_stride) as isize);
+        let row_start = self.start.wrapping_offset((row as i64 * self.row_stride) as isize);
         for pair in sums.iter_mut() {
             *pair = [p.alpha.mul(pair[0]), p.alpha.mul(pair[1])];
         }
         // SAFETY: only elements in C are touched; a pair is aligned where `pairs` says so.
         unsafe {
-            if self.pairs {
+            if PAIRS {
+                let start = row_start.wrapping_add(first);
                 // All reads before the first write, so that none of them waits for another.
                 if p.reads_c != 0 {
                     for (i, pair) in sums.iter_mut().enumerate() {
-                        let old = start.wrapping_add(col(i)).cast::<[T::Output; 2]>();
+                        let old = start.wrapping_add(further(i)).cast::<[T::Output; 2]>();
                         let [first, second] = read_pair(old);
                         *pair = [
                             p.beta.mul_add(first.widen(), pair[0]),
@@ -104,15 +111,15 @@ impl<T: Element> OutputTile<T> {
                 }
                 for (i, &[first, second]) in sums.iter().enumerate() {
                     let pair = [T::narrow(first), T::narrow(second)];
-                    write_pair(start.wrapping_add(col(i)).cast(), pair);
+                    write_pair(start.wrapping_add(further(i)).cast(), pair);
                 }
             } else if (row as u32) < self.rows {
                 for (i, pair) in sums.iter().enumerate() {
                     for (j, &sum) in pair.iter().enumerate() {
-                        let col = col(i) + j;
+                        let col = first + further(i) + j;
                         if (col as u32) < self.cols {
                             let offset = col as i64 * self.col_stride;
-                            let c = start.wrapping_offset(offset as isize);
+                            let c = row_start.wrapping_offset(offset as isize);
                             let mut value = sum;
                             if p.reads_c != 0 {
                                 value = p.beta.mul_add(c.read().widen(), value);

@@ -5,10 +5,11 @@ use crate::{Element, SharedTile};
 use cuda_std::half::{bf16, f16};
 use cuda_std::mma;
 
-/// A tile of an operand in shared memory.
+/// A tile of an operand in shared memory, as one lane sees it.
 #[derive(Clone, Copy)]
 pub struct StoredTile<T> {
-    /// Its first element.
+    /// What the lane reads first: the element at its [`TensorCore::place_a`] or
+    /// [`TensorCore::place_b`] of the warp's part.
     pub start: SharedTile<T>,
     /// Elements from one stored row to the next.
     pub pitch: usize,
@@ -18,10 +19,12 @@ pub struct StoredTile<T> {
 }
 
 impl<T> StoredTile<T> {
+    /// The element so far from where the lane starts.
+    ///
     /// # Safety
-    /// The element lies in the tile.
+    /// It lies in the tile.
     #[inline(always)]
-    unsafe fn at(self, outer: usize, k: usize) -> SharedTile<T> {
+    pub unsafe fn at(self, outer: usize, k: usize) -> SharedTile<T> {
         let (row, col) = if self.along_k { (outer, k) } else { (k, outer) };
         // SAFETY: the caller's promise.
         unsafe { self.start.add(row * self.pitch + col) }
@@ -43,7 +46,14 @@ pub trait TensorCore: Element {
     /// All 0.
     const NO_SUMS: Self::Sums;
 
-    /// Reads 16 rows of A from `row` on, and K values of k.
+    /// Outer index and k at which the lane starts to read 16 rows of A and K values of k.
+    fn place_a(along_k: bool) -> (usize, usize);
+
+    /// The same for two times 8 columns of B.
+    fn place_b(along_k: bool) -> (usize, usize);
+
+    /// Reads 16 rows of A from `row` on, and K values of k. Both are constants of the program, so
+    /// that they end up in the instructions and the lane keeps one address for all that it reads.
     ///
     /// # Safety
     /// All lanes of the warp read together, from a tile that they may read.
@@ -74,11 +84,17 @@ pub trait TensorCore: Element {
         [Self::sum(sums[t], 2 * r), Self::sum(sums[t], 2 * r + 1)]
     }
 
-    /// Row and column of the pair's first sum.
+    /// Row and column of the first sum of pair 0 of row `r`.
     #[inline(always)]
-    fn place(r: usize, t: usize, _along_k: [bool; 2]) -> (usize, usize) {
+    fn place(r: usize, _along_k: [bool; 2]) -> (usize, usize) {
         let (_, lane) = warp_and_lane();
-        (lane / 4 + r * 8, lane % 4 * 2 + t * 8)
+        (lane / 4 + r * 8, lane % 4 * 2)
+    }
+
+    /// Columns from pair 0 to pair 1.
+    #[inline(always)]
+    fn second_pair(_along_k: [bool; 2]) -> usize {
+        8
     }
 }
 
@@ -93,35 +109,36 @@ macro_rules! half_tensor {
             const NO_SUMS: [f32; 4] = [0.0; 4];
 
             #[inline(always)]
-            unsafe fn read_a(tile: StoredTile<$half>, row: usize, k: usize) -> [u32; 4] {
+            fn place_a(along_k: bool) -> (usize, usize) {
                 let (_, lane) = warp_and_lane();
                 // Matrices: rows 0 to 7, then 8 to 15; of k 0 to 7, then of 8 to 15.
-                let (first, second) = (lane / 8 % 2 * 8, lane / 16 * 8);
+                let (row, k) = (lane / 8 % 2 * 8, lane / 16 * 8);
+                if along_k { (row + lane % 8, k) } else { (row, k + lane % 8) }
+            }
+
+            #[inline(always)]
+            fn place_b(along_k: bool) -> (usize, usize) {
+                let (_, lane) = warp_and_lane();
+                // Matrices: k 0 to 7, then 8 to 15; of columns 0 to 7, then of 8 to 15.
+                let (k, col) = (lane / 8 % 2 * 8, lane / 16 * 8);
+                if along_k { (col + lane % 8, k) } else { (col, k + lane % 8) }
+            }
+
+            #[inline(always)]
+            unsafe fn read_a(tile: StoredTile<$half>, row: usize, k: usize) -> [u32; 4] {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    if tile.along_k {
-                        mma::load_matrices(tile.at(row + first + lane % 8, k + second))
-                    } else {
-                        let k = k + second + lane % 8;
-                        mma::load_matrices_transposed(tile.at(row + first, k))
+                    match tile.along_k {
+                        true => mma::load_matrices(tile.at(row, k)),
+                        false => mma::load_matrices_transposed(tile.at(row, k)),
                     }
                 }
             }
 
             #[inline(always)]
             unsafe fn read_b(tile: StoredTile<$half>, col: usize, k: usize) -> [[u32; 2]; 2] {
-                let (_, lane) = warp_and_lane();
-                // Matrices: k 0 to 7, then 8 to 15; of columns 0 to 7, then of 8 to 15.
-                let (first, second) = (lane / 8 % 2 * 8, lane / 16 * 8);
                 // SAFETY: the caller's promise.
-                let [a, b, c, d] = unsafe {
-                    if tile.along_k {
-                        mma::load_matrices(tile.at(col + second + lane % 8, k + first))
-                    } else {
-                        let k = k + first + lane % 8;
-                        mma::load_matrices_transposed(tile.at(col + second, k))
-                    }
-                };
+                let [a, b, c, d] = unsafe { <$half>::read_a(tile, col, k) };
                 [[a, b], [c, d]]
             }
 
@@ -151,14 +168,27 @@ impl TensorCore for i8 {
     const NO_SUMS: [i32; 4] = [0; 4];
 
     #[inline(always)]
-    unsafe fn read_a(tile: StoredTile<i8>, row: usize, k: usize) -> [u32; 4] {
+    fn place_a(along_k: bool) -> (usize, usize) {
         let (_, lane) = warp_and_lane();
         // Matrices: rows 0 to 7, then 8 to 15; of k 0 to 15, then of 16 to 31.
-        let (first, second) = (lane / 8 % 2 * 8, lane / 16 * 16);
+        let (row, k) = (lane / 8 % 2 * 8, lane / 16 * 16);
+        if along_k { (row + lane % 8, k) } else { (0, row_of_matrix(lane)) }
+    }
+
+    #[inline(always)]
+    fn place_b(along_k: bool) -> (usize, usize) {
+        let (_, lane) = warp_and_lane();
+        // Matrices: k 0 to 15, then 16 to 31; of columns 0 to 7, then of 8 to 15.
+        let (k, col) = (lane / 8 % 2 * 16, lane / 16 * 8);
+        if along_k { (col + lane % 8, k) } else { (0, row_of_matrix(lane)) }
+    }
+
+    #[inline(always)]
+    unsafe fn read_a(tile: StoredTile<i8>, row: usize, k: usize) -> [u32; 4] {
         // SAFETY: the caller's promise.
         unsafe {
             if tile.along_k {
-                mma::load_matrices(tile.at(row + first + lane % 8, k + second))
+                mma::load_matrices(tile.at(row, k))
             } else {
                 let [even, odd] = bytes_across_k(tile, row, k);
                 [even[0], odd[0], even[1], odd[1]]
@@ -168,13 +198,10 @@ impl TensorCore for i8 {
 
     #[inline(always)]
     unsafe fn read_b(tile: StoredTile<i8>, col: usize, k: usize) -> [[u32; 2]; 2] {
-        let (_, lane) = warp_and_lane();
-        // Matrices: k 0 to 15, then 16 to 31; of columns 0 to 7, then of 8 to 15.
-        let (first, second) = (lane / 8 % 2 * 16, lane / 16 * 8);
         // SAFETY: the caller's promise.
         unsafe {
             if tile.along_k {
-                let [a, b, c, d] = mma::load_matrices(tile.at(col + second + lane % 8, k + first));
+                let [a, b, c, d] = mma::load_matrices(tile.at(col, k));
                 [[a, b], [c, d]]
             } else {
                 bytes_across_k(tile, col, k)
@@ -202,11 +229,15 @@ impl TensorCore for i8 {
     }
 
     #[inline(always)]
-    fn place(r: usize, t: usize, [a_along_k, b_along_k]: [bool; 2]) -> (usize, usize) {
+    fn place(r: usize, [a_along_k, b_along_k]: [bool; 2]) -> (usize, usize) {
         let (_, lane) = warp_and_lane();
         let row = if a_along_k { lane / 4 + r * 8 } else { lane / 4 * 2 + r };
-        let col = if b_along_k { lane % 4 * 2 + t * 8 } else { lane % 4 * 4 + t * 2 };
-        (row, col)
+        (row, if b_along_k { lane % 4 * 2 } else { lane % 4 * 4 })
+    }
+
+    #[inline(always)]
+    fn second_pair([_, b_along_k]: [bool; 2]) -> usize {
+        if b_along_k { 8 } else { 2 }
     }
 }
 
@@ -223,8 +254,7 @@ impl TensorCore for i8 {
 unsafe fn bytes_across_k(tile: StoredTile<i8>, outer: usize, k: usize) -> [[u32; 2]; 2] {
     let (_, lane) = warp_and_lane();
     // SAFETY: the caller's promise.
-    let [a, b, c, d] =
-        unsafe { mma::load_matrices_transposed(tile.at(outer, k + row_of_matrix(lane))) };
+    let [a, b, c, d] = unsafe { mma::load_matrices_transposed(tile.at(outer, k)) };
     let even = if lane % 4 < 2 { 0x6420 } else { 0x2064 };
     let odd = even + 0x1111;
     let words = |of| [mma::permute_bytes(a, b, of), mma::permute_bytes(c, d, of)];
@@ -246,34 +276,52 @@ fn row_of_matrix(lane: usize) -> usize {
 half_tensor!(f16, multiply_f16);
 half_tensor!(bf16, multiply_bf16);
 
+const FK: usize = 4;
 impl TensorCore for f64 {
-    const K: usize = 4;
+    const K: usize = FK;
     const AHEAD: bool = true;
-    type A = [f64; 2];
-    type B = f64;
+    type A = [f64; FK / 2];
+    type B = [f64; FK / 4];
     type Sums = [f64; 4];
     const NO_SUMS: [f64; 4] = [0.0; 4];
 
     #[inline(always)]
-    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> [f64; 2] {
+    fn place_a(_: bool) -> (usize, usize) {
         let (_, lane) = warp_and_lane();
-        let (row, k) = (row + lane / 4, k + lane % 4);
-        // SAFETY: the caller's promise.
-        unsafe { [tile.at(row, k).read(), tile.at(row + 8, k).read()] }
+        (lane / 4, lane % 4)
     }
 
     #[inline(always)]
-    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [f64; 2] {
-        let (_, lane) = warp_and_lane();
-        let (col, k) = (col + lane / 4, k + lane % 4);
-        // SAFETY: the caller's promise.
-        unsafe { [tile.at(col, k).read(), tile.at(col + 8, k).read()] }
+    fn place_b(along_k: bool) -> (usize, usize) {
+        Self::place_a(along_k)
     }
 
     #[inline(always)]
-    unsafe fn multiply(a: &[f64; 2], b: &f64, sums: &mut [f64; 4]) {
+    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> Self::A {
+        let mut a = [0.0; FK / 2];
+        for i in 0..FK / 2 {
+            // SAFETY: the caller's promise.
+            a[i] = unsafe { tile.at(row + i % 2 * 8, k + i / 2 * 4).read() };
+        }
+        a
+    }
+
+    #[inline(always)]
+    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [Self::B; 2] {
+        let mut b = [[0.0; FK / 4]; 2];
+        for i in 0..FK / 4 {
+            for j in 0..2 {
+                // SAFETY: the caller's promise.
+                b[j][i] = unsafe { tile.at(col + j * 8, k + i * 4).read() };
+            }
+        }
+        b
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(a: &Self::A, b: &Self::B, sums: &mut [f64; 4]) {
         // SAFETY: the caller's promise.
-        *sums = unsafe { mma::multiply_f64(*a, *b, *sums) };
+        *sums = unsafe { mma::multiply_f64(*a, b[0], *sums) };
     }
 
     #[inline(always)]
@@ -295,12 +343,22 @@ impl TensorCore for i32 {
     const NO_SUMS: [[u32; 4]; 4] = [[0; 4]; 4];
 
     #[inline(always)]
-    unsafe fn read_a(tile: StoredTile<i32>, row: usize, k: usize) -> [[u32; 2]; 4] {
+    fn place_a(_: bool) -> (usize, usize) {
         let (_, lane) = warp_and_lane();
+        (lane / 4, lane % 4)
+    }
+
+    #[inline(always)]
+    fn place_b(along_k: bool) -> (usize, usize) {
+        Self::place_a(along_k)
+    }
+
+    #[inline(always)]
+    unsafe fn read_a(tile: StoredTile<i32>, row: usize, k: usize) -> [[u32; 2]; 4] {
         let mut a = [[0; 2]; 4];
         for i in 0..2 {
             // SAFETY: the caller's promise.
-            let bytes = unsafe { bytes_along_k(tile, row + lane / 4 + i * 8, k) };
+            let bytes = unsafe { bytes_along_k(tile, row + i * 8, k) };
             for p in 0..4 {
                 a[p][i] = bytes[p];
             }
@@ -310,11 +368,8 @@ impl TensorCore for i32 {
 
     #[inline(always)]
     unsafe fn read_b(tile: StoredTile<i32>, col: usize, k: usize) -> [[u32; 4]; 2] {
-        let (_, lane) = warp_and_lane();
         // SAFETY: the caller's promise.
-        unsafe {
-            [bytes_along_k(tile, col + lane / 4, k), bytes_along_k(tile, col + 8 + lane / 4, k)]
-        }
+        unsafe { [bytes_along_k(tile, col, k), bytes_along_k(tile, col + 8, k)] }
     }
 
     #[inline(always)]
@@ -346,11 +401,10 @@ impl TensorCore for i32 {
 /// As [`TensorCore::read_a`].
 #[inline(always)]
 unsafe fn bytes_along_k(tile: StoredTile<i32>, outer: usize, k: usize) -> [u32; 4] {
-    let (_, lane) = warp_and_lane();
     let mut e = [0; 4];
     for (j, e) in e.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
-        *e = unsafe { tile.at(outer, k + lane % 4 + j * 4).read() }.cast_unsigned();
+        *e = unsafe { tile.at(outer, k + j * 4).read() }.cast_unsigned();
     }
     transpose_bytes(e)
 }

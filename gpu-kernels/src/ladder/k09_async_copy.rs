@@ -31,7 +31,9 @@
 //!
 //! No registers hold what is on its way, so more steps can be.
 
-use super::parts::{AsyncCourier, Operand, in_warp_tile, outer_product, store_tile};
+use super::parts::{
+    AsyncCourier, Operand, Ring, Spread, TileShape, in_warp_tile, outer_product, store_tile,
+};
 use crate::{SharedTile, Sum};
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles};
@@ -144,66 +146,73 @@ unsafe fn main_loop<
 ) {
     let threads = bm * bn / (TM * TN);
     let (pitch_a, pitch_b) = (bm + Tiles::PADDING, bn + Tiles::PADDING);
-    let (a_k_stride, b_k_stride) = (a.k_stride, b.k_stride);
-    let mut a = AsyncCourier::<T, NA, PACKS_A>::new(a, [bm, bk], pitch_a, threads);
-    let mut b = AsyncCourier::<T, NB, PACKS_B>::new(b, [bn, bk], pitch_b, threads);
+    let shape_a = TileShape { outer: bm, depth: bk, pitch: pitch_a, threads };
+    let shape_b = TileShape { outer: bn, depth: bk, pitch: pitch_b, threads };
     // One stage: the tile of A, then the tile of B.
     let (size_a, stage) = (bk * pitch_a, bk * (pitch_a + pitch_b));
     let (rows, cols) = in_warp_tile::<T>(bn, warp, [TM, TN]);
     // The first step has what K has more than whole steps.
-    let mut to_multiply = depth.div_ceil(bk as u64);
-    let mut to_load = to_multiply;
+    let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
     // copies have arrived at every thread (the wait, then the barrier), and written again after
     // another barrier.
     unsafe {
-        let last = memory.add((stages - 1) * stage);
-        let next = |at: SharedTile<T>| if at == last { memory } else { at.add(stage) };
-        let (mut load, mut read) = (memory, memory);
-        if to_load > 0 {
-            let first = (depth - (to_load - 1) * bk as u64) as i32;
-            a.start_first(memory, first, a_k_stride);
-            b.start_first(memory.add(size_a), first, b_k_stride);
+        let (mut tile_a, mut tile_b) = (memory, memory.add(size_a));
+        let mut a = AsyncCourier::<T, NA, PACKS_A>::new(a, tile_a, shape_a);
+        let mut b = AsyncCourier::<T, NB, PACKS_B>::new(b, tile_b, shape_b);
+        tile_a = tile_a.add(rows.first);
+        tile_b = tile_b.add(cols.first);
+        if left > 0 {
+            let first = (depth - (left - 1) * bk as u64) as i32;
+            a.start_first(shape_a, first);
+            b.start_first(shape_b, first);
         }
         async_copy::commit_group();
-        let mut start_next = || {
-            to_load = to_load.saturating_sub(1);
-            load = next(load);
-            a.start(load, to_load > 0);
-            b.start(load.add(size_a), to_load > 0);
-        };
-        for _ in 0..stages - 2 {
-            start_next();
+        let forward = (stage * size_of::<T>()) as isize;
+        for ahead in 1..stages - 1 {
+            a.hop(forward);
+            b.hop(forward);
+            a.start(shape_a, left > ahead as u64);
+            b.start(shape_b, left > ahead as u64);
             async_copy::commit_group();
         }
+        // The stage that is filled comes right before the one that is read.
+        let mut ring = Ring::new(stages, forward);
+        let mut hop = -forward * (stages as isize - 1);
+        a.hop(forward);
+        b.hop(forward);
         async_copy::wait_group::<PENDING>();
         thread::sync_threads();
         // The factors of the first k of a step are read at the end of the step before.
-        let factors = |stage: SharedTile<T>, k: usize| {
-            (
-                rows.read::<T, TM>(stage.add(k * pitch_a)),
-                cols.read::<T, TN>(stage.add(size_a + k * pitch_b)),
-            )
-        };
-        let mut now = factors(read, 0);
-        while to_multiply > 0 {
+        let (rows, cols) = (Spread { first: 0, ..rows }, Spread { first: 0, ..cols });
+        let mut now = (rows.read::<T, TM>(tile_a), cols.read::<T, TN>(tile_b));
+        while left > 0 {
+            left -= 1;
             for k in 0..bk {
                 if k == 0 {
-                    start_next();
+                    let more = left > stages as u64 - 2;
+                    a.start(shape_a, more);
+                    b.start(shape_b, more);
                 }
-                let then = if k < bk - 1 {
-                    factors(read, k + 1)
-                } else {
+                let mut ahead = k + 1;
+                if ahead == bk {
                     async_copy::commit_group();
                     async_copy::wait_group::<PENDING>();
                     thread::sync_threads();
-                    read = next(read);
-                    factors(read, 0)
-                };
+                    a.hop(hop);
+                    b.hop(hop);
+                    hop = ring.hop();
+                    tile_a = tile_a.cast::<u8>().offset(hop).cast();
+                    tile_b = tile_b.cast::<u8>().offset(hop).cast();
+                    ahead = 0;
+                }
+                let then = (
+                    rows.read::<T, TM>(tile_a.add(ahead * pitch_a)),
+                    cols.read::<T, TN>(tile_b.add(ahead * pitch_b)),
+                );
                 outer_product(&now.0, &now.1, sums);
                 now = then;
             }
-            to_multiply -= 1;
         }
     }
 }

@@ -37,7 +37,7 @@
 //! cores: f16 0.401 ms and not 3.19, f64 2.88 and not 7.11, i32 2.45 and not 4.39.
 
 use super::k10_grouped_order::GROUP;
-use super::parts::{Operand, TileCourier};
+use super::parts::{Operand, Ring, TileCourier};
 use crate::tensor::{StoredTile, TensorCore};
 use crate::{Element, OutputTile, SharedTile, Sum};
 use cuda_std::{async_copy, thread};
@@ -84,29 +84,53 @@ pub unsafe fn tensor_core<
                 [$a_along_k, $b_along_k]
             }};
         }
-        let packs = |operand: Operand<T>| operand.packs_across() || operand.packs_along_k(p.k);
-        // How the tiles are stored.
-        let along_k = match (a.packs_across(), b.packs_across(), packs(a) && packs(b)) {
-            (true, true, true) => multiply!(false, false, true),
-            (true, false, true) => multiply!(false, true, true),
-            (false, true, true) => multiply!(true, false, true),
-            (false, false, true) => multiply!(true, true, true),
-            _ => multiply!(true, true, false),
+        // A tile is stored as its matrix is, in packs where they fit.
+        let (a_along_k, b_along_k) = (a.is_along_k(), b.is_along_k());
+        let packs = a.packs(a_along_k, p.k) && b.packs(b_along_k, p.k);
+        let along_k = match (a_along_k, b_along_k, packs) {
+            (false, false, true) => multiply!(false, false, true),
+            (false, true, true) => multiply!(false, true, true),
+            (true, false, true) => multiply!(true, false, true),
+            (true, true, true) => multiply!(true, true, true),
+            (false, false, false) => multiply!(false, false, false),
+            (false, true, false) => multiply!(false, true, false),
+            (true, false, false) => multiply!(true, false, false),
+            (true, true, false) => multiply!(true, true, false),
         };
-        let (warp_row, warp_col) = warp_place(tiles);
         let tile = OutputTile::<T>::new(c, &p, (row, col), [bm, bn]);
-        for m in 0..MT {
-            for r in 0..2 {
-                let mut pairs = [[T::Sum::ZERO; 2]; NT];
-                for n in 0..NT {
-                    let neighbours = [&sums[m][n / 2 * 2], &sums[m][n / 2 * 2 + 1]];
-                    pairs[n] = T::pair(neighbours, r, n % 2, along_k);
-                }
-                let place = |n: usize| T::place(r, n % 2, along_k);
-                let row = warp_row + m * 16 + place(0).0;
-                let col = |n: usize| warp_col + n / 2 * 16 + place(n).1;
-                tile.store_row(&p, row, col, &mut pairs);
+        match tile.pairs {
+            true => store_sums::<T, MT, NT, true>(tile, &p, tiles, along_k, &sums),
+            false => store_sums::<T, MT, NT, false>(tile, &p, tiles, along_k, &sums),
+        }
+    }
+}
+
+/// Writes the warp's sums to the block's tile of C.
+///
+/// # Safety
+///
+/// As [`OutputTile::store_row`].
+#[inline(always)]
+unsafe fn store_sums<T: TensorCore, const MT: usize, const NT: usize, const PAIRS: bool>(
+    tile: OutputTile<T>,
+    p: &GemmParams<T::Sum>,
+    tiles: Tiles,
+    along_k: [bool; 2],
+    sums: &[[T::Sums; NT]; MT],
+) {
+    let (warp_row, warp_col) = warp_place(tiles);
+    for m in 0..MT {
+        for r in 0..2 {
+            let mut pairs = [[T::Sum::ZERO; 2]; NT];
+            for n in 0..NT {
+                let neighbours = [&sums[m][n / 2 * 2], &sums[m][n / 2 * 2 + 1]];
+                pairs[n] = T::pair(neighbours, r, n % 2, along_k);
             }
+            let (row, col) = T::place(r, along_k);
+            let (row, col) = (warp_row + m * 16 + row, warp_col + col);
+            let further = |n: usize| n % 2 * T::second_pair(along_k) + n / 2 * 16;
+            // SAFETY: the caller's promise.
+            unsafe { tile.store_row::<PAIRS>(p, row, col, further, &mut pairs) };
         }
     }
 }
@@ -145,118 +169,116 @@ unsafe fn main_loop<
     let Tiles { block: [bm, bn, bk], stages, .. } = tiles;
     let threads = bm / tiles.warp[0] * (bn / tiles.warp[1]) * 32;
     let bytes = size_of::<T>();
-    let mut a = TileCourier::<T, NA, A_ALONG_K, PACKS>::new(a, [bm, bk], threads);
-    let mut b = TileCourier::<T, NB, B_ALONG_K, PACKS>::new(b, [bn, bk], threads);
     // One stage: the tile of A, then the tile of B.
     let size_a = Tiles::tensor_len([bm, bk], bytes);
     let stage = size_a + Tiles::tensor_len([bn, bk], bytes);
-    let (row, col) = warp_place(tiles);
     // The first step has what K has more than whole steps.
-    let mut to_multiply = depth.div_ceil(bk as u64);
-    let mut to_load = to_multiply;
+    let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
     // copies have arrived at every thread (the wait, then the barrier), and written again after
     // another barrier.
     unsafe {
-        let last = memory.add((stages - 1) * stage);
-        let next = |at: SharedTile<T>| if at == last { memory } else { at.add(stage) };
-        let (mut load, mut read) = (memory, memory);
-        if to_load > 0 {
-            let first = (depth - (to_load - 1) * bk as u64) as usize;
-            a.start_first(memory, [bm, bk], threads, first);
-            b.start_first(memory.add(size_a), [bn, bk], threads, first);
+        let memory_b = memory.add(size_a);
+        let mut a = TileCourier::<T, NA, A_ALONG_K, PACKS>::new(a, memory, [bm, bk], threads);
+        let mut b = TileCourier::<T, NB, B_ALONG_K, PACKS>::new(b, memory_b, [bn, bk], threads);
+        if left > 0 {
+            let first = (depth - (left - 1) * bk as u64) as usize;
+            a.start_first([bm, bk], threads, first, stage as isize);
+            b.start_first([bn, bk], threads, first, stage as isize);
         }
         async_copy::commit_group();
-        for _ in 0..stages - 2 {
-            (load, to_load) = (next(load), to_load.saturating_sub(1));
-            a.start(load, [bm, bk], threads, to_load > 0);
-            b.start(load.add(size_a), [bn, bk], threads, to_load > 0);
+        for ahead in 1..stages - 1 {
+            a.start([bm, bk], threads, left > ahead as u64, stage as isize);
+            b.start([bn, bk], threads, left > ahead as u64, stage as isize);
             async_copy::commit_group();
         }
+        // From here on the stage that is filled comes right before the one that is read.
+        let mut ring = Ring::new(stages, stage as isize);
+        let mut hop = -(stage as isize * (stages as isize - 1));
         async_copy::wait_group::<PENDING>();
         thread::sync_threads();
-        let factors = |stage: SharedTile<T>, k: usize| {
-            let tile_a = stored::<T, A_ALONG_K>(stage, [bm, bk]);
-            let tile_b = stored::<T, B_ALONG_K>(stage.add(size_a), [bn, bk]);
-            (read_a::<T, MT>(tile_a, row, k), read_b::<T, NT>(tile_b, col, k))
-        };
+        let (row, col) = warp_place(tiles);
+        let mut tile_a = stored::<T, A_ALONG_K>(memory, [bm, bk], row, T::place_a(A_ALONG_K));
+        let mut tile_b = stored::<T, B_ALONG_K>(memory_b, [bn, bk], col, T::place_b(B_ALONG_K));
         // The factors of the first k of a step are read at the end of the step before.
-        let mut now = factors(read, 0);
-        while to_multiply > 0 {
-            (load, to_load) = (next(load), to_load.saturating_sub(1));
-            a.start(load, [bm, bk], threads, to_load > 0);
-            b.start(load.add(size_a), [bn, bk], threads, to_load > 0);
+        let mut now = (read_a::<T, MT>(tile_a, 0), read_b::<T, NT>(tile_b, 0));
+        while left > 0 {
+            let more = left > stages as u64 - 1;
+            a.start([bm, bk], threads, more, hop);
+            b.start([bn, bk], threads, more, hop);
             async_copy::commit_group();
             for step in 1..bk / T::K + 1 {
-                let (stage, k) = if step * T::K < bk {
-                    (read, step * T::K)
-                } else {
+                let mut k = step * T::K;
+                if k == bk {
                     async_copy::wait_group::<PENDING>();
                     thread::sync_threads();
-                    read = next(read);
-                    (read, 0)
-                };
-                let ahead = if T::AHEAD { factors(stage, k) } else { now };
+                    hop = ring.hop();
+                    tile_a.start = tile_a.start.offset(hop);
+                    tile_b.start = tile_b.start.offset(hop);
+                    k = 0;
+                }
+                let factors = || (read_a::<T, MT>(tile_a, k), read_b::<T, NT>(tile_b, k));
+                let ahead = if T::AHEAD { factors() } else { now };
                 for m in 0..MT {
                     for n in 0..NT {
                         T::multiply(&now.0[m], &now.1[n / 2][n % 2], &mut sums[m][n]);
                     }
                 }
-                now = if T::AHEAD { ahead } else { factors(stage, k) };
+                now = if T::AHEAD { ahead } else { factors() };
             }
-            to_multiply -= 1;
+            left -= 1;
         }
     }
 }
 
-/// Reads the warp's rows of A, from `row` on.
+/// Reads the warp's rows of A.
 ///
 /// # Safety
 /// As [`TensorCore::read_a`].
 #[inline(always)]
-unsafe fn read_a<T: TensorCore, const MT: usize>(
-    tile: StoredTile<T>,
-    row: usize,
-    k: usize,
-) -> [T::A; MT] {
+unsafe fn read_a<T: TensorCore, const MT: usize>(tile: StoredTile<T>, k: usize) -> [T::A; MT] {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut a = [T::read_a(tile, row, k); MT];
+        let mut a = [T::read_a(tile, 0, k); MT];
         for m in 1..MT {
-            a[m] = T::read_a(tile, row + 16 * m, k);
+            a[m] = T::read_a(tile, 16 * m, k);
         }
         a
     }
 }
 
-/// Reads the warp's columns of B, from `col` on: number n is in element n % 2 of n / 2.
+/// Reads the warp's columns of B: number n is in element n % 2 of n / 2.
 ///
 /// # Safety
 /// As [`TensorCore::read_b`].
 #[inline(always)]
-unsafe fn read_b<T: TensorCore, const NT: usize>(
-    tile: StoredTile<T>,
-    col: usize,
-    k: usize,
-) -> [[T::B; 2]; NT] {
+unsafe fn read_b<T: TensorCore, const NT: usize>(tile: StoredTile<T>, k: usize) -> [[T::B; 2]; NT] {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut b = [T::read_b(tile, col, k); NT];
+        let mut b = [T::read_b(tile, 0, k); NT];
         for n in 1..NT / 2 {
-            b[n] = T::read_b(tile, col + 16 * n, k);
+            b[n] = T::read_b(tile, 16 * n, k);
         }
         b
     }
 }
 
-/// The tile of `outer` x `depth` elements that lies there.
+/// The tile of `outer` x `depth` elements at `start`, for a lane that begins at `place` behind
+/// `first`, where its warp's part begins.
+///
+/// # Safety
+/// The tile lies in shared memory.
 #[inline(always)]
-fn stored<T: Element, const ALONG_K: bool>(
+unsafe fn stored<T: Element, const ALONG_K: bool>(
     start: SharedTile<T>,
     extents: [usize; 2],
+    first: usize,
+    (outer, k): (usize, usize),
 ) -> StoredTile<T> {
     let pitch = Tiles::tensor_pitch(extents, ALONG_K, size_of::<T>());
-    StoredTile { start, pitch, along_k: ALONG_K }
+    let tile = StoredTile { start, pitch, along_k: ALONG_K };
+    // SAFETY: the caller's promise.
+    StoredTile { start: unsafe { tile.at(first + outer, k) }, ..tile }
 }
 
 /// Makes entry points of this step from rows of a list; see `ladder_entries!`.

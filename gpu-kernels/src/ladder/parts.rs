@@ -4,7 +4,7 @@ mod async_courier;
 mod courier;
 mod tile_courier;
 
-pub use async_courier::AsyncCourier;
+pub use async_courier::{AsyncCourier, TileShape};
 pub use courier::Courier;
 pub use tile_courier::TileCourier;
 
@@ -89,6 +89,38 @@ impl<T: Element> Operand<T> {
     }
 }
 
+/// Shared memory in stages, gone through from the first to the last and again.
+///
+/// N.B. Every address that a thread needs in a stage makes the hops by itself. As a sum of the
+/// stage's start and the way within it each would be taken apart again: LLVM adds first what does
+/// not change, and keeps one register for each read.
+#[derive(Clone, Copy)]
+pub struct Ring {
+    number: u32,
+    stages: u32,
+    stage: isize,
+}
+
+impl Ring {
+    /// At the first of `stages` stages that are `stage` bytes apart.
+    #[inline(always)]
+    pub fn new(stages: usize, stage: isize) -> Self {
+        Ring { number: 0, stages: stages as u32, stage }
+    }
+
+    /// Goes to the next stage, which is so many bytes further.
+    #[inline(always)]
+    pub fn hop(&mut self) -> isize {
+        self.number += 1;
+        if self.number < self.stages {
+            self.stage
+        } else {
+            self.number = 0;
+            -(self.stage * (self.stages as isize - 1))
+        }
+    }
+}
+
 /// Which rows, or which columns, of a block's tile a thread computes: groups of neighbours, as many
 /// as a 16-byte pack of sums holds, `gap` apart.
 #[derive(Clone, Copy)]
@@ -103,7 +135,13 @@ impl Spread {
     /// The place of the thread's row or column number `i`.
     #[inline(always)]
     pub fn at<S: Sum>(self, i: usize) -> usize {
-        self.first + i / S::LANES * self.gap + i % S::LANES
+        self.first + self.further::<S>(i)
+    }
+
+    /// How far that is behind the first one.
+    #[inline(always)]
+    pub fn further<S: Sum>(self, i: usize) -> usize {
+        i / S::LANES * self.gap + i % S::LANES
     }
 
     /// The thread's elements of one row of a tile in shared memory, 16 bytes at a time.
@@ -177,15 +215,33 @@ pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
     p: &GemmParams<T::Sum>,
     (row, rows): (u64, Spread),
     (col, cols): (u64, Spread),
-    mut sums: [[T::Sum; TN]; TM],
+    sums: [[T::Sum; TN]; TM],
 ) {
     const { assert!(TN % 2 == 0) };
     let tile = OutputTile::<T>::new(c, p, (row, col), [block[0], block[1]]);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match tile.pairs {
+            true => store_rows::<T, TM, TN, true>(tile, p, (rows, cols), sums),
+            false => store_rows::<T, TM, TN, false>(tile, p, (rows, cols), sums),
+        }
+    }
+}
+
+/// # Safety
+/// As [`store_tile`].
+#[inline(always)]
+unsafe fn store_rows<T: Element, const TM: usize, const TN: usize, const PAIRS: bool>(
+    tile: OutputTile<T>,
+    p: &GemmParams<T::Sum>,
+    (rows, cols): (Spread, Spread),
+    mut sums: [[T::Sum; TN]; TM],
+) {
     for (i, sums) in sums.iter_mut().enumerate() {
-        let row = rows.at::<T::Sum>(i);
+        let (row, further) = (rows.at::<T::Sum>(i), |i| cols.further::<T::Sum>(2 * i));
         let (pairs, _) = sums.as_chunks_mut();
         // SAFETY: the caller's promise.
-        unsafe { tile.store_row(p, row, |pair| cols.at::<T::Sum>(2 * pair), pairs) };
+        unsafe { tile.store_row::<PAIRS>(p, row, cols.first, further, pairs) };
     }
 }
 

@@ -13,100 +13,139 @@ use cuda_std::{async_copy, thread};
 /// and a branch would keep the compiler from mixing the two.
 #[derive(Clone, Copy)]
 pub struct AsyncCourier<T, const N: usize, const PACKS: bool> {
-    /// The thread's first element of the next tile.
+    /// What the thread's last copy was of, or would have been of in a tile before the first.
     source: *const T,
-    /// From one of the thread's copies to the next: in the matrix, and in the tile.
-    source_step: i64,
-    target_step: usize,
-    /// From one tile to the next.
-    stride: i64,
     /// The place of its first copy in the tile.
-    target: usize,
+    target: SharedTile<T>,
+    /// Bytes of the matrix from a tile's last copy to the next one's first, from one copy to the
+    /// next, and from one k to the next.
+    rest: i64,
+    step: i64,
+    k_stride: i64,
     /// Bit v: copy v lies inside of the matrix along the outer extent.
     inside: u32,
-    /// k of the first copy, and from one to the next.
+    /// k of the first copy.
     k: i32,
-    k_step: i32,
+}
+
+/// Tiles of `outer` x `depth` elements, their rows `pitch` apart, that `threads` threads bring.
+/// Numbers of the program: of places in the tile a thread keeps no more than its first.
+#[derive(Clone, Copy)]
+pub struct TileShape {
+    /// Rows of A or columns of B.
+    pub outer: usize,
+    /// Values of k.
+    pub depth: usize,
+    /// Elements from one k to the next.
+    pub pitch: usize,
+    /// Threads of the block.
+    pub threads: usize,
 }
 
 impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
-    /// For tiles of `outer` x `depth` whose rows are `pitch` apart, carried by `threads` threads.
+    /// Copies of a thread.
+    const COPIES: usize = if PACKS { N / T::LANES } else { N };
+
+    /// From one copy of a thread to its next: outer indices, values of k.
     #[inline(always)]
-    pub fn new(
-        operand: Operand<T>,
-        [outer, depth]: [usize; 2],
-        pitch: usize,
-        threads: usize,
-    ) -> Self {
-        let along_k = operand.k_stride == 1 && operand.outer_stride != 1;
-        let thread = thread::thread_idx_x() as usize;
-        // The place of the first copy, and the step to the next.
-        let ((o, k), (outer_step, k_step)) = if PACKS {
-            let across = outer / T::LANES;
-            ((thread % across * T::LANES, thread / across), (0, threads / across))
-        } else if along_k {
-            ((thread / depth, thread % depth), (threads / depth, 0))
-        } else {
-            ((thread % outer, thread / outer), (0, threads / outer))
-        };
-        let mut inside = 0;
-        for v in 0..N {
-            inside |= u32::from(((o + v * outer_step) as u64) < operand.outer_left) << v;
-        }
-        AsyncCourier {
-            source: operand.at(o, k),
-            source_step: outer_step as i64 * operand.outer_stride
-                + k_step as i64 * operand.k_stride,
-            target_step: k_step * pitch + outer_step,
-            stride: depth as i64 * operand.k_stride,
-            target: k * pitch + o,
-            inside,
-            k: k as i32,
-            k_step: k_step as i32,
+    fn steps(shape: TileShape) -> (usize, usize) {
+        match PACKS {
+            true => (0, shape.threads * T::LANES / shape.outer),
+            false => (shape.threads / shape.depth, 0),
         }
     }
 
-    /// Starts the copies of a tile of which the first `depth` values of k are wanted, and goes on
-    /// to the next tile; what lies outside of the matrix becomes 0.
+    /// For tiles of that shape, the first at `tile`.
+    ///
+    /// # Safety
+    /// The tile lies in shared memory.
+    #[inline(always)]
+    pub unsafe fn new(operand: Operand<T>, tile: SharedTile<T>, shape: TileShape) -> Self {
+        let along_k = operand.k_stride == 1 && operand.outer_stride != 1;
+        let thread = thread::thread_idx_x() as usize;
+        let (outer_step, k_step) = Self::steps(shape);
+        // Neighbours are neighbours in the matrix.
+        let (o, k) = if PACKS {
+            let across = shape.outer / T::LANES;
+            (thread % across * T::LANES, thread / across)
+        } else if along_k {
+            (thread / shape.depth, thread % shape.depth)
+        } else {
+            (thread % outer_step, thread / outer_step)
+        };
+        let bytes = size_of::<T>() as i64;
+        let k_stride = operand.k_stride * bytes;
+        let step = outer_step as i64 * operand.outer_stride * bytes + k_step as i64 * k_stride;
+        let mut inside = 0;
+        for v in 0..Self::COPIES {
+            inside |= u32::from(((o + v * outer_step) as u64) < operand.outer_left) << v;
+        }
+        let rest = shape.depth as i64 * k_stride - (Self::COPIES as i64 - 1) * step;
+        AsyncCourier {
+            source: operand.at(o, k).wrapping_byte_offset(-rest as isize),
+            // SAFETY: the thread's first copy lies in the tile.
+            target: unsafe { tile.add(k * shape.pitch + o) },
+            rest,
+            step,
+            k_stride,
+            inside,
+            k: k as i32,
+        }
+    }
+
+    /// Starts the copies of the first tile, of which `depth` values of k are wanted; what lies
+    /// outside of the matrix becomes 0.
     ///
     /// # Safety
     /// The matrix may be read, as far as `depth` goes. The tile lies in shared memory, and no other
     /// thread touches these elements of it before the copies have arrived.
     #[inline(always)]
-    pub unsafe fn start_first(&mut self, tile: SharedTile<T>, depth: i32, k_stride: i64) {
-        let in_k = |v: usize| self.k + v as i32 * self.k_step < depth;
+    pub unsafe fn start_first(&mut self, shape: TileShape, depth: i32) {
+        let (_, k_step) = Self::steps(shape);
+        let k = self.k;
+        let next = self.source.wrapping_byte_offset((i64::from(depth) * self.k_stride) as isize);
         // SAFETY: the caller's promise.
-        unsafe { self.copy(tile, true, in_k) };
-        self.source = self.source.wrapping_offset(depth as isize * k_stride as isize);
+        unsafe { self.copy(shape, true, |v| k + ((v * k_step) as i32) < depth) };
+        self.source = next;
     }
 
-    /// Starts the copies of a whole tile, if `more`, and goes on to the next.
+    /// Starts the copies of the next tile, all of it, if `more`.
     ///
     /// # Safety
     /// As [`AsyncCourier::start_first`].
     #[inline(always)]
-    pub unsafe fn start(&mut self, tile: SharedTile<T>, more: bool) {
+    pub unsafe fn start(&mut self, shape: TileShape, more: bool) {
         // SAFETY: the caller's promise.
-        unsafe { self.copy(tile, more, |_| true) };
-        self.source = self.source.wrapping_offset(self.stride as isize);
+        unsafe { self.copy(shape, more, |_| true) };
+    }
+
+    /// Goes to the stage so many bytes further.
+    ///
+    /// # Safety
+    /// A tile may be written there.
+    #[inline(always)]
+    pub unsafe fn hop(&mut self, bytes: isize) {
+        // SAFETY: the caller's promise.
+        self.target = unsafe { self.target.cast::<u8>().offset(bytes).cast() };
     }
 
     #[inline(always)]
-    unsafe fn copy(&self, tile: SharedTile<T>, more: bool, in_k: impl Fn(usize) -> bool) {
+    unsafe fn copy(&mut self, shape: TileShape, more: bool, in_k: impl Fn(usize) -> bool) {
+        let (outer_step, k_step) = Self::steps(shape);
+        let mut source = self.source;
         // SAFETY: the places lie in the tile; only elements inside of the matrix are wanted.
         unsafe {
-            let mut target = tile.add(self.target);
-            let mut source = self.source;
-            for v in 0..if PACKS { N / T::LANES } else { N } {
+            for v in 0..Self::COPIES {
+                source = async_copy::walk(source, if v == 0 { self.rest } else { self.step });
                 let wanted = self.inside >> v & 1 != 0 && in_k(v);
+                let target = self.target.add(v * (k_step * shape.pitch + outer_step));
                 if PACKS {
                     async_copy::copy_if(more, target.cast::<u128>(), source.cast(), wanted);
                 } else {
                     async_copy::copy_if(more, target, source, wanted);
                 }
-                source = source.wrapping_offset(self.source_step as isize);
-                target = target.add(self.target_step);
             }
         }
+        self.source = source;
     }
 }

@@ -15,6 +15,18 @@ impl<T: Element> Operand<T> {
             && self.outer_left.is_multiple_of(T::LANES as u64)
     }
 
+    /// Whether a tile of it is stored in rows along K, as the matrix is.
+    #[inline(always)]
+    pub fn is_along_k(&self) -> bool {
+        self.k_stride == 1 && self.outer_stride != 1
+    }
+
+    /// Whether the packs of a tile that is stored so are packs of the matrix.
+    #[inline(always)]
+    pub fn packs(&self, along_k: bool, depth: u64) -> bool {
+        if along_k { self.packs_along_k(depth) } else { self.packs_across() }
+    }
+
     /// The same along K, of which there are `depth` values.
     #[inline(always)]
     pub fn packs_along_k(&self, depth: u64) -> bool {
@@ -34,55 +46,76 @@ fn aligned<T>(start: *const T, stride: i64) -> bool {
 ///
 /// With ALONG_K a row of the stored tile runs along K, else along the outer extent. With PACKS its
 /// packs are packs of the matrix, as [`Operand::packs_along_k`] or [`Operand::packs_across`] says,
-/// and are copied asynchronously; else they are gathered element by element.
+/// and are copied asynchronously; else single elements are, and where these are too small for it
+/// packs are gathered through registers.
 #[derive(Clone, Copy)]
 pub struct TileCourier<T, const N: usize, const ALONG_K: bool, const PACKS: bool> {
-    /// The thread's first element of the next tile.
+    /// The thread's first element of the next tile, and its place.
     source: *const T,
-    /// Elements of the matrix from one of the thread's packs to its next, from one tile to the
+    target: SharedTile<T>,
+    /// Elements of the matrix from one of the thread's copies to its next, from one tile to the
     /// next, and from one k to the next.
     step: i64,
     tile: i64,
     k_stride: i64,
     /// Elements of the matrix from one element of a pack to the next, where it is gathered.
     stride: i64,
-    /// Elements in a stored tile before the thread's first pack.
-    target: usize,
-    /// Outer indices from the first pack's to the end of the matrix; 0 or less: none.
+    /// Outer indices from the first copy's to the end of the matrix; 0 or less: none.
     room: i32,
-    /// k of the first pack.
+    /// k of the first copy.
     k: i32,
 }
 
 impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
     TileCourier<T, N, ALONG_K, PACKS>
 {
-    /// For tiles of `outer` x `depth`, carried by `threads` threads.
+    /// Elements of one copy, and copies of a tile.
+    const UNIT: usize = if PACKS || size_of::<T>() < 4 { T::LANES } else { 1 };
+    const COPIES: usize = N * T::LANES / Self::UNIT;
+
+    /// Copies to a stored row, and the stored rows that the threads fill at once.
     #[inline(always)]
-    pub fn new(operand: Operand<T>, [outer, depth]: [usize; 2], threads: usize) -> Self {
+    fn across_and_rows([outer, depth]: [usize; 2], threads: usize) -> (usize, usize) {
+        let across = if ALONG_K { depth } else { outer } / Self::UNIT;
+        (across, threads / across)
+    }
+
+    /// For tiles of `outer` x `depth`, the first at `tile`, carried by `threads` threads.
+    ///
+    /// # Safety
+    /// The tile lies in shared memory.
+    #[inline(always)]
+    pub unsafe fn new(
+        operand: Operand<T>,
+        tile: SharedTile<T>,
+        extents: [usize; 2],
+        threads: usize,
+    ) -> Self {
         let thread = thread::thread_idx_x() as usize;
-        let across = if ALONG_K { depth / T::LANES } else { outer / T::LANES };
-        let (row, col) = (thread / across, thread % across * T::LANES);
-        let (first_outer, first_k) = if ALONG_K { (row, col) } else { (col, row) };
-        let pitch = Tiles::tensor_pitch([outer, depth], ALONG_K, size_of::<T>());
+        let (across, rows) = Self::across_and_rows(extents, threads);
+        let (row, col) = (thread / across, thread % across * Self::UNIT);
+        let (outer, k) = if ALONG_K { (row, col) } else { (col, row) };
+        let pitch = Tiles::tensor_pitch(extents, ALONG_K, size_of::<T>());
         let (row_stride, stride) = match ALONG_K {
             true => (operand.outer_stride, operand.k_stride),
             false => (operand.k_stride, operand.outer_stride),
         };
         TileCourier {
-            source: operand.at(first_outer, first_k),
-            step: (threads / across) as i64 * row_stride,
-            tile: depth as i64 * operand.k_stride,
+            source: operand.at(outer, k),
+            // SAFETY: the thread's first copy lies in the tile.
+            target: unsafe { tile.add(row * pitch + col) },
+            step: rows as i64 * row_stride,
+            tile: extents[1] as i64 * operand.k_stride,
             k_stride: operand.k_stride,
             stride,
-            target: row * pitch + col,
-            room: operand.outer_left.min(outer as u64) as i32 - first_outer as i32,
-            k: first_k as i32,
+            room: operand.outer_left.min(extents[0] as u64) as i32 - outer as i32,
+            k: k as i32,
         }
     }
 
     /// Starts the copies of the first tile, of which `depth` values of k are wanted; what lies
-    /// outside of the matrix becomes 0. `extents` and `threads` are those of [`Self::new`].
+    /// outside of the matrix becomes 0. The next tile's place is `hop` elements further.
+    /// `extents` and `threads` are those of [`Self::new`].
     ///
     /// # Safety
     /// The matrix may be read, as far as `depth` goes. The tile lies in shared memory, and no other
@@ -90,13 +123,16 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
     #[inline(always)]
     pub unsafe fn start_first(
         &mut self,
-        tile: SharedTile<T>,
         extents: [usize; 2],
         threads: usize,
         depth: usize,
+        hop: isize,
     ) {
         // SAFETY: the caller's promise.
-        unsafe { self.bring(tile, extents, threads, depth as i32, true) };
+        unsafe {
+            self.bring(extents, threads, depth as i32, true);
+            self.target = self.target.offset(hop);
+        }
         self.source = self.source.wrapping_offset(depth as isize * self.k_stride as isize);
     }
 
@@ -105,68 +141,62 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
     /// # Safety
     /// As [`Self::start_first`].
     #[inline(always)]
-    pub unsafe fn start(
-        &mut self,
-        tile: SharedTile<T>,
-        extents: [usize; 2],
-        threads: usize,
-        more: bool,
-    ) {
+    pub unsafe fn start(&mut self, extents: [usize; 2], threads: usize, more: bool, hop: isize) {
         // SAFETY: the caller's promise.
-        unsafe { self.bring(tile, extents, threads, i32::MAX, more) };
+        unsafe {
+            self.bring(extents, threads, i32::MAX, more);
+            self.target = self.target.offset(hop);
+        }
         self.source = self.source.wrapping_offset(self.tile as isize);
     }
 
     #[inline(always)]
-    unsafe fn bring(
-        &self,
-        tile: SharedTile<T>,
-        [outer, depth]: [usize; 2],
-        threads: usize,
-        k_left: i32,
-        more: bool,
-    ) {
-        let pitch = Tiles::tensor_pitch([outer, depth], ALONG_K, size_of::<T>());
-        let across = if ALONG_K { depth / T::LANES } else { outer / T::LANES };
-        let rows = threads / across;
-        // Outer indices and values of k from pack v on to the end.
+    unsafe fn bring(&self, extents: [usize; 2], threads: usize, k_left: i32, more: bool) {
+        let pitch = Tiles::tensor_pitch(extents, ALONG_K, size_of::<T>());
+        let (_, rows) = Self::across_and_rows(extents, threads);
+        // Outer indices and values of k from copy v on to the end.
         let left = |v: usize| match ALONG_K {
             true => (self.room - (v * rows) as i32, k_left.saturating_sub(self.k)),
             false => (self.room, k_left.saturating_sub(self.k + (v * rows) as i32)),
         };
+        let mut source = self.source;
         // SAFETY: the places lie in the tile; only what lies inside of the matrix is read.
         unsafe {
-            let target = tile.add(self.target);
-            let mut source = self.source;
-            if PACKS {
-                for v in 0..N {
+            if Self::UNIT == 1 || PACKS {
+                for v in 0..Self::COPIES {
                     let (outer_left, k_left) = left(v);
                     let wanted = outer_left > 0 && k_left > 0;
-                    let target = target.add(v * rows * pitch).cast::<u128>();
-                    async_copy::copy_if(more, target, source.cast(), wanted);
+                    let target = self.target.add(v * rows * pitch);
+                    match (PACKS, size_of::<T>()) {
+                        (true, _) => {
+                            async_copy::copy_if(more, target.cast::<u128>(), source.cast(), wanted);
+                        }
+                        (false, 8) => {
+                            async_copy::copy_if(more, target.cast::<u64>(), source.cast(), wanted);
+                        }
+                        _ => {
+                            async_copy::copy_if(more, target.cast::<u32>(), source.cast(), wanted);
+                        }
+                    }
                     source = source.wrapping_offset(self.step as isize);
                 }
             } else if more {
-                // Through registers, and slower: a pack's reads are waited for before it is
-                // written. N.B. The number of packs is computed where a constant would do, so that
-                // the loop stays one: unrolled, its addresses take the registers that the sums
-                // need.
+                // N.B. The number of packs is computed where a constant would do, so that the loop
+                // stays one: unrolled, its addresses take the registers that the sums need.
                 for v in 0..threads * N / thread::block_dim_x() as usize {
                     let (outer_left, k_left) = left(v);
                     let mut lanes = T::ZEROS;
                     for (l, lane) in lanes.as_mut().iter_mut().enumerate() {
-                        let l = l as i32;
                         let inside = match ALONG_K {
-                            true => outer_left > 0 && k_left > l,
-                            false => outer_left > l && k_left > 0,
+                            true => outer_left > 0 && k_left > l as i32,
+                            false => outer_left > l as i32 && k_left > 0,
                         };
                         if inside {
-                            *lane = source
-                                .wrapping_offset((i64::from(l) * self.stride) as isize)
-                                .read();
+                            *lane =
+                                source.wrapping_offset(l as isize * self.stride as isize).read();
                         }
                     }
-                    pack::write_shared(target.add(v * rows * pitch), lanes);
+                    pack::write_shared(self.target.add(v * rows * pitch), lanes);
                     source = source.wrapping_offset(self.step as isize);
                 }
             }
