@@ -1,6 +1,6 @@
 //! `cuda_std::async_copy`.
 
-use cuda_std::async_copy::{commit_group, copy_if, wait_group};
+use cuda_std::async_copy::{commit_group, copy_if, wait_group, walk};
 use cuda_std::{kernel, shared_array, thread};
 
 macro_rules! copies {
@@ -102,4 +102,28 @@ groups! {
     groups_2, 4, 0, 2;
     groups_3, 4, 0, 3;
     groups_behind_empty, 1, 2, 2;
+}
+
+/// One-dimensional grid, a thread an element: leaves in `out + 3 * i` the addresses `addresses[i]`,
+/// that `distances[i]` bytes on, and that as many bytes on again.
+///
+/// # Safety
+/// The slices have equal lengths; `out` points to three times as many elements that nothing else
+/// accesses.
+#[kernel]
+pub unsafe fn walks(addresses: &[u64], distances: &[u64], out: *mut u64) {
+    let i = thread::index_1d() as usize;
+    if i >= addresses.len() {
+        return;
+    }
+    // SAFETY: i is an index of both slices, and each thread has its own elements of `out`.
+    unsafe {
+        let distance = distances.get_unchecked(i).cast_signed();
+        let first = *addresses.get_unchecked(i) as *const u128;
+        let second = walk(first, distance);
+        let out = out.add(3 * i);
+        out.write(first as u64);
+        out.add(1).write(second as u64);
+        out.add(2).write(walk(second, distance) as u64);
+    }
 }

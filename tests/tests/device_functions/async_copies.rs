@@ -122,3 +122,23 @@ fn a_wait_leaves_only_its_latest_groups_on_their_way() {
         }
     });
 }
+
+#[test]
+fn walks_go_by_bytes_in_both_directions() {
+    let addresses: Vec<u64> = random_bits(1000).collect();
+    let small = [0, 1, 16, -16, 4096, -4096, 1 << 32, -(1 << 32)];
+    let any = addresses.iter().rev().map(|bits| bits.cast_signed() >> 8);
+    let distances: Vec<u64> =
+        small.into_iter().chain(any).take(1000).map(i64::cast_unsigned).collect();
+    each_module_from((8, 0), |gpu| {
+        let (from, by) = (Buffer::new(&addresses), Buffer::new(&distances));
+        let out = Buffer::<u64>::zeros(3 * addresses.len());
+        gpu.run("walks", 4, 256, &[&Slice(&from), &Slice(&by), &&out]);
+        for (i, found) in out.download().chunks(3).enumerate() {
+            let (first, distance) = (addresses[i], distances[i]);
+            let second = first.wrapping_add(distance);
+            let expected = [first, second, second.wrapping_add(distance)];
+            assert_eq!(found, expected, "walks of {}: {first:x} by {distance:x}", gpu.name);
+        }
+    });
+}
