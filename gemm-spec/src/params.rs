@@ -45,6 +45,19 @@ pub struct GemmParams<S> {
 }
 
 impl<S> GemmParams<S> {
+    /// Whether a kernel that takes tiles as they are stored reads A in rows along K: else it reads
+    /// them along A's rows, which are contiguous then.
+    #[inline(always)]
+    pub fn a_is_along_k(&self) -> bool {
+        self.a_col_stride == 1 && self.a_row_stride != 1
+    }
+
+    /// The same for B, in rows along K or along B's columns.
+    #[inline(always)]
+    pub fn b_is_along_k(&self) -> bool {
+        self.b_row_stride == 1 && self.b_col_stride != 1
+    }
+
     /// The block of a launch whose C has `shape`, with sums of `k` products; `strides` are those of
     /// A, B and C. C's old value takes part where `beta` is there; `zero` stands in for it where it
     /// is not.

@@ -198,6 +198,18 @@ macro_rules! k11_tensor_core_sm90_kernels {
     };
 }
 
+/// Calls `$with!` once with every `warp_group` kernel: entry point, variant, element, and the
+/// numbers of [`Tiles`]: block, a group's, instruction, stages, min_blocks.
+#[macro_export]
+macro_rules! warp_group_kernels {
+    ($with:ident) => {
+        $with! {
+        (warp_group_128x256_f16, "warp_group_128x256", f16, [128, 256, 64], [64, 256], [64, 256], 3, 1),
+        (warp_group_128x256_bf16, "warp_group_128x256", bf16, [128, 256, 64], [64, 256], [64, 256], 3, 1),
+        }
+    };
+}
+
 macro_rules! dtype {
     (i8) => {
         DType::I8
@@ -306,6 +318,10 @@ static FAMILIES: &[&[Kernel]] = &[
     {
         const FAMILY: KernelFamily = KernelFamily::TensorCore;
         k11_tensor_core_sm90_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::WarpGroup;
+        warp_group_kernels!(rows)
     },
 ];
 

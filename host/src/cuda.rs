@@ -12,6 +12,7 @@ mod backend;
 mod context;
 mod driver;
 mod launch;
+mod maps;
 mod memory;
 mod module;
 mod raw;

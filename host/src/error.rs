@@ -1,7 +1,7 @@
 //! The library's one error type.
 
 use crate::reference::hierarchy::{Tiles, TilesError};
-use gemm_spec::{DType, Kernel, Layout, LayoutError, Shape};
+use gemm_spec::{DType, Kernel, Layout, LayoutError, Shape, Target};
 use std::fmt;
 use std::ops::Range;
 
@@ -110,11 +110,18 @@ pub(crate) enum Kind {
     #[error("no {dtype} kernel can have these tiles: {source}; {tiles:?}")]
     Tiles { tiles: Tiles, dtype: DType, source: TilesError },
     #[error(
-        "missing kernel for this GPU: {kernel} needs compute capability {}.{} or later and \
-        {device} has {}.{}",
-        needs.0, needs.1, has.0, has.1
+        "missing kernel for this GPU: {kernel} needs compute capability {} and {device} has \
+        {}.{}",
+        needed_capability(*target), has.0, has.1
     )]
-    MissingKernel { kernel: &'static str, device: String, needs: (u32, u32), has: (u32, u32) },
+    MissingKernel { kernel: &'static str, device: String, target: Target, has: (u32, u32) },
+    #[error(
+        "kernel {kernel} takes A and B in rows or columns that start at multiples of 16 bytes: \
+        leave the kernel to `KernelChoice::Auto`, or copy them so"
+    )]
+    NotMappable { kernel: &'static str },
+    #[error("the driver makes no tensor map of an operand; it is to be one for CUDA 12.0 or later")]
+    NoTensorMaps,
     #[error(
         "the module {module} has no kernel {kernel}; rebuild it with `cargo xtask build-ptx` \
         ({driver})"
@@ -247,6 +254,12 @@ fn describe(operand: Option<Operand>, layout: &Layout) -> String {
 
 fn free_text(free: Option<(usize, usize)>) -> String {
     free.map_or_else(String::new, |(free, total)| format!(", {free} of {total} are free"))
+}
+
+fn needed_capability(target: Target) -> String {
+    let (major, minor) = target.min_capability();
+    let later = if target.runs_on((u32::MAX, 0)) { "or later" } else { "and no other" };
+    format!("{major}.{minor} {later}")
 }
 
 fn variant_list(dtype: DType) -> String {

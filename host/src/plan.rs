@@ -7,7 +7,7 @@
 use crate::device::DeviceInfo;
 use crate::element::{Element, Scalar};
 use crate::error::{Error, Kind, Operand};
-use gemm_spec::{DType, Kernel, Launches, Layout, Op, Shape};
+use gemm_spec::{DType, Kernel, Launch, Layout, Op, Shape};
 use std::fmt;
 
 /// Which kernel computes a product.
@@ -155,60 +155,90 @@ impl Product {
 /// The rule of [`KernelChoice::Auto`]: for an extent of C from which on they are chosen, the
 /// variants in order; the first that has the dtype and runs on the device is taken. C of fewer rows
 /// or columns leaves most of a large tile empty.
-const AUTO: [(usize, &[&str]); 2] = [
+const AUTO: [(usize, &[&str]); 3] = [
+    (64, &["warp_group_128x256"]),
     (32, &["k11_tensor_core", "k10_grouped_order", "k08_double_buffer", "k07_warp_tile"]),
     (0, &["k02_tiled_16"]),
 ];
 
-/// Chooses the kernel for a C of `shape`, and holds it against the device.
+/// What the choice of a kernel goes by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    pub dtype: DType,
+    /// Of C.
+    pub shape: Shape,
+    /// A and B can be described by tensor maps; see [`mappable`].
+    pub maps: bool,
+}
+
+/// Whether a tensor map can describe a matrix (CUDA driver API, `cuTensorMapEncodeTiled`): it is
+/// contiguous along one extent, and along the other it goes forward by a multiple of 16 bytes, from
+/// an address that is one too.
+pub(crate) fn mappable(layout: &Layout, dtype: DType, address: u64) -> bool {
+    let Layout { shape, strides, .. } = *layout;
+    let bytes = dtype.size_bytes() as u64;
+    let stride = match (strides.row, strides.col) {
+        (stride, 1) | (1, stride) => u64::try_from(stride).unwrap_or(0).saturating_mul(bytes),
+        _ => 0,
+    };
+    let extents_fit = shape.rows.max(shape.cols) <= i32::MAX as usize;
+    let stride_fits = stride > 0 && stride.is_multiple_of(16) && stride < 1 << 40;
+    extents_fit && stride_fits && address.is_multiple_of(16)
+}
+
+/// Chooses the kernel for a task, and holds it against the device.
 ///
 /// [`KernelChoice::Auto`] follows [`AUTO`].
 pub(crate) fn choose_kernel(
     choice: &KernelChoice,
-    dtype: DType,
-    shape: Shape,
+    task: Task,
     info: &DeviceInfo,
 ) -> Result<&'static Kernel, Error> {
+    let Task { dtype, shape, .. } = task;
     let named = |name: &str| {
         Kernel::find(name, dtype)
             .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))
     };
     let kernel = match choice {
-        KernelChoice::Auto => automatic(dtype, shape, info)
+        KernelChoice::Auto => automatic(task, info)
             .ok_or_else(|| Error::new(Kind::UnknownKernel { name: "auto".into(), dtype }))?,
         KernelChoice::Named(name) => named(name)?,
         KernelChoice::Spec(kernel) if kernel.launches(Shape::new(0, 0)).is_none() => {
             return Err(Error::new(Kind::ForeignKernel { kernel: *kernel }));
         }
         KernelChoice::Spec(kernel) => {
-            check_launch(kernel, shape, info)?;
+            check_launch(kernel, task, info)?;
             let row = Kernel::find(kernel.variant, dtype).filter(|row| *row == kernel);
             row.ok_or_else(|| Error::new(Kind::ForeignKernel { kernel: *kernel }))?
         }
     };
-    check_launch(kernel, shape, info)?;
+    check_launch(kernel, task, info)?;
     Ok(kernel)
 }
 
 /// The library's choice. Where nothing runs on the device it is the smallest kernel, whose check
 /// says so.
-fn automatic(dtype: DType, shape: Shape, info: &DeviceInfo) -> Option<&'static Kernel> {
+fn automatic(task: Task, info: &DeviceInfo) -> Option<&'static Kernel> {
+    let Task { dtype, shape, .. } = task;
     let wide_enough = |&&(least, _): &&(usize, _)| shape.rows.min(shape.cols) >= least;
     let ranked = AUTO.iter().filter(wide_enough).flat_map(|(_, variants)| *variants);
     let kernels = ranked.filter_map(|variant| Kernel::find(variant, dtype));
     let smallest = kernels.clone().next_back();
-    kernels.clone().find(|kernel| check_launch(kernel, shape, info).is_ok()).or(smallest)
+    kernels.clone().find(|kernel| check_launch(kernel, task, info).is_ok()).or(smallest)
 }
 
 /// Checks a kernel against the device's compute capability and launch limits.
-fn check_launch(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> Result<(), Error> {
+fn check_launch(kernel: &Kernel, task: Task, info: &DeviceInfo) -> Result<(), Error> {
+    let shape = task.shape;
     let (Some(has), Some(limits)) = (info.compute_capability, info.launch_limits) else {
         return Err(Error::new(Kind::KernelOnCpu { name: kernel.variant.to_string() }));
     };
-    let needs = kernel.target.min_capability();
-    if has < needs {
-        let device = info.name.clone();
-        return Err(Error::new(Kind::MissingKernel { kernel: kernel.name, device, needs, has }));
+    if !kernel.target.runs_on(has) {
+        let (device, target) = (info.name.clone(), kernel.target);
+        return Err(Error::new(Kind::MissingKernel { kernel: kernel.name, device, target, has }));
+    }
+    if kernel.takes_maps() && !task.maps {
+        return Err(Error::new(Kind::NotMappable { kernel: kernel.name }));
     }
     let limit = |what, needed: u128, limit: u32| {
         if needed <= u128::from(limit) {
@@ -255,12 +285,16 @@ pub struct Plan {
     pub k: usize,
     /// The kernel, or `None` where the CPU's engine computes.
     pub kernel: Option<&'static Kernel>,
+    /// Those of the device, where it has them.
+    pub multiprocessors: Option<u32>,
 }
 
 impl Plan {
     /// The kernel's launches, one after the other; `None` where the CPU's engine computes.
-    pub fn launches(&self) -> Option<Launches> {
-        self.kernel.and_then(|kernel| kernel.launches(self.shape))
+    pub fn launches(&self) -> Option<impl Iterator<Item = Launch> + use<>> {
+        let (kernel, multiprocessors) = (self.kernel?, self.multiprocessors.unwrap_or(u32::MAX));
+        let launches = kernel.launches(self.shape)?;
+        Some(launches.map(move |launch| kernel.resident(launch, multiprocessors)))
     }
 }
 

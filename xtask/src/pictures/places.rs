@@ -61,6 +61,16 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
                 (0..warp_cols / 4).map(|j| first_col + j / 2 * 8 + lane % 4 * 2 + j % 2).collect(),
             ]
         }
+        // The first group of four warps brings what the others multiply.
+        KernelFamily::WarpGroup if thread < 128 => [Vec::new(), Vec::new()],
+        KernelFamily::WarpGroup => {
+            let (group, warp, lane) = (thread / 128 - 1, thread / 32 % 4, thread % 32);
+            let first_row = group * kernel.tiles.warp[0] + warp * 16 + lane / 4;
+            [
+                vec![first_row, first_row + 8],
+                (0..cols / 4).map(|j| j / 2 * 8 + lane % 4 * 2 + j % 2).collect(),
+            ]
+        }
     }
 }
 

@@ -1,0 +1,299 @@
+//! Hopper's kernel: groups of four warps multiply tiles that another group brings, all at a time.
+//!
+//! # Idea
+//!
+//! ```text
+//! a block goes on from tile to tile of C:
+//!     one thread, for each step of K:     wait until the stage is empty
+//!                                         start the copy of a tile of A and of half a tile of B
+//!     two groups of 128 threads:          wait until the stage is full
+//!         64 x 256 sums += 64 x 64 of A * 64 x 256 of B       operands stay in shared memory
+//!         the stage before is empty
+//!     write the sums, while the copies for the next tile are on their way
+//! ```
+//!
+//! # Mapping
+//!
+//! A cluster of two blocks takes 256 rows of C and 256 columns. Each block brings its own rows of A,
+//! and half of the columns of B for both. Clusters take tiles in groups of rows, as in step 10 of
+//! the ladder, each the next one that is as many further as there are clusters.
+//!
+//! # Shared memory
+//!
+//! A ring of stages, each a tile of A and one of B in rows of 128 bytes, swizzled, as the tensor
+//! cores read them: rows run along K, or along the extent that C keeps where the matrix does. Behind
+//! the ring the tile of C, of which whole boxes are copied out. Two barriers a stage.
+//!
+//! # Preconditions
+//!
+//! Those of [`GemmParams`], K not 0, and a grid from `Kernel::launches` as `Kernel::resident` says. A and B as
+//! tensor maps, of boxes of 128 bytes by 128 rows along K, or by 64 along the other extent; C in any
+//! strides, as a map where its rows allow one. Compute capability 9.0.
+
+mod bring;
+mod ring;
+mod tiles;
+mod write;
+
+use crate::SharedTile;
+use bring::bring;
+use cuda_std::mbarrier::{self, Mbarrier};
+use cuda_std::tma::TensorMap;
+use cuda_std::wgmma::{self, Accumulate, Accumulator, Tile};
+use cuda_std::{cluster, registers, shared, thread};
+use gemm_spec::GemmParams;
+use ring::Ring;
+use tiles::ClusterTiles;
+
+/// Rows of C that a group of four warps computes, and columns.
+pub const GROUP_ROWS: usize = 64;
+/// See [`GROUP_ROWS`].
+pub const GROUP_COLS: usize = 256;
+/// Groups that multiply.
+pub const GROUPS: usize = 2;
+/// Blocks of a cluster.
+pub const CLUSTER: usize = 2;
+/// Elements of 16 bits in a row of 128 bytes: the K of a step.
+pub const DEPTH: usize = 64;
+
+/// Elements of 16 bits that Hopper's tensor cores multiply.
+pub trait WarpGroup: wgmma::Element + crate::Element<Sum = f32, Output = Self> + Sized
+where
+    wgmma::MnMajor: wgmma::Major<Self>,
+{
+}
+
+impl WarpGroup for cuda_std::half::f16 {}
+impl WarpGroup for cuda_std::half::bf16 {}
+
+/// A tile of 64 rows of 128 bytes.
+pub type Rows64<T> = Tile<T, 64>;
+
+/// Tiles of 64 rows in a stage: of A, and of B.
+const TILES_A: usize = GROUPS;
+const TILES_B: usize = GROUP_COLS / 64;
+const TILES: usize = TILES_A + TILES_B;
+
+/// The sums of a thread.
+pub type Sums = [f32; GROUP_COLS / 2];
+
+/// The operands of a launch as maps, and C's address.
+pub struct Operands<'a, T> {
+    /// A's map.
+    pub a: &'a TensorMap<2>,
+    /// B's.
+    pub b: &'a TensorMap<2>,
+    /// C's, which is used where [`write::is_mappable`] says so.
+    pub c: &'a TensorMap<2>,
+    /// C's first element.
+    pub start: *mut T,
+}
+
+/// Computes a cluster's tiles of C, with the blocks of the cluster.
+///
+/// # Safety
+///
+/// Called by all threads of a block of `128 * (GROUPS + 1)`, in clusters of [`CLUSTER`], whose
+/// dynamic shared memory holds `STAGES` stages, the tile of C and the barriers. The maps and the
+/// parameter block describe matrices that the grid may read (A, B) and write (C), and no other code
+/// touches C during the launch.
+#[inline(always)]
+pub unsafe fn multiply<T: WarpGroup, const STAGES: usize>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<f32>,
+) where
+    wgmma::MnMajor: wgmma::Major<T>,
+    Sums: Accumulator<T>,
+{
+    // SAFETY: the memory is the block's own, and as large as the caller promises. The barriers are
+    // ready in both blocks before either uses the other's, and no block leaves before the other is
+    // done with it.
+    unsafe {
+        let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
+        let c = stages.add(STAGES * TILES);
+        let barriers: SharedTile<Mbarrier> = c.add(GROUPS * TILES_B).cast();
+        let ring = Ring::<STAGES>::new(barriers);
+        if thread::thread_idx_x() == 0 {
+            ring.init((GROUPS * CLUSTER) as u32);
+            mbarrier::fence_init();
+        }
+        cluster::sync();
+        let tiles = ClusterTiles::new(p);
+        match thread::thread_idx_x() / 128 {
+            0 => {
+                registers::decrease::<40>();
+                if thread::thread_idx_x() == 0 {
+                    bring(operands, p, tiles, ring, stages);
+                }
+            }
+            group => {
+                registers::increase::<232>();
+                let group = group as usize - 1;
+                match (p.a_is_along_k(), p.b_is_along_k()) {
+                    (true, true) => consume::<T, STAGES, true, true>(
+                        operands,
+                        p,
+                        tiles,
+                        ring,
+                        (stages, c),
+                        group,
+                    ),
+                    (true, false) => consume::<T, STAGES, true, false>(
+                        operands,
+                        p,
+                        tiles,
+                        ring,
+                        (stages, c),
+                        group,
+                    ),
+                    (false, true) => consume::<T, STAGES, false, true>(
+                        operands,
+                        p,
+                        tiles,
+                        ring,
+                        (stages, c),
+                        group,
+                    ),
+                    (false, false) => consume::<T, STAGES, false, false>(
+                        operands,
+                        p,
+                        tiles,
+                        ring,
+                        (stages, c),
+                        group,
+                    ),
+                }
+            }
+        }
+        cluster::sync();
+    }
+}
+
+/// A group's part: multiplies what comes, and writes C.
+///
+/// # Safety
+///
+/// As [`multiply`]; by the 128 threads of group number `group` of those that multiply.
+#[inline(always)]
+unsafe fn consume<T: WarpGroup, const STAGES: usize, const A_ALONG_K: bool, const B_ALONG_K: bool>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<f32>,
+    mut tiles: ClusterTiles,
+    mut ring: Ring<STAGES>,
+    (stages, c): (SharedTile<Rows64<T>>, SharedTile<Rows64<T>>),
+    group: usize,
+) where
+    wgmma::MnMajor: wgmma::Major<T>,
+    Sums: Accumulator<T>,
+{
+    let steps = p.k.div_ceil(DEPTH as u64) as u32;
+    // SAFETY: a stage is read when its copies have arrived, and given back when the products that
+    // read it are done; the maps' and C's use is as the caller promises.
+    unsafe {
+        let c = c.add(group * TILES_B);
+        while let Some((row, col)) = tiles.next() {
+            let mut sums: Sums = [0.0; GROUP_COLS / 2];
+            let mut step = 0;
+            // N.B. K is not 0, and the loop is one that runs at least once: were there a way around
+            // it, the sums would be copied where the ways meet, while instructions still add to them.
+            loop {
+                ring.wait_full();
+                let stage = stages.add(ring.stage() * TILES);
+                let (a, b) = (stage.add(group), stage.add(TILES_A));
+                let start = if step == 0 { Accumulate::Start } else { Accumulate::Continue };
+                multiply_stage::<T, A_ALONG_K, B_ALONG_K>(&mut sums, a, b, start);
+                wgmma::commit_group();
+                // The products of the step before are done; these go on.
+                wgmma::wait_group::<1, _>(&mut sums);
+                if step > 0 {
+                    ring.before().release();
+                }
+                ring.next();
+                step += 1;
+                if step == steps {
+                    break;
+                }
+            }
+            wgmma::wait_group::<0, _>(&mut sums);
+            ring.before().release();
+            let row = row + (group * GROUP_ROWS) as u64;
+            write::write(operands, p, (row, col), c, group, &mut sums);
+        }
+        write::finish(group);
+    }
+}
+
+/// Starts the products of one stage: four instructions, each of 16 values of k.
+///
+/// # Safety
+///
+/// By all threads of the group, on tiles that have arrived.
+#[inline(always)]
+unsafe fn multiply_stage<T: WarpGroup, const A_ALONG_K: bool, const B_ALONG_K: bool>(
+    sums: &mut Sums,
+    a: SharedTile<Rows64<T>>,
+    b: SharedTile<Rows64<T>>,
+    start: Accumulate,
+) where
+    wgmma::MnMajor: wgmma::Major<T>,
+    Sums: Accumulator<T>,
+{
+    // SAFETY: the caller's promise.
+    unsafe {
+        wgmma::fence(sums);
+        macro_rules! steps {
+            ($a:ident, $b:ident) => {{
+                let (a, b) = (a.$a(), b.$b());
+                wgmma::multiply(sums, a.step::<0>(), b.step::<0>(), start);
+                wgmma::multiply(sums, a.step::<1>(), b.step::<1>(), Accumulate::Continue);
+                wgmma::multiply(sums, a.step::<2>(), b.step::<2>(), Accumulate::Continue);
+                wgmma::multiply(sums, a.step::<3>(), b.step::<3>(), Accumulate::Continue);
+            }};
+        }
+        match (A_ALONG_K, B_ALONG_K) {
+            (true, true) => steps!(k_major, k_major),
+            (true, false) => steps!(k_major, mn_major),
+            (false, true) => steps!(mn_major, k_major),
+            (false, false) => steps!(mn_major, mn_major),
+        }
+    }
+}
+
+/// Makes entry points from rows of a list.
+#[macro_export]
+macro_rules! warp_group {
+    ($((
+        $name:ident, $variant:literal, $element:ident, [$bm:literal, $bn:literal, $bk:literal],
+        $warp:tt, $thread:tt, $stages:literal, $min_blocks:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// The maps, C's address and the block describe matrices that the grid may read (A, B) and
+        /// write (C); nothing else touches C during the launch; the grid is one of
+        /// `Kernel::launches`, as `Kernel::resident` says.
+        #[::cuda_std::kernel(max_threads = 384, min_blocks = $min_blocks, cluster = (2, 1, 1))]
+        pub unsafe fn $name(
+            #[grid_constant] a: &::cuda_std::tma::TensorMap<2>,
+            #[grid_constant] b: &::cuda_std::tma::TensorMap<2>,
+            #[grid_constant] c: &::cuda_std::tma::TensorMap<2>,
+            start: *mut $element,
+            p: ::gemm_spec::GemmParams<f32>,
+        ) {
+            const { assert!($bm == 128 && $bn == 256 && $bk == 64) };
+            // SAFETY: the host's promise, passed on.
+            unsafe {
+                let operands = $crate::warp_group::Operands { a, b, c, start };
+                $crate::warp_group::multiply::<$element, $stages>(&operands, &p)
+            }
+        }
+    )*};
+}
+
+/// The entry points of the table.
+#[cfg(feature = "sm_90a")]
+pub mod entries {
+    use cuda_std::half::{bf16, f16};
+    gemm_spec::warp_group_kernels!(warp_group);
+}

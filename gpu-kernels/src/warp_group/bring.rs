@@ -1,0 +1,59 @@
+//! The thread that starts all copies of a block.
+
+use super::ring::Ring;
+use super::tiles::ClusterTiles;
+use super::{CLUSTER, DEPTH, GROUPS, Operands, Rows64, TILES, TILES_A, TILES_B};
+use crate::SharedTile;
+use cuda_std::{cluster, tma};
+use gemm_spec::GemmParams;
+
+/// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty.
+///
+/// # Safety
+///
+/// By one thread of the block; the rest as [`multiply`](super::multiply).
+#[inline(always)]
+pub unsafe fn bring<T, const STAGES: usize>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<f32>,
+    mut tiles: ClusterTiles,
+    mut ring: Ring<STAGES>,
+    stages: SharedTile<Rows64<T>>,
+) {
+    const SHARE: usize = TILES_B / CLUSTER;
+    let (a_along_k, b_along_k) = (p.a_is_along_k(), p.b_is_along_k());
+    let rank = cluster::block_rank() as usize;
+    let steps = p.k.div_ceil(DEPTH as u64) as u32;
+    // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
+    // caller promises.
+    unsafe {
+        while let Some((row, col)) = tiles.next() {
+            let (row, col) = (row as i32, col as i32 + (rank * SHARE * 64) as i32);
+            for step in 0..steps {
+                let k = (step * DEPTH as u32) as i32;
+                ring.wait_empty();
+                let full = ring.full();
+                full.arrive_expect(TILES as u32 * Rows64::<T>::BYTES);
+                let a = stages.add(ring.stage() * TILES);
+                let b = a.add(TILES_A + rank * SHARE);
+                // Rows along K come in one box, others in one for each 64 of M or N.
+                if a_along_k {
+                    tma::load(a, operands.a, [k, row], full);
+                } else {
+                    for i in 0..GROUPS {
+                        tma::load(a.add(i), operands.a, [row + 64 * i as i32, k], full);
+                    }
+                }
+                if b_along_k {
+                    tma::load_multicast(b, operands.b, [k, col], full, 0b11);
+                } else {
+                    for i in 0..SHARE {
+                        let at = [col + 64 * i as i32, k];
+                        tma::load_multicast(b.add(i), operands.b, at, full, 0b11);
+                    }
+                }
+                ring.next();
+            }
+        }
+    }
+}
