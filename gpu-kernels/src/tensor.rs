@@ -158,7 +158,7 @@ macro_rules! half_tensor {
 
 /// Tiles in rows along K are read as those of 16-bit floats are, two elements for each of theirs.
 /// No instruction transposes bytes; a tile in rows across K is read as one of pairs of bytes,
-/// transposed, and taken apart ([`bytes_across_k`]).
+/// transposed, and taken apart (`bytes_across_k`).
 impl TensorCore for i8 {
     const K: usize = 32;
     const AHEAD: bool = true;
@@ -220,7 +220,7 @@ impl TensorCore for i8 {
         sums[i]
     }
 
-    /// From [`bytes_across_k`] the even columns are those of one instruction, the odd ones those
+    /// From `bytes_across_k` the even columns are those of one instruction, the odd ones those
     /// of the other.
     #[inline(always)]
     fn pair(sums: [&[i32; 4]; 2], r: usize, t: usize, [_, b_along_k]: [bool; 2]) -> [i32; 2] {
