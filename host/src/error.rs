@@ -139,6 +139,8 @@ pub(crate) enum Kind {
         driver: DriverCode,
         log: String,
     },
+    #[error("no tensor map is possible: {0}")]
+    TensorLayout(crate::cuda::TensorLayoutError),
     #[error("{context}: {driver}{}", driver_remedy(driver.code))]
     Driver { context: String, driver: DriverCode },
 }

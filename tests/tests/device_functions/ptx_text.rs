@@ -5,7 +5,7 @@ use crate::gpu::{SM_70, SM_80, SM_90};
 const MODULES: [(&str, &str); 3] = [("sm_70", SM_70), ("sm_80", SM_80), ("sm_90", SM_90)];
 
 /// The header and body of an entry, without comments.
-fn entry(module: &str, name: &str) -> String {
+pub fn entry(module: &str, name: &str) -> String {
     let start = module
         .find(&format!(".entry {name}("))
         .unwrap_or_else(|| panic!("the module has no entry {name}"));
@@ -14,7 +14,8 @@ fn entry(module: &str, name: &str) -> String {
     lines.map(|line| line.split("//").next().unwrap_or_default().trim().to_owned() + "\n").collect()
 }
 
-fn assert_has(module: (&str, &str), name: &str, instructions: &[&str]) {
+/// The entry has a line with each of the instructions.
+pub fn assert_has(module: (&str, &str), name: &str, instructions: &[&str]) {
     let text = entry(module.1, name);
     for instruction in instructions {
         let found = text.lines().any(|line| line.contains(instruction));
