@@ -80,6 +80,46 @@ pub enum ThreadOrder {
     AlongRows,
 }
 
+/// How A and B have to be stored for a kernel. `n` is as it is, in rows, `t` is transposed, in
+/// columns; A's letter comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stored {
+    /// In any way.
+    Any,
+    /// Both in rows.
+    Nn,
+    /// A in rows, B in columns.
+    Nt,
+    /// A in columns, B in rows.
+    Tn,
+    /// Both in columns.
+    Tt,
+}
+
+impl Stored {
+    /// Whether it is so for an A and a B that lie along K.
+    pub fn takes(self, [a_along_k, b_along_k]: [bool; 2]) -> bool {
+        match self {
+            Stored::Any => true,
+            Stored::Nn => a_along_k && !b_along_k,
+            Stored::Nt => a_along_k && b_along_k,
+            Stored::Tn => !a_along_k && !b_along_k,
+            Stored::Tt => !a_along_k && b_along_k,
+        }
+    }
+
+    /// As it stands in the names of kernels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stored::Any => "",
+            Stored::Nn => "nn",
+            Stored::Nt => "nt",
+            Stored::Tn => "tn",
+            Stored::Tt => "tt",
+        }
+    }
+}
+
 /// What a PTX module is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
@@ -196,7 +236,8 @@ impl Tiles {
 /// One kernel: an entry point of a PTX module, and what the host has to know to launch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// The entry point: the variant's name and the dtype's, as in `k02_tiled_16_f32`.
+    /// The entry point: the variant's name and the dtype's, as in `k02_tiled_16_f32`, with the way
+    /// of storing between them where it matters, as in `warp_group_128x256_nt_bf16`.
     pub name: &'static str,
     /// The name without the dtype, by which a user chooses: `k02_tiled_16`.
     pub variant: &'static str,
@@ -208,6 +249,8 @@ pub struct Kernel {
     pub tiles: Tiles,
     /// Which way the x index of its threads runs.
     pub order: ThreadOrder,
+    /// How A and B are stored.
+    pub stored: Stored,
     /// The module that holds it.
     pub target: Target,
 }

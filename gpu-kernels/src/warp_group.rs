@@ -37,6 +37,7 @@ mod write;
 
 use crate::SharedTile;
 use bring::bring;
+use cuda_std::half::HalfExt;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::TensorMap;
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Tile};
@@ -57,7 +58,7 @@ pub const CLUSTER: usize = 2;
 pub const DEPTH: usize = 64;
 
 /// Elements of 16 bits that Hopper's tensor cores multiply.
-pub trait WarpGroup: wgmma::Element + crate::Element<Sum = f32, Output = Self> + Sized
+pub trait WarpGroup: wgmma::Element + crate::Element<Sum = f32, Output = Self> + HalfExt
 where
     wgmma::MnMajor: wgmma::Major<Self>,
 {
@@ -98,7 +99,12 @@ pub struct Operands<'a, T> {
 /// parameter block describe matrices that the grid may read (A, B) and write (C), and no other code
 /// touches C during the launch.
 #[inline(always)]
-pub unsafe fn multiply<T: WarpGroup, const STAGES: usize>(
+pub unsafe fn multiply<
+    T: WarpGroup,
+    const STAGES: usize,
+    const A_ALONG_K: bool,
+    const B_ALONG_K: bool,
+>(
     operands: &Operands<'_, T>,
     p: &GemmParams<f32>,
 ) where
@@ -123,46 +129,20 @@ pub unsafe fn multiply<T: WarpGroup, const STAGES: usize>(
             0 => {
                 registers::decrease::<40>();
                 if thread::thread_idx_x() == 0 {
-                    bring(operands, p, tiles, ring, stages);
+                    bring::<T, STAGES, A_ALONG_K, B_ALONG_K>(operands, p, tiles, ring, stages);
                 }
             }
             group => {
                 registers::increase::<232>();
                 let group = group as usize - 1;
-                match (p.a_is_along_k(), p.b_is_along_k()) {
-                    (true, true) => consume::<T, STAGES, true, true>(
-                        operands,
-                        p,
-                        tiles,
-                        ring,
-                        (stages, c),
-                        group,
-                    ),
-                    (true, false) => consume::<T, STAGES, true, false>(
-                        operands,
-                        p,
-                        tiles,
-                        ring,
-                        (stages, c),
-                        group,
-                    ),
-                    (false, true) => consume::<T, STAGES, false, true>(
-                        operands,
-                        p,
-                        tiles,
-                        ring,
-                        (stages, c),
-                        group,
-                    ),
-                    (false, false) => consume::<T, STAGES, false, false>(
-                        operands,
-                        p,
-                        tiles,
-                        ring,
-                        (stages, c),
-                        group,
-                    ),
-                }
+                consume::<T, STAGES, A_ALONG_K, B_ALONG_K>(
+                    operands,
+                    p,
+                    tiles,
+                    ring,
+                    (stages, c),
+                    group,
+                );
             }
         }
         cluster::sync();
@@ -217,9 +197,9 @@ unsafe fn consume<T: WarpGroup, const STAGES: usize, const A_ALONG_K: bool, cons
             wgmma::wait_group::<0, _>(&mut sums);
             ring.before().release();
             let row = row + (group * GROUP_ROWS) as u64;
-            write::write(operands, p, (row, col), c, group, &mut sums);
+            write::write(operands, p, (row, col), c, group, &sums);
         }
-        write::finish(group);
+        write::finish();
     }
 }
 
@@ -263,8 +243,9 @@ unsafe fn multiply_stage<T: WarpGroup, const A_ALONG_K: bool, const B_ALONG_K: b
 #[macro_export]
 macro_rules! warp_group {
     ($((
-        $name:ident, $variant:literal, $element:ident, [$bm:literal, $bn:literal, $bk:literal],
-        $warp:tt, $thread:tt, $stages:literal, $min_blocks:literal
+        $name:ident, $variant:literal, $element:ident, $stored:ident,
+        [$bm:literal, $bn:literal, $bk:literal], $warp:tt, $thread:tt, $stages:literal,
+        $min_blocks:literal
     ),)*) => {$(
         #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
         ///
@@ -285,10 +266,17 @@ macro_rules! warp_group {
             // SAFETY: the host's promise, passed on.
             unsafe {
                 let operands = $crate::warp_group::Operands { a, b, c, start };
-                $crate::warp_group::multiply::<$element, $stages>(&operands, &p)
+                $crate::warp_group!(@multiply $stored, $element, $stages, (&operands, &p))
             }
         }
     )*};
+    (@multiply Nn, $($rest:tt)*) => { $crate::warp_group!(@call true, false, $($rest)*) };
+    (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@call true, true, $($rest)*) };
+    (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@call false, false, $($rest)*) };
+    (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@call false, true, $($rest)*) };
+    (@call $a:literal, $b:literal, $element:ident, $stages:literal, $arguments:tt) => {
+        $crate::warp_group::multiply::<$element, $stages, $a, $b> $arguments
+    };
 }
 
 /// The entry points of the table.

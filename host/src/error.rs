@@ -120,8 +120,6 @@ pub(crate) enum Kind {
         leave the kernel to `KernelChoice::Auto`, or copy them so"
     )]
     NotMappable { kernel: &'static str },
-    #[error("the driver makes no tensor map of an operand; it is to be one for CUDA 12.0 or later")]
-    NoTensorMaps,
     #[error(
         "the module {module} has no kernel {kernel}; rebuild it with `cargo xtask build-ptx` \
         ({driver})"

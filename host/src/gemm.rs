@@ -103,7 +103,8 @@ impl<T: Element> Gemm<T> {
         let maps = [a, b]
             .iter()
             .all(|layout| mappable(layout, T::DTYPE, (layout.offset * size_of::<T>()) as u64));
-        let task = Task { dtype: T::DTYPE, shape, maps };
+        let strides = [a.apply(self.options.op_a).strides, b.apply(self.options.op_b).strides];
+        let task = Task::new(T::DTYPE, shape, strides, maps);
         let kernel = if on_cpu { None } else { Some(choose_kernel(&self.kernel, task, device)?) };
         let multiprocessors = device.multiprocessors;
         Ok(Plan { shape, k, kernel, multiprocessors })

@@ -7,7 +7,7 @@
 use crate::device::DeviceInfo;
 use crate::element::{Element, Scalar};
 use crate::error::{Error, Kind, Operand};
-use gemm_spec::{DType, Kernel, Launch, Layout, Op, Shape};
+use gemm_spec::{DType, Kernel, Launch, Layout, Op, Shape, Strides, is_along_k};
 use std::fmt;
 
 /// Which kernel computes a product.
@@ -167,8 +167,18 @@ pub(crate) struct Task {
     pub dtype: DType,
     /// Of C.
     pub shape: Shape,
+    /// Whether A and B lie along K; see [`GemmParams::a_is_along_k`].
+    pub along_k: [bool; 2],
     /// A and B can be described by tensor maps; see [`mappable`].
     pub maps: bool,
+}
+
+impl Task {
+    /// For a C of that shape, and A and B with these strides.
+    pub fn new(dtype: DType, shape: Shape, [a, b]: [Strides; 2], maps: bool) -> Self {
+        let along_k = [is_along_k(a.row, a.col), is_along_k(b.col, b.row)];
+        Task { dtype, shape, along_k, maps }
+    }
 }
 
 /// Whether a tensor map can describe a matrix (CUDA driver API, `cuTensorMapEncodeTiled`): it is
@@ -196,7 +206,7 @@ pub(crate) fn choose_kernel(
 ) -> Result<&'static Kernel, Error> {
     let Task { dtype, shape, .. } = task;
     let named = |name: &str| {
-        Kernel::find(name, dtype)
+        Kernel::find_for(name, dtype, task.along_k)
             .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))
     };
     let kernel = match choice {
@@ -208,7 +218,8 @@ pub(crate) fn choose_kernel(
         }
         KernelChoice::Spec(kernel) => {
             check_launch(kernel, task, info)?;
-            let row = Kernel::find(kernel.variant, dtype).filter(|row| *row == kernel);
+            let row = Kernel::find_for(kernel.variant, dtype, task.along_k);
+            let row = row.filter(|row| *row == kernel);
             row.ok_or_else(|| Error::new(Kind::ForeignKernel { kernel: *kernel }))?
         }
     };
@@ -219,10 +230,10 @@ pub(crate) fn choose_kernel(
 /// The library's choice. Where nothing runs on the device it is the smallest kernel, whose check
 /// says so.
 fn automatic(task: Task, info: &DeviceInfo) -> Option<&'static Kernel> {
-    let Task { dtype, shape, .. } = task;
+    let Task { dtype, shape, along_k, .. } = task;
     let wide_enough = |&&(least, _): &&(usize, _)| shape.rows.min(shape.cols) >= least;
     let ranked = AUTO.iter().filter(wide_enough).flat_map(|(_, variants)| *variants);
-    let kernels = ranked.filter_map(|variant| Kernel::find(variant, dtype));
+    let kernels = ranked.filter_map(|variant| Kernel::find_for(variant, dtype, along_k));
     let smallest = kernels.clone().next_back();
     kernels.clone().find(|kernel| check_launch(kernel, task, info).is_ok()).or(smallest)
 }

@@ -13,7 +13,7 @@ use gemm_spec::GemmParams;
 ///
 /// By one thread of the block; the rest as [`multiply`](super::multiply).
 #[inline(always)]
-pub unsafe fn bring<T, const STAGES: usize>(
+pub unsafe fn bring<T, const STAGES: usize, const A_ALONG_K: bool, const B_ALONG_K: bool>(
     operands: &Operands<'_, T>,
     p: &GemmParams<f32>,
     mut tiles: ClusterTiles,
@@ -21,7 +21,6 @@ pub unsafe fn bring<T, const STAGES: usize>(
     stages: SharedTile<Rows64<T>>,
 ) {
     const SHARE: usize = TILES_B / CLUSTER;
-    let (a_along_k, b_along_k) = (p.a_is_along_k(), p.b_is_along_k());
     let rank = cluster::block_rank() as usize;
     let steps = p.k.div_ceil(DEPTH as u64) as u32;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
@@ -37,14 +36,14 @@ pub unsafe fn bring<T, const STAGES: usize>(
                 let a = stages.add(ring.stage() * TILES);
                 let b = a.add(TILES_A + rank * SHARE);
                 // Rows along K come in one box, others in one for each 64 of M or N.
-                if a_along_k {
+                if A_ALONG_K {
                     tma::load(a, operands.a, [k, row], full);
                 } else {
                     for i in 0..GROUPS {
                         tma::load(a.add(i), operands.a, [row + 64 * i as i32, k], full);
                     }
                 }
-                if b_along_k {
+                if B_ALONG_K {
                     tma::load_multicast(b, operands.b, [k, col], full, 0b11);
                 } else {
                     for i in 0..SHARE {

@@ -27,7 +27,7 @@ pub unsafe fn write<T: WarpGroup>(
     (row, col): (u64, u64),
     c: SharedTile<Rows64<T>>,
     group: usize,
-    sums: &mut Sums,
+    sums: &Sums,
 ) where
     wgmma::MnMajor: wgmma::Major<T>,
 {
@@ -35,17 +35,14 @@ pub unsafe fn write<T: WarpGroup>(
         return;
     }
     let tile = OutputTile::<T>::new(operands.start, p, (row, col), [GROUP_ROWS, GROUP_COLS]);
-    let boxes = is_mappable(operands.start, p);
     // SAFETY: the caller's promise.
     unsafe {
-        match (boxes, tile.pairs) {
-            (true, true) => finish_rows::<T, true>(tile, p, sums),
-            (true, false) => finish_rows::<T, false>(tile, p, sums),
-            (false, true) => store_rows::<T, true>(tile, p, sums),
-            (false, false) => store_rows::<T, false>(tile, p, sums),
-        }
-        if boxes {
+        if p.reads_c == 0 && is_mappable(operands.start, p) {
             write_boxes(operands, p, (row, col), c, group, sums);
+        } else if tile.pairs {
+            write_rows::<T, true>(tile, p, sums);
+        } else {
+            write_rows::<T, false>(tile, p, sums);
         }
     }
 }
@@ -55,70 +52,51 @@ pub unsafe fn write<T: WarpGroup>(
 /// # Safety
 /// By all threads of the group.
 #[inline(always)]
-pub unsafe fn finish(_group: usize) {
+pub unsafe fn finish() {
     if thread::thread_idx_x() % 128 == 0 {
         // SAFETY: waits for copies of this thread.
         unsafe { tma::wait_group::<0>() };
     }
 }
 
-/// A thread's pairs of neighbours, of two rows, as [`wgmma::place`] has them: pair j of row r is
-/// number 2 * j + r.
+/// A thread's part of 16 columns, as [`wgmma::place`] has it: two pairs of neighbours, 8 columns
+/// apart, of a row and of the row 8 further down.
 #[inline(always)]
-fn pairs(sums: &Sums, r: usize) -> [[f32; 2]; GROUP_COLS / 8] {
-    let mut pairs = [[0.0; 2]; GROUP_COLS / 8];
-    for j in 0..GROUP_COLS / 8 {
-        pairs[j] = [sums[4 * j + 2 * r], sums[4 * j + 2 * r + 1]];
-    }
-    pairs
+fn part(sums: &Sums, q: usize) -> [[[f32; 2]; 2]; 2] {
+    let pair = |i: usize| [sums[8 * q + i], sums[8 * q + i + 1]];
+    [[pair(0), pair(4)], [pair(2), pair(6)]]
 }
 
-/// The row of a thread's pairs number r of the group's tile, and the column of their first.
+/// The first of a thread's rows of the group's tile, and the first of its columns.
 #[inline(always)]
-fn place(r: usize) -> (usize, usize) {
+fn place() -> (usize, usize) {
     let thread = thread::thread_idx_x() as usize % 128;
-    (thread / 32 * 16 + thread % 32 / 4 + 8 * r, thread % 4 * 2)
-}
-
-/// # Safety
-/// As [`OutputTile::finish_row`].
-#[inline(always)]
-unsafe fn finish_rows<T: WarpGroup, const PAIRS: bool>(
-    tile: OutputTile<T>,
-    p: &GemmParams<f32>,
-    sums: &mut Sums,
-) where
-    wgmma::MnMajor: wgmma::Major<T>,
-{
-    for r in 0..2 {
-        let (mut pairs, (row, col)) = (pairs(sums, r), place(r));
-        // SAFETY: the caller's promise.
-        unsafe { tile.finish_row::<PAIRS>(p, row, col, |j| 8 * j, &mut pairs) };
-        for j in 0..GROUP_COLS / 8 {
-            [sums[4 * j + 2 * r], sums[4 * j + 2 * r + 1]] = pairs[j];
-        }
-    }
+    (thread / 32 * 16 + thread % 32 / 4, thread % 4 * 2)
 }
 
 /// # Safety
 /// As [`OutputTile::store_row`].
 #[inline(always)]
-unsafe fn store_rows<T: WarpGroup, const PAIRS: bool>(
+unsafe fn write_rows<T: WarpGroup, const PAIRS: bool>(
     tile: OutputTile<T>,
     p: &GemmParams<f32>,
     sums: &Sums,
 ) where
     wgmma::MnMajor: wgmma::Major<T>,
 {
-    for r in 0..2 {
-        let (mut pairs, (row, col)) = (pairs(sums, r), place(r));
-        // SAFETY: the caller's promise.
-        unsafe { tile.store_row::<PAIRS>(p, row, col, |j| 8 * j, &mut pairs) };
+    let (row, col) = place();
+    for q in 0..GROUP_COLS / 16 {
+        let mut part = part(sums, q);
+        for r in 0..2 {
+            let further = |j| 16 * q + 8 * j;
+            // SAFETY: the caller's promise.
+            unsafe { tile.store_row::<PAIRS>(p, row + 8 * r, col, further, &mut part[r]) };
+        }
     }
 }
 
-/// Rounds the sums, puts them into shared memory as the copy engine reads them, four boxes of 64
-/// columns, and has these copied.
+/// Multiplies by alpha and rounds, puts the sums into shared memory as the copy engine reads them, four
+/// boxes of 64 columns, and has these copied.
 ///
 /// # Safety
 /// As [`write`].
@@ -143,13 +121,12 @@ unsafe fn write_boxes<T: WarpGroup>(
         }
         sync(group);
         // Matrices of 8 x 8: rows 0 to 7, then 8 to 15; of the first 8 columns, then of the next.
-        let (in_row, in_col) = (thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
-        for q in 0..GROUP_COLS as u32 / 16 {
-            let tile = c.add(q as usize / 4);
-            let at = tile.element(in_row, q % 4 * 16 + in_col);
-            let s = &sums[8 * q as usize..][..8];
-            let pack = |i: usize| pack(T::narrow(s[i]), T::narrow(s[i + 1]));
-            mma::store_matrices(at, [pack(0), pack(2), pack(4), pack(6)]);
+        let (to_row, to_col) = (thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
+        for q in 0..GROUP_COLS / 16 {
+            let pack =
+                |i: usize| T::pack_gpu([p.alpha * sums[8 * q + i], p.alpha * sums[8 * q + i + 1]]);
+            let to = c.add(q / 4).element(to_row, q as u32 % 4 * 16 + to_col);
+            mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
         }
         fence::async_shared();
         sync(group);
@@ -163,14 +140,6 @@ unsafe fn write_boxes<T: WarpGroup>(
             tma::commit_group();
         }
     }
-}
-
-/// Two elements of 16 bits as a word, the first in its low half.
-#[inline(always)]
-fn pack<T: Copy>(first: T, second: T) -> u32 {
-    const { assert!(size_of::<T>() == 2) };
-    // SAFETY: a pair has as many bytes as a word.
-    unsafe { core::mem::transmute_copy(&[first, second]) }
 }
 
 /// Waits for the group's other threads.

@@ -151,7 +151,11 @@ impl Backend for CudaBackend {
     ) -> Result<(), Error> {
         let (dtype, shape) = (product.dtype, product.c.shape);
         // Before any copy: a choice that cannot run shall not cost one.
-        choose_kernel(kernel, Task { dtype, shape, maps: true }, self.info())?;
+        choose_kernel(
+            kernel,
+            Task::new(dtype, shape, [product.a.strides, product.b.strides], true),
+            self.info(),
+        )?;
         if shape.is_empty() {
             return Ok(());
         }

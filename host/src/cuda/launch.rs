@@ -75,7 +75,7 @@ unsafe fn typed<T: Element>(
         && operands
             .iter()
             .all(|(layout, base)| mappable(layout, T::DTYPE, address::<T>(*base, layout, 0, 0)));
-    let task = Task { dtype: T::DTYPE, shape, maps };
+    let task = Task::new(T::DTYPE, shape, [product.a.strides, product.b.strides], maps);
     let kernel = choose_kernel(choice, task, context.info())?;
     if shape.is_empty() {
         return Ok(());

@@ -1,19 +1,13 @@
 //! The tensor maps of a product's operands.
 
-use super::driver::last_failure;
+use super::tensor_map::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
 use crate::element::Element;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::plan::{Product, mappable};
-use cust::sys::CUresult;
 use gemm_spec::{DType, Kernel, Layout};
 use std::ffi::c_void;
 
-/// A `CUtensorMap` of cuda.h: 128 bytes that only the driver reads.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-struct TensorMap([u64; 16]);
-
-/// Maps of A, B and C for one launch; C's is all 0 where none can describe it.
+/// Maps of A, B and C for one launch; C's is A's, and not used, where none can describe it.
 #[derive(Debug)]
 pub(super) struct TensorMaps([TensorMap; 3]);
 
@@ -34,7 +28,7 @@ impl TensorMaps {
         let map_b = operand_map(T::DTYPE, &b_outer, b, cols / kernel.cluster(), depth)?;
         let map_c = match mappable(c_layout, T::Output::DTYPE, c) && c_layout.strides.col == 1 {
             true => encode(T::Output::DTYPE, c_layout, c, kernel.tiles.warp[0])?,
-            false => TensorMap([0; 16]),
+            false => map_a,
         };
         Ok(TensorMaps([map_a, map_b, map_c]))
     }
@@ -59,60 +53,22 @@ fn operand_map(
     }
 }
 
-type Encode = unsafe extern "C" fn(
-    map: *mut TensorMap,
-    dtype: u32,
-    rank: u32,
-    address: u64,
-    extents: *const u64,
-    strides: *const u64,
-    box_extents: *const u32,
-    element_strides: *const u32,
-    interleave: u32,
-    swizzle: u32,
-    promotion: u32,
-    fill: u32,
-) -> CUresult;
-
 /// The map of a matrix with contiguous rows, in boxes of `rows` rows of 128 bytes.
 fn encode(dtype: DType, layout: &Layout, address: u64, rows: usize) -> Result<TensorMap, Error> {
-    let missing = || Error::new(Kind::NoTensorMaps);
-    let encode = cuda_driver_loader::symbol(c"cuTensorMapEncodeTiled").ok_or_else(missing)?;
-    // SAFETY: the function's type as cuda.h declares it.
-    let encode: Encode = unsafe { std::mem::transmute(encode) };
-    // CUtensorMapDataType of cuda.h.
-    let kind = match dtype {
-        DType::F16 => 6,
-        DType::BF16 => 9,
-        _ => return Err(missing()),
+    let element = match dtype {
+        DType::F16 => TensorElement::F16,
+        DType::BF16 => TensorElement::Bf16,
+        DType::F32 => TensorElement::F32,
+        DType::F64 => TensorElement::F64,
+        DType::I32 => TensorElement::I32,
+        DType::I8 => TensorElement::U8,
     };
-    const SWIZZLE_128: u32 = 3;
-    const PROMOTE_256: u32 = 3;
-    let bytes = dtype.size_bytes();
-    let extents = [layout.shape.cols as u64, layout.shape.rows as u64];
-    let stride = [(layout.strides.row * bytes as isize) as u64];
-    let box_extents = [(128 / bytes) as u32, rows as u32];
-    let mut map = TensorMap([0; 16]);
-    // SAFETY: arrays of as many numbers as a map of rank 2 has.
-    let result = unsafe {
-        encode(
-            &raw mut map,
-            kind,
-            2,
-            address,
-            extents.as_ptr(),
-            stride.as_ptr(),
-            box_extents.as_ptr(),
-            [1, 1].as_ptr(),
-            0,
-            SWIZZLE_128,
-            PROMOTE_256,
-            0,
-        )
-    };
-    if result == CUresult::CUDA_SUCCESS {
-        return Ok(map);
-    }
-    let _ = last_failure("cuTensorMapEncodeTiled");
-    Err(missing())
+    let Layout { shape, strides, .. } = *layout;
+    let bytes = dtype.size_bytes() as u64;
+    let sizes = [shape.cols as u64, shape.rows as u64];
+    TensorLayout::new(element, &sizes, &[(128 / bytes) as u32, rows as u32])
+        .strides(&[strides.row as u64 * bytes])
+        .swizzle(TensorSwizzle::B128)
+        .promotion(L2Promotion::B256)
+        .encode(address)
 }
