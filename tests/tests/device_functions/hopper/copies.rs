@@ -128,13 +128,54 @@ const CASES: &[Case] = &[
         to_sizes: &[5, 6, 7, 8, 9], to: &[1, 2, 3, 4, 5], swizzle: TensorSwizzle::None },
 ];
 
-#[test]
-fn boxes_go_there_and_back() {
+/// All cases of a rank, with each hint.
+fn check_rank(rank: usize) {
     sm_90a(|gpu| {
-        for case in CASES {
+        for case in CASES.iter().filter(|case| case.sizes.len() == rank) {
             for hint in 0..3 {
                 case.check(gpu, hint);
             }
+        }
+    });
+}
+
+#[test]
+fn boxes_of_1_dimension() {
+    check_rank(1);
+}
+
+#[test]
+fn boxes_of_2_dimensions() {
+    check_rank(2);
+}
+
+#[test]
+fn boxes_of_3_dimensions() {
+    check_rank(3);
+}
+
+#[test]
+fn boxes_of_4_dimensions() {
+    check_rank(4);
+}
+
+#[test]
+fn boxes_of_5_dimensions() {
+    check_rank(5);
+}
+
+#[test]
+fn a_prefetch_changes_nothing() {
+    sm_90a(|gpu| {
+        for case in CASES.iter().rev() {
+            let numbers = vec![5u32; extent(case.sizes)];
+            let from = Buffer::new(&numbers);
+            let from_map = map(&layout(case.sizes, case.boxes), &from);
+            let (at, out) = (Buffer::new(case.at), Buffer::<u32>::zeros(1));
+            let kernel = format!("prefetch_box_{}", case.sizes.len());
+            let arguments = [(&from_map).into(), (&at).into(), (&out).into()];
+            Launch::new(1, 1).run(gpu, &kernel, &arguments);
+            assert_eq!((out.download(), from.download()), (vec![1], numbers), "{kernel}");
         }
     });
 }

@@ -44,7 +44,7 @@ const LOWERINGS: &[(&str, &[&str])] = &[
     ("elected", &["elect.sync"]),
     ("store_rows", &["stmatrix.sync.aligned.m8n8.x4.shared.b16"]),
     ("store_columns", &["stmatrix.sync.aligned.m8n8.x4.trans.shared.b16"]),
-    ("copy_box_2", &["prefetch.tensormap", "fence.proxy.async.shared::cta;"]),
+    ("copy_box_2", &["fence.proxy.async.shared::cta;"]),
     ("copy_box_2", &["createpolicy.fractional.L2::evict_first.b64"]),
     ("copy_box_2", &["createpolicy.fractional.L2::evict_last.b64"]),
     ("copy_box_2", &["cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 0;"]),
@@ -80,10 +80,11 @@ fn boxes_of_every_rank() {
             format!("{load}.L2::cache_hint ["),
             format!("{store} ["),
             format!("{store}.L2::cache_hint ["),
-            format!("cp.async.bulk.prefetch.tensor.{rank}d.L2.global ["),
         ];
         let instructions = instructions.each_ref().map(String::as_str);
         assert_has(&format!("copy_box_{rank}"), &instructions);
+        let prefetch = format!("cp.async.bulk.prefetch.tensor.{rank}d.L2.global [");
+        assert_has(&format!("prefetch_box_{rank}"), &["prefetch.tensormap", &prefetch]);
     }
 }
 
