@@ -106,26 +106,36 @@ impl Case {
     }
 }
 
+/// Innermost coordinates and sizes are multiples of 4 words: see [`AT_THE_EDGE`].
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    Case { sizes: &[300], boxes: &[64], at: &[250], to_sizes: &[200], to: &[-3],
+    Case { sizes: &[300], boxes: &[64], at: &[248], to_sizes: &[200], to: &[148],
         swizzle: TensorSwizzle::None },
     Case { sizes: &[64, 20], boxes: &[32, 8], at: &[16, 7], to_sizes: &[80, 30], to: &[40, 20],
         swizzle: TensorSwizzle::None },
-    Case { sizes: &[64, 20], boxes: &[32, 64], at: &[48, -2], to_sizes: &[33, 30], to: &[-8, 3],
+    Case { sizes: &[64, 20], boxes: &[32, 64], at: &[48, -2], to_sizes: &[36, 30], to: &[8, 3],
         swizzle: TensorSwizzle::B128 },
-    Case { sizes: &[64, 90], boxes: &[16, 64], at: &[17, 20], to_sizes: &[64, 70], to: &[8, 16],
+    Case { sizes: &[64, 90], boxes: &[16, 64], at: &[20, 20], to_sizes: &[64, 70], to: &[8, -16],
         swizzle: TensorSwizzle::B64 },
     Case { sizes: &[64, 90], boxes: &[8, 64], at: &[60, 40], to_sizes: &[64, 70], to: &[8, 16],
         swizzle: TensorSwizzle::B32 },
     Case { sizes: &[16, 7, 5], boxes: &[8, 4, 3], at: &[4, 1, 3], to_sizes: &[12, 9, 9],
-        to: &[2, 6, -1], swizzle: TensorSwizzle::None },
+        to: &[8, 6, -1], swizzle: TensorSwizzle::None },
     Case { sizes: &[32, 16, 5], boxes: &[32, 8, 3], at: &[0, 5, 1], to_sizes: &[32, 9, 9],
         to: &[0, 1, 2], swizzle: TensorSwizzle::B128 },
-    Case { sizes: &[8, 5, 4, 3], boxes: &[4, 3, 2, 2], at: &[2, 1, 3, 0], to_sizes: &[9, 9, 9, 9],
-        to: &[1, 2, 3, 4], swizzle: TensorSwizzle::None },
-    Case { sizes: &[8, 3, 4, 3, 2], boxes: &[4, 2, 2, 3, 2], at: &[1, 1, 2, 0, 1],
-        to_sizes: &[5, 6, 7, 8, 9], to: &[1, 2, 3, 4, 5], swizzle: TensorSwizzle::None },
+    Case { sizes: &[8, 5, 4, 3], boxes: &[4, 3, 2, 2], at: &[4, 1, 3, 0], to_sizes: &[12, 9, 9, 9],
+        to: &[4, 2, 3, 4], swizzle: TensorSwizzle::None },
+    Case { sizes: &[8, 3, 4, 3, 2], boxes: &[4, 2, 2, 3, 2], at: &[4, 1, 2, 0, 1],
+        to_sizes: &[8, 6, 7, 8, 9], to: &[4, 2, 3, 4, 5], swizzle: TensorSwizzle::None },
+];
+
+/// Boxes that begin before the first column, and rows that end within 16 bytes.
+#[rustfmt::skip]
+const AT_THE_EDGE: [Case; 2] = [
+    Case { sizes: &[64, 20], boxes: &[32, 8], at: &[-8, 3], to_sizes: &[80, 30], to: &[-4, 2],
+        swizzle: TensorSwizzle::None },
+    Case { sizes: &[33, 20], boxes: &[32, 8], at: &[16, 3], to_sizes: &[41, 30], to: &[16, 4],
+        swizzle: TensorSwizzle::None },
 ];
 
 /// All cases of a rank, with each hint.
@@ -162,6 +172,16 @@ fn boxes_of_4_dimensions() {
 #[test]
 fn boxes_of_5_dimensions() {
     check_rank(5);
+}
+
+#[test]
+fn boxes_that_begin_before_the_first_column() {
+    sm_90a(|gpu| AT_THE_EDGE[0].check(gpu, 0));
+}
+
+#[test]
+fn rows_that_end_within_16_bytes() {
+    sm_90a(|gpu| AT_THE_EDGE[1].check(gpu, 0));
 }
 
 #[test]
