@@ -125,7 +125,7 @@ impl Major<bf16> for MnMajor {
 /// Only [`SharedPtr::k_major`] and [`SharedPtr::mn_major`] make one, and only for tiles that the
 /// tensor cores read.
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// use cuda_std::{SharedPtr, wgmma::{Tf32, Tile}};
 /// // Only elements of 16 bits can be transposed.
 /// unsafe fn f(tile: SharedPtr<Tile<Tf32, 64>>) {

@@ -27,7 +27,7 @@ pub enum TensorElement {
     F32 = 7,
     F64 = 8,
     Bf16 = 9,
-    /// f32 that is rounded to TF32 (nearest, ties away from zero) on its way to shared memory.
+    /// f32 that is rounded to TF32 on its way to shared memory.
     Tf32 = 11,
 }
 
@@ -107,6 +107,9 @@ impl fmt::Debug for TensorMap {
 /// A tensor and its boxes, from which [`encode`](TensorLayout::encode) makes a [`TensorMap`].
 ///
 /// All lists are innermost dimension first: a row-major matrix has its columns first.
+///
+/// N.B. Stores write whole chunks of 16 bytes: where the innermost size is no multiple of that, they
+/// write to what lies behind the rows' ends, up to the next multiple.
 ///
 /// ```
 /// use gemmite::cuda::{TensorElement, TensorLayout, TensorSwizzle};
