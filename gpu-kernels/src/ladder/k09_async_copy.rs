@@ -151,6 +151,8 @@ unsafe fn main_loop<
     // One stage: the tile of A, then the tile of B.
     let (size_a, stage) = (bk * pitch_a, bk * (pitch_a + pitch_b));
     let (rows, cols) = in_warp_tile::<T>(bn, warp, [TM, TN]);
+    let copies_a = AsyncCourier::<T, NA, PACKS_A>::COPIES;
+    let copies_b = AsyncCourier::<T, NB, PACKS_B>::COPIES;
     // The first step has what K has more than whole steps.
     let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
@@ -172,8 +174,12 @@ unsafe fn main_loop<
         for ahead in 1..stages - 1 {
             a.hop(forward);
             b.hop(forward);
-            a.start(shape_a, left > ahead as u64);
-            b.start(shape_b, left > ahead as u64);
+            for v in 0..copies_a {
+                a.start(shape_a, v, left > ahead as u64);
+            }
+            for v in 0..copies_b {
+                b.start(shape_b, v, left > ahead as u64);
+            }
             async_copy::commit_group();
         }
         // The stage that is filled comes right before the one that is read.
@@ -188,11 +194,17 @@ unsafe fn main_loop<
         let mut now = (rows.read::<T, TM>(tile_a), cols.read::<T, TN>(tile_b));
         while left > 0 {
             left -= 1;
+            let more = left > stages as u64 - 2;
             for k in 0..bk {
+                // The copies stand together: each group of them costs three empty instructions.
                 if k == 0 {
-                    let more = left > stages as u64 - 2;
-                    a.start(shape_a, more);
-                    b.start(shape_b, more);
+                    for v in 0..copies_a {
+                        a.start(shape_a, v, more);
+                    }
+                } else if k == bk / 2 {
+                    for v in 0..copies_b {
+                        b.start(shape_b, v, more);
+                    }
                 }
                 let mut ahead = k + 1;
                 if ahead == bk {

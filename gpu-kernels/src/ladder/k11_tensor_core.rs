@@ -37,7 +37,7 @@
 //! cores: f16 0.401 ms and not 3.19, f64 2.88 and not 7.11, i32 2.45 and not 4.39.
 
 use super::k10_grouped_order::GROUP;
-use super::parts::{Operand, Ring, TileCourier};
+use super::parts::{Operand, Ring, TileCourier, TileShape};
 use crate::tensor::{StoredTile, TensorCore};
 use crate::{Element, SharedTile, store};
 use cuda_std::{async_copy, thread};
@@ -145,9 +145,20 @@ unsafe fn main_loop<
     let Tiles { block: [bm, bn, bk], stages, .. } = tiles;
     let threads = bm / tiles.warp[0] * (bn / tiles.warp[1]) * 32;
     let bytes = size_of::<T>();
+    let shape = |outer: usize, along_k: bool| {
+        let pitch = Tiles::tensor_pitch([outer, bk], along_k, bytes);
+        TileShape { outer, depth: bk, pitch, threads }
+    };
+    let (shape_a, shape_b) = (shape(bm, A_ALONG_K), shape(bn, B_ALONG_K));
     // One stage: the tile of A, then the tile of B.
     let size_a = Tiles::tensor_len([bm, bk], bytes);
-    let stage = size_a + Tiles::tensor_len([bn, bk], bytes);
+    let stage = ((size_a + Tiles::tensor_len([bn, bk], bytes)) * bytes) as isize;
+    // The copies of a step are spread over its products but the last ones, when the next stage is
+    // waited for: `copies` over `slots`.
+    let copies_a = TileCourier::<T, NA, A_ALONG_K, PACKS>::COPIES;
+    let copies = copies_a + TileCourier::<T, NB, B_ALONG_K, PACKS>::COPIES;
+    let slots = (bk / T::K - 1) * MT * NT;
+    let due = |slot: usize| (slot * copies).div_ceil(slots).min(copies);
     // The first step has what K has more than whole steps.
     let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
@@ -155,54 +166,70 @@ unsafe fn main_loop<
     // another barrier.
     unsafe {
         let memory_b = memory.add(size_a);
-        let mut a = TileCourier::<T, NA, A_ALONG_K, PACKS>::new(a, memory, [bm, bk], threads);
-        let mut b = TileCourier::<T, NB, B_ALONG_K, PACKS>::new(b, memory_b, [bn, bk], threads);
+        let mut a = TileCourier::<T, NA, A_ALONG_K, PACKS>::new(a, memory, shape_a);
+        let mut b = TileCourier::<T, NB, B_ALONG_K, PACKS>::new(b, memory_b, shape_b);
         if left > 0 {
             let first = (depth - (left - 1) * bk as u64) as usize;
-            a.start_first([bm, bk], threads, first, stage as isize);
-            b.start_first([bn, bk], threads, first, stage as isize);
+            a.start_first(shape_a, first);
+            b.start_first(shape_b, first);
         }
         async_copy::commit_group();
         for ahead in 1..stages - 1 {
-            a.start([bm, bk], threads, left > ahead as u64, stage as isize);
-            b.start([bn, bk], threads, left > ahead as u64, stage as isize);
+            a.hop(stage);
+            b.hop(stage);
+            for c in 0..copies {
+                let more = left > ahead as u64;
+                match c.checked_sub(copies_a) {
+                    None => a.start(shape_a, c, more),
+                    Some(c) => b.start(shape_b, c, more),
+                }
+            }
             async_copy::commit_group();
         }
-        // From here on the stage that is filled comes right before the one that is read.
-        let mut ring = Ring::new(stages, stage as isize);
-        let mut hop = -(stage as isize * (stages as isize - 1));
+        // The stage that is filled comes right before the one that is read.
+        a.hop(stage);
+        b.hop(stage);
+        let mut ring = Ring::new(stages, stage);
+        let mut hop = -stage * (stages as isize - 1);
         async_copy::wait_group::<PENDING>();
         thread::sync_threads();
         let (row, col) = warp_place(tiles);
-        let mut tile_a = stored::<T, A_ALONG_K>(memory, [bm, bk], row, T::place_a(A_ALONG_K));
-        let mut tile_b = stored::<T, B_ALONG_K>(memory_b, [bn, bk], col, T::place_b(B_ALONG_K));
+        let mut tile_a = stored::<T, A_ALONG_K>(memory, shape_a, row, T::place_a(A_ALONG_K));
+        let mut tile_b = stored::<T, B_ALONG_K>(memory_b, shape_b, col, T::place_b(B_ALONG_K));
         // The factors of the first k of a step are read at the end of the step before.
         let mut now = (read_a::<T, MT>(tile_a, 0), read_b::<T, NT>(tile_b, 0));
         while left > 0 {
-            let more = left > stages as u64 - 1;
-            a.start([bm, bk], threads, more, hop);
-            b.start([bn, bk], threads, more, hop);
-            async_copy::commit_group();
-            for step in 1..bk / T::K + 1 {
-                let mut k = step * T::K;
+            left -= 1;
+            let more = left > stages as u64 - 2;
+            for step in 0..bk / T::K {
+                let mut k = (step + 1) * T::K;
                 if k == bk {
+                    async_copy::commit_group();
                     async_copy::wait_group::<PENDING>();
                     thread::sync_threads();
+                    a.hop(hop);
+                    b.hop(hop);
                     hop = ring.hop();
-                    tile_a.start = tile_a.start.offset(hop);
-                    tile_b.start = tile_b.start.offset(hop);
+                    tile_a = tile_a.hop(hop);
+                    tile_b = tile_b.hop(hop);
                     k = 0;
                 }
                 let factors = || (read_a::<T, MT>(tile_a, k), read_b::<T, NT>(tile_b, k));
                 let ahead = if T::AHEAD { factors() } else { now };
                 for m in 0..MT {
                     for n in 0..NT {
+                        let slot = (step * MT + m) * NT + n;
+                        for c in due(slot)..due(slot + 1) {
+                            match c.checked_sub(copies_a) {
+                                None => a.start(shape_a, c, more),
+                                Some(c) => b.start(shape_b, c, more),
+                            }
+                        }
                         T::multiply(&now.0[m], &now.1[n / 2][n % 2], &mut sums[m][n]);
                     }
                 }
                 now = if T::AHEAD { ahead } else { factors() };
             }
-            left -= 1;
         }
     }
 }
@@ -242,7 +269,7 @@ unsafe fn read_b<T: TensorCore, const NT: usize>(
     }
 }
 
-/// The tile of `outer` x `depth` elements at `start`, for a lane that begins at `place` behind
+/// The tile of that shape at `start`, for a lane that begins at `place` behind
 /// `first`, where its warp's part begins.
 ///
 /// # Safety
@@ -250,12 +277,11 @@ unsafe fn read_b<T: TensorCore, const NT: usize>(
 #[inline(always)]
 unsafe fn stored<T: Element, const ALONG_K: bool>(
     start: SharedTile<T>,
-    extents: [usize; 2],
+    shape: TileShape,
     first: usize,
     (outer, k): (usize, usize),
 ) -> StoredTile<T> {
-    let pitch = Tiles::tensor_pitch(extents, ALONG_K, size_of::<T>());
-    let tile = StoredTile { start, pitch, along_k: ALONG_K };
+    let tile = StoredTile { start, pitch: shape.pitch, along_k: ALONG_K };
     // SAFETY: the caller's promise.
     StoredTile { start: unsafe { tile.at(first + outer, k) }, ..tile }
 }
