@@ -30,14 +30,14 @@ impl<T> StoredTile<T> {
         unsafe { self.start.add(row * self.pitch + col) }
     }
 
-    /// The same tile in the stage so many bytes further.
+    /// The same tile in the stage so many bytes behind the first.
     ///
     /// # Safety
     /// There is one.
     #[inline(always)]
-    pub unsafe fn hop(self, bytes: isize) -> Self {
+    pub unsafe fn displaced(self, bytes: u32) -> Self {
         // SAFETY: the caller's promise.
-        StoredTile { start: unsafe { self.start.cast::<u8>().offset(bytes).cast() }, ..self }
+        StoredTile { start: unsafe { self.start.displaced(bytes) }, ..self }
     }
 }
 
@@ -146,7 +146,7 @@ macro_rules! half_tensor {
 half_tensor!(f16, multiply_f16);
 half_tensor!(bf16, multiply_bf16);
 
-const FK: usize = 8;
+const FK: usize = 4;
 impl TensorCore for f64 {
     const K: usize = FK;
     const AHEAD: bool = true;
@@ -191,7 +191,7 @@ impl TensorCore for f64 {
     #[inline(always)]
     unsafe fn multiply(a: &Self::A, b: &Self::B, sums: &mut [f64; 4]) {
         // SAFETY: the caller's promise.
-        *sums = unsafe { mma::multiply_f64_k8(*a, *b, *sums) };
+        *sums = unsafe { mma::multiply_f64(*a, b[0], *sums) };
     }
 
     #[inline(always)]

@@ -153,40 +153,36 @@ unsafe fn main_loop<
     let (rows, cols) = in_warp_tile::<T>(bn, warp, [TM, TN]);
     let copies_a = AsyncCourier::<T, NA, PACKS_A>::COPIES;
     let copies_b = AsyncCourier::<T, NB, PACKS_B>::COPIES;
+    // Many copies, where both operands come element by element, start in two parts.
+    let second = if PACKS_A || PACKS_B { 0 } else { bk / 2 };
     // The first step has what K has more than whole steps.
     let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
     // copies have arrived at every thread (the wait, then the barrier), and written again after
     // another barrier.
     unsafe {
-        let (mut tile_a, mut tile_b) = (memory, memory.add(size_a));
+        let (tile_a, tile_b) = (memory, memory.add(size_a));
         let mut a = AsyncCourier::<T, NA, PACKS_A>::new(a, tile_a, shape_a);
         let mut b = AsyncCourier::<T, NB, PACKS_B>::new(b, tile_b, shape_b);
-        tile_a = tile_a.add(rows.first);
-        tile_b = tile_b.add(cols.first);
+        let (tile_a, tile_b) = (tile_a.add(rows.first), tile_b.add(cols.first));
         if left > 0 {
             let first = (depth - (left - 1) * bk as u64) as i32;
             a.start_first(shape_a, first);
             b.start_first(shape_b, first);
         }
         async_copy::commit_group();
-        let forward = (stage * size_of::<T>()) as isize;
+        let mut fill = Ring::new(stages, stage * size_of::<T>());
+        let mut read = fill;
         for ahead in 1..stages - 1 {
-            a.hop(forward);
-            b.hop(forward);
+            fill.step();
             for v in 0..copies_a {
-                a.start(shape_a, v, left > ahead as u64);
+                a.start(shape_a, v, left > ahead as u64, fill.at);
             }
             for v in 0..copies_b {
-                b.start(shape_b, v, left > ahead as u64);
+                b.start(shape_b, v, left > ahead as u64, fill.at);
             }
             async_copy::commit_group();
         }
-        // The stage that is filled comes right before the one that is read.
-        let mut ring = Ring::new(stages, forward);
-        let mut hop = -forward * (stages as isize - 1);
-        a.hop(forward);
-        b.hop(forward);
         async_copy::wait_group::<PENDING>();
         thread::sync_threads();
         // The factors of the first k of a step are read at the end of the step before.
@@ -195,15 +191,16 @@ unsafe fn main_loop<
         while left > 0 {
             left -= 1;
             let more = left > stages as u64 - 2;
+            fill.step();
             for k in 0..bk {
-                // The copies stand together: each group of them costs three empty instructions.
                 if k == 0 {
                     for v in 0..copies_a {
-                        a.start(shape_a, v, more);
+                        a.start(shape_a, v, more, fill.at);
                     }
-                } else if k == bk / 2 {
+                }
+                if k == second {
                     for v in 0..copies_b {
-                        b.start(shape_b, v, more);
+                        b.start(shape_b, v, more, fill.at);
                     }
                 }
                 let mut ahead = k + 1;
@@ -211,16 +208,12 @@ unsafe fn main_loop<
                     async_copy::commit_group();
                     async_copy::wait_group::<PENDING>();
                     thread::sync_threads();
-                    a.hop(hop);
-                    b.hop(hop);
-                    hop = ring.hop();
-                    tile_a = tile_a.cast::<u8>().offset(hop).cast();
-                    tile_b = tile_b.cast::<u8>().offset(hop).cast();
+                    read.step();
                     ahead = 0;
                 }
                 let then = (
-                    rows.read::<T, TM>(tile_a.add(ahead * pitch_a)),
-                    cols.read::<T, TN>(tile_b.add(ahead * pitch_b)),
+                    rows.read::<T, TM>(tile_a.displaced(read.at).add(ahead * pitch_a)),
+                    cols.read::<T, TN>(tile_b.displaced(read.at).add(ahead * pitch_b)),
                 );
                 outer_product(&now.0, &now.1, sums);
                 now = then;

@@ -152,7 +152,7 @@ unsafe fn main_loop<
     let (shape_a, shape_b) = (shape(bm, A_ALONG_K), shape(bn, B_ALONG_K));
     // One stage: the tile of A, then the tile of B.
     let size_a = Tiles::tensor_len([bm, bk], bytes);
-    let stage = ((size_a + Tiles::tensor_len([bn, bk], bytes)) * bytes) as isize;
+    let stage = (size_a + Tiles::tensor_len([bn, bk], bytes)) * bytes;
     // The copies of a step are spread over its products but the last ones, when the next stage is
     // waited for: `copies` over `slots`.
     let copies_a = TileCourier::<T, NA, A_ALONG_K, PACKS>::COPIES;
@@ -174,55 +174,49 @@ unsafe fn main_loop<
             b.start_first(shape_b, first);
         }
         async_copy::commit_group();
+        let mut fill = Ring::new(stages, stage);
+        let mut read = fill;
         for ahead in 1..stages - 1 {
-            a.hop(stage);
-            b.hop(stage);
+            fill.step();
             for c in 0..copies {
                 let more = left > ahead as u64;
                 match c.checked_sub(copies_a) {
-                    None => a.start(shape_a, c, more),
-                    Some(c) => b.start(shape_b, c, more),
+                    None => a.start(shape_a, c, more, fill.at),
+                    Some(c) => b.start(shape_b, c, more, fill.at),
                 }
             }
             async_copy::commit_group();
         }
-        // The stage that is filled comes right before the one that is read.
-        a.hop(stage);
-        b.hop(stage);
-        let mut ring = Ring::new(stages, stage);
-        let mut hop = -stage * (stages as isize - 1);
         async_copy::wait_group::<PENDING>();
         thread::sync_threads();
         let (row, col) = warp_place(tiles);
-        let mut tile_a = stored::<T, A_ALONG_K>(memory, shape_a, row, T::place_a(A_ALONG_K));
-        let mut tile_b = stored::<T, B_ALONG_K>(memory_b, shape_b, col, T::place_b(B_ALONG_K));
+        let tile_a = stored::<T, A_ALONG_K>(memory, shape_a, row, T::place_a(A_ALONG_K));
+        let tile_b = stored::<T, B_ALONG_K>(memory_b, shape_b, col, T::place_b(B_ALONG_K));
         // The factors of the first k of a step are read at the end of the step before.
         let mut now = (read_a::<T, MT>(tile_a, 0), read_b::<T, NT>(tile_b, 0));
         while left > 0 {
             left -= 1;
             let more = left > stages as u64 - 2;
+            fill.step();
             for step in 0..bk / T::K {
                 let mut k = (step + 1) * T::K;
                 if k == bk {
                     async_copy::commit_group();
                     async_copy::wait_group::<PENDING>();
                     thread::sync_threads();
-                    a.hop(hop);
-                    b.hop(hop);
-                    hop = ring.hop();
-                    tile_a = tile_a.hop(hop);
-                    tile_b = tile_b.hop(hop);
+                    read.step();
                     k = 0;
                 }
-                let factors = || (read_a::<T, MT>(tile_a, k), read_b::<T, NT>(tile_b, k));
+                let (stage_a, stage_b) = (tile_a.displaced(read.at), tile_b.displaced(read.at));
+                let factors = || (read_a::<T, MT>(stage_a, k), read_b::<T, NT>(stage_b, k));
                 let ahead = if T::AHEAD { factors() } else { now };
                 for m in 0..MT {
                     for n in 0..NT {
                         let slot = (step * MT + m) * NT + n;
                         for c in due(slot)..due(slot + 1) {
                             match c.checked_sub(copies_a) {
-                                None => a.start(shape_a, c, more),
-                                Some(c) => b.start(shape_b, c, more),
+                                None => a.start(shape_a, c, more, fill.at),
+                                Some(c) => b.start(shape_b, c, more, fill.at),
                             }
                         }
                         T::multiply(&now.0[m], &now.1[n / 2][n % 2], &mut sums[m][n]);
