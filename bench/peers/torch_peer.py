@@ -1,4 +1,4 @@
-"""torch.matmul and a Triton product as peers of the benchmark harness.
+"""torch.matmul (torch._int_mm for i8) and a Triton product as peers of the benchmark harness.
 
 The harness starts this program and talks to it in lines of JSON: a request on standard input, one
 answer on standard output. Operands and results travel as files. Times are those between two CUDA
@@ -35,8 +35,9 @@ TORCH = {
     "f32": torch.float32,
     "f64": torch.float64,
     "i32": torch.int32,
+    "i8": torch.int8,
 }
-NUMPY = {"f16": "u2", "bf16": "u2", "f32": "u4", "f64": "u8", "i32": "i4"}
+NUMPY = {"f16": "u2", "bf16": "u2", "f32": "u4", "f64": "u8", "i32": "i4", "i8": "i1"}
 VIEW = {"u2": torch.int16, "u4": torch.int32, "u8": torch.int64, "i4": torch.int32}
 # A busy wait of some 100 microseconds for each run: longer than Python takes to enqueue it.
 HOLD_CYCLES = 200_000
@@ -48,7 +49,7 @@ if triton:
     def matmul_kernel(
         a_ptr, b_ptr, c_ptr, m, n, k, alpha, beta,
         a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row, c_col,
-        READS_C: tl.constexpr, EXACT: tl.constexpr,
+        READS_C: tl.constexpr, EXACT: tl.constexpr, WHOLE: tl.constexpr,
         BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
     ):
         """One block of C: blocks that run together lie in bands of GROUP rows of blocks."""
@@ -70,20 +71,23 @@ if triton:
         terms = tl.arange(0, BLOCK_K)
         a = a_ptr + batch * a_batch + safe_rows[:, None] * a_row + terms[None, :] * a_col
         b = b_ptr + batch * b_batch + terms[:, None] * b_row + safe_cols[None, :] * b_col
-        sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32 if WHOLE else tl.float32)
         for start in range(0, k, BLOCK_K):
             left = k - start
             a_tile = tl.load(a, mask=terms[None, :] < left, other=0.0)
             b_tile = tl.load(b, mask=terms[:, None] < left, other=0.0)
             if EXACT:
                 sums = tl.dot(a_tile, b_tile, sums, input_precision="ieee")
+            elif WHOLE:
+                sums = tl.dot(a_tile, b_tile, sums, out_dtype=tl.int32)
             else:
                 sums = tl.dot(a_tile, b_tile, sums)
             a += BLOCK_K * a_col
             b += BLOCK_K * b_row
         inside = (rows[:, None] < m) & (cols[None, :] < n)
         c = c_ptr + batch * c_batch + rows.to(tl.int64)[:, None] * c_row + cols[None, :] * c_col
-        sums = sums * alpha
+        if not WHOLE:
+            sums = sums * alpha
         if READS_C:
             sums += beta * tl.load(c, mask=inside, other=0.0).to(tl.float32)
         tl.store(c, sums.to(c_ptr.dtype.element_ty), mask=inside)
@@ -95,6 +99,12 @@ if triton:
         (64, 64, 64, 8, 4, 4),
         (16, 64, 128, 1, 5, 4),
     ]
+    TILES_8_BIT = [
+        (128, 256, 128, 8, 3, 8),
+        (128, 128, 128, 8, 4, 4),
+        (128, 128, 128, 8, 4, 8),
+        (64, 64, 128, 8, 4, 4),
+    ]
     TILES_F32 = [(64, 64, 16, 8, 3, 4), (128, 64, 16, 8, 3, 8), (16, 32, 64, 1, 4, 2)]
 
 
@@ -104,20 +114,21 @@ class Case:
     def __init__(self, request):
         self.request = request
         self.dtype = TORCH[request["dtype"]]
+        self.dtypes = {"a": request["dtype"], "b": request["dtype"], "c": request["output"]}
         # Elements from one copy to the next: copies start where the allocator's would.
         names = ("a", "b", "c")
-        flat = {name: self.read(request[name]) for name in names}
+        flat = {name: self.read(request[name], self.dtypes[name]) for name in names}
         self.c_elems = flat["c"].numel()
         self.c_initial = flat["c"].clone()
         strides = {name: -(-flat[name].numel() // 256) * 256 for name in names}
-        size = sum(strides.values()) * flat["c"].element_size()
+        size = sum(strides[name] * flat[name].element_size() for name in names)
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
         free, _ = torch.cuda.mem_get_info()
         copies = min(-(-L2_FOLD * l2 // size) + 1, free // 2 // size)
         self.copies = max(copies, 1)
         slabs = {}
         for name in names:
-            slab = torch.empty(self.copies, strides[name], dtype=self.dtype, device="cuda")
+            slab = torch.empty(self.copies, strides[name], dtype=flat[name].dtype, device="cuda")
             slab[:, : flat[name].numel()] = flat[name]
             slabs[name] = slab
         self.slabs = slabs
@@ -126,10 +137,10 @@ class Case:
         self.runs = {}
         self.notes = {}
 
-    def read(self, path):
-        kind = NUMPY[self.request["dtype"]]
+    def read(self, path, dtype):
+        kind = NUMPY[dtype]
         bits = torch.from_numpy(numpy.fromfile(path, dtype=kind).view("i" + kind[1]))
-        return bits.cuda().view(self.dtype)
+        return bits.cuda().view(TORCH[dtype])
 
     def view(self, copy):
         """op(A), op(B) and C of a copy: batch x rows x columns."""
@@ -152,7 +163,9 @@ class Case:
 
     def torch_run(self, a, b, c):
         alpha, beta = self.request["alpha"], self.request["beta"]
-        if beta is None and alpha == 1:
+        if self.dtype == torch.int8:
+            torch._int_mm(a, b, out=c)
+        elif beta is None and alpha == 1:
             torch.matmul(a, b, out=c)
         else:
             add = torch.addmm if c.dim() == 2 else torch.baddbmm
@@ -169,9 +182,14 @@ class Case:
             a, b, c, m, n, k, float(self.request["alpha"]), float(beta or 0),
             *a.stride(), *b.stride(), *c.stride(),
             READS_C=beta is not None, EXACT=self.dtype == torch.float32,
+            WHOLE=self.dtype == torch.int8,
             BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=group,
             num_stages=stages, num_warps=warps,
         )
+
+    def is_plain(self):
+        """Whether neither alpha nor C takes part."""
+        return self.request["alpha"] == 1 and self.request["beta"] is None
 
     def candidate(self, name):
         """The function that computes the product on (a, b, c); why there is none, as an error."""
@@ -181,11 +199,15 @@ class Case:
         if name == "torch":
             if dtype == "i32":
                 raise NotImplementedError("torch.matmul has no int32 product on CUDA")
+            if dtype == "i8" and not (self.is_plain() and self.request["batch"] == 1):
+                raise NotImplementedError("torch._int_mm takes single plain products alone")
             self.runs[name] = self.torch_run
         else:
             if not triton:
                 raise ModuleNotFoundError(triton_missing)
-            if dtype not in ("f16", "bf16", "f32"):
+            if dtype == "i8" and not self.is_plain():
+                raise NotImplementedError("the Triton kernel takes plain products of i8 alone")
+            if dtype not in ("f16", "bf16", "f32", "i8"):
                 raise NotImplementedError(f"the Triton kernel has no {dtype}")
             if self.request["batch"] > 65535:
                 raise NotImplementedError("more products than a grid has along y")
@@ -194,7 +216,7 @@ class Case:
 
     def tuned(self):
         """The Triton kernel with the fastest of its tiles."""
-        tiles = TILES_F32 if self.dtype == torch.float32 else TILES_16_BIT
+        tiles = {torch.float32: TILES_F32, torch.int8: TILES_8_BIT}.get(self.dtype, TILES_16_BIT)
         best = None
         for tile in tiles:
             run = lambda a, b, c, tile=tile: self.triton_run(a, b, c, tile)
@@ -221,7 +243,7 @@ class Case:
         self.slabs["c"][0, : self.c_elems] = self.c_initial
         run(*self.views[0])
         torch.cuda.synchronize()
-        kind = NUMPY[self.request["dtype"]]
+        kind = NUMPY[self.dtypes["c"]]
         bits = self.slabs["c"][0, : self.c_elems].view(VIEW[kind])
         bits.cpu().numpy().tofile(path)
         return self.notes.get(name, "")

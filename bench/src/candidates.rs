@@ -17,7 +17,7 @@ use std::str::FromStr;
 /// Something that computes a case's product and can be timed doing so.
 pub trait Candidate<T: Element>: Work {
     /// Computes the product once into a C that holds the case's `c`, and returns C's buffer.
-    fn product(&mut self) -> Result<Vec<T>>;
+    fn product(&mut self) -> Result<Vec<T::Output>>;
 }
 
 /// A candidate with its name, or the reason that there is none.
@@ -83,7 +83,7 @@ pub enum Peer {
     Cublas,
     /// NVIDIA's cuBLASLt: its heuristic's first candidate, and the fastest of all of them.
     CublasLt,
-    /// torch.matmul, and torch.addmm or torch.baddbmm where C takes part.
+    /// torch.matmul, torch.addmm or torch.baddbmm where C takes part, torch._int_mm for i8.
     Torch,
     /// A matrix product in Triton, with its tiles tuned.
     Triton,

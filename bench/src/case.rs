@@ -11,10 +11,10 @@ use std::str::FromStr;
 /// What the operands hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Data {
-    /// N(0, 1); for i32 a hundred times that, cut to whole numbers.
+    /// N(0, 1); for i32 a hundred times that and for i8 32 times that, cut to whole numbers.
     #[default]
     Normal,
-    /// Uniform over [0, 1); for i32 whole numbers from -100 to 100.
+    /// Uniform over [0, 1); for i8 and i32 whole numbers from -100 to 100.
     Uniform,
     /// Whole numbers from -9 to 9.
     Integers,
@@ -63,7 +63,7 @@ pub struct Case<T: Element> {
     /// The buffer of B.
     pub b: Vec<T>,
     /// What C's buffer holds before a product: its old value where that takes part, else poison.
-    pub c: Vec<T>,
+    pub c: Vec<T::Output>,
 }
 
 /// A byte that fills C before a product that is verified: NaN in every float dtype, and in i32 a
@@ -82,7 +82,7 @@ impl<T: Element> Case<T> {
             None => {
                 let mut poisoned = Vec::new();
                 poisoned.try_reserve_exact(c).context("no memory for C")?;
-                poisoned.resize(c, poison::<T>());
+                poisoned.resize(c, poison::<T::Output>());
                 poisoned
             }
         };
@@ -99,14 +99,19 @@ impl<T: Element> Case<T> {
         self.row.epilogue.beta.map(T::Scalar::from_f64)
     }
 
-    /// The views of A, B and `c` that product `index` of the batch multiplies.
-    fn views<'a>(&'a self, c: &'a [T], index: usize) -> Result<[MatrixRef<'a, T>; 3]> {
-        let strides = self.row.batch_strides();
-        let [a, b, c] = [(&self.a[..], 0), (&self.b[..], 1), (c, 2)].map(|(buffer, operand)| {
-            let layout = self.row.layouts()[operand];
-            MatrixRef::new(&buffer[index * strides[operand]..], layout)
-        });
-        Ok([a?, b?, c?])
+    /// The views of A and B that product `index` of the batch multiplies.
+    fn factors(&self, index: usize) -> Result<[MatrixRef<'_, T>; 2]> {
+        let [a, b, _] = self.row.layouts();
+        let [stride_a, stride_b, _] = self.row.batch_strides();
+        let a = MatrixRef::new(&self.a[index * stride_a..], a)?;
+        Ok([a, MatrixRef::new(&self.b[index * stride_b..], b)?])
+    }
+
+    /// The view of `c` that product `index` of the batch writes.
+    fn result<'a>(&self, c: &'a [T::Output], index: usize) -> Result<MatrixRef<'a, T::Output>> {
+        let [_, _, layout] = self.row.layouts();
+        let [_, _, stride] = self.row.batch_strides();
+        Ok(MatrixRef::new(&c[index * stride..], layout)?)
     }
 
     /// Judges the contents of C's buffer after one product: the largest error as a fraction of its
@@ -117,7 +122,7 @@ impl<T: Element> Case<T> {
     ///
     /// # Errors
     /// When an element is wrong; the message says which and how.
-    pub fn verify(&self, out: &[T]) -> Result<f64> {
+    pub fn verify(&self, out: &[T::Output]) -> Result<f64> {
         ensure!(out.len() == self.c.len(), "C has {} elements, not {}", out.len(), self.c.len());
         self.verify_writes(out)?;
         let last = self.row.batch - 1;
@@ -125,8 +130,8 @@ impl<T: Element> Case<T> {
         products.dedup();
         let mut worst = 0.0_f64;
         for &index in &products {
-            let [a, b, out] = self.views(out, index)?;
-            let [_, _, c] = self.views(&self.c, index)?;
+            let [a, b] = self.factors(index)?;
+            let (out, c) = (self.result(out, index)?, self.result(&self.c, index)?);
             let (op_a, op_b) = (self.row.op_a, self.row.op_b);
             let (alpha, beta) = (self.alpha(), self.beta());
             let problem = Problem { a, b, op_a, op_b, alpha, beta, c: beta.map(|_| c) };
@@ -141,7 +146,7 @@ impl<T: Element> Case<T> {
     }
 
     /// Every element written, no gap written.
-    fn verify_writes(&self, out: &[T]) -> Result<()> {
+    fn verify_writes(&self, out: &[T::Output]) -> Result<()> {
         let Row { m, n, leading: [_, _, ldc], .. } = self.row;
         let untouched = |index: usize| bytes(&out[index]) == bytes(&self.c[index]);
         let reads_c = self.row.epilogue.beta.is_some();
@@ -191,11 +196,12 @@ mod tests {
         Case::generate(row, Data::Normal).unwrap()
     }
 
-    fn right<T: Element>(case: &Case<T>) -> Vec<T> {
+    fn right<T: Element>(case: &Case<T>) -> Vec<T::Output> {
         let mut out = case.c.clone();
         let [_, _, stride] = case.row.batch_strides();
         for index in 0..case.row.batch {
-            let [a, b, c] = case.views(&case.c, index).unwrap();
+            let [a, b] = case.factors(index).unwrap();
+            let c = case.result(&case.c, index).unwrap();
             for i in 0..case.row.m {
                 for j in 0..case.row.n {
                     let mut sum = T::Scalar::ZERO;
@@ -216,13 +222,13 @@ mod tests {
         let case = case::<T>(beta);
         let right = right(&case);
         case.verify(&right).unwrap();
-        let refused = |index: usize, value: T, says: &str| {
+        let refused = |index: usize, value: T::Output, says: &str| {
             let mut wrong = right.clone();
             wrong[index] = value;
             let error = format!("{:#}", case.verify(&wrong).unwrap_err());
             assert!(error.contains(says), "{error}");
         };
-        let one = T::from_f64(1e3);
+        let one = T::Output::from_f64(1e3);
         refused(0, one, "wrong");
         // The last element of the last product, and one in the middle.
         refused(2 * 30 + 4 * 6 + 3, one, "product 2");
@@ -241,6 +247,8 @@ mod tests {
         judges::<f32>(Some(0.5));
         judges::<f64>(None);
         judges::<i32>(None);
+        judges::<i8>(None);
+        judges::<i8>(Some(2.0));
         judges::<gemmite::bf16>(Some(0.5));
         judges::<gemmite::f16>(None);
     }
@@ -249,7 +257,7 @@ mod tests {
     fn the_reference_loops_agree() {
         let row = Row::new(DType::F32, "nn".parse().unwrap(), [5, 4, 6]).unwrap();
         let case = Case::<f32>::generate(row, Data::Integers).unwrap();
-        let [a, b, _] = case.views(&case.c, 0).unwrap();
+        let [a, b] = case.factors(0).unwrap();
         let product = reference::ijk(a, b).unwrap();
         assert_eq!(case.verify(product.as_slice()).unwrap(), 0.0);
     }

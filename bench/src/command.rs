@@ -128,12 +128,13 @@ fn table_row(line: &Line, ours: Option<f64>) -> Vec<String> {
         Some(ours) if line.side == Side::Peer => format!("{:.3} x", median / ours),
         _ => String::new(),
     };
-    let per_second = |value: Option<f64>, unit| {
+    let per_second = |value: Option<f64>, unit: &str| {
         value.map_or(String::new(), |value| format!("{} {unit}/s", text::three_digits(value)))
     };
+    let operation = text::operation(&line.dtype);
     let speed = match line.tflops {
-        Some(tflops) if tflops < 1.0 => per_second(Some(tflops * 1e3), "GFLOP"),
-        tflops => per_second(tflops, "TFLOP"),
+        Some(tflops) if tflops < 1.0 => per_second(Some(tflops * 1e3), &format!("G{operation}")),
+        tflops => per_second(tflops, &format!("T{operation}")),
     };
     vec![
         line.candidate.clone(),

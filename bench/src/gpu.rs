@@ -148,7 +148,8 @@ impl Operands {
 
     /// Uploads a case.
     pub fn new<T: Element>(gpu: &Gpu, case: &Case<T>) -> Result<Operands> {
-        let sources: [&[u8]; 3] = [&case.a, &case.b, &case.c].map(|v| bytemuck::cast_slice(v));
+        let [a, b] = [&case.a, &case.b].map(|v| bytemuck::cast_slice(v));
+        let sources: [&[u8]; 3] = [a, b, bytemuck::cast_slice(&case.c)];
         let strides = sources.map(|source| source.len().next_multiple_of(256));
         let one: usize = strides.iter().sum();
         let (free, _) = mem_get_info()?;
@@ -226,7 +227,7 @@ impl<T: Element> Work for GpuWork<'_, T> {
 }
 
 impl<T: Element> crate::candidates::Candidate<T> for GpuWork<'_, T> {
-    fn product(&mut self) -> Result<Vec<T>> {
+    fn product(&mut self) -> Result<Vec<T::Output>> {
         self.operands.c().copy_from(bytemuck::cast_slice(&self.case.c))?;
         (self.launch)(self.operands.addresses(0), &self.gpu.stream)?;
         self.gpu.stream.synchronize().context("the product did not finish")?;

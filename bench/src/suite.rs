@@ -41,7 +41,7 @@ pub struct Suite {
 /// One problem: C = alpha * op(A) * op(B) + beta * C, `batch` times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Element type of A, B and C.
+    /// Element type of A and B; C's is [`DType::output`].
     pub dtype: DType,
     /// What is done with the stored A; a: (m, k) after it.
     pub op_a: Op,
@@ -198,7 +198,7 @@ impl Row {
             let cols = shape.cols;
             ensure!(leading >= cols, "{name} = {leading}, and a row has {cols} elements");
         }
-        let bytes = self.lens().map(|len| len.checked_mul(self.dtype.size_bytes()));
+        let bytes = self.lens().map(|len| len.checked_mul(self.dtype.output().size_bytes()));
         ensure!(bytes.iter().all(Option::is_some), "larger than any memory");
         Ok(())
     }
@@ -242,7 +242,9 @@ impl Row {
     pub fn bytes(&self) -> f64 {
         let [m, n, k] = [self.m, self.n, self.k].map(|extent| extent as f64);
         let c = if self.epilogue.beta.is_some() { 2.0 } else { 1.0 };
-        (m * k + k * n + c * m * n) * self.batch as f64 * self.dtype.size_bytes() as f64
+        let [of_factors, of_c] =
+            [self.dtype, self.dtype.output()].map(|dtype| dtype.size_bytes() as f64);
+        ((m * k + k * n) * of_factors + c * m * n * of_c) * self.batch as f64
     }
 
     /// The transposes, as records have them.

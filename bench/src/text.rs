@@ -20,12 +20,17 @@ pub fn milliseconds(time: Duration) -> String {
     format!("{:.3} ms", time.as_secs_f64() * 1e3)
 }
 
+/// What is counted for that dtype: operations, floating-point ones or others.
+pub fn operation(dtype: &str) -> &'static str {
+    if dtype.starts_with(['i', 'u']) { "OP" } else { "FLOP" }
+}
+
 /// The speed of a product of `m` x `k` and `k` x `n`: a multiplication and an addition count as two
 /// operations.
 pub fn speed(dtype: DType, c: Shape, k: usize, time: Duration) -> String {
     let operations = 2.0 * c.rows as f64 * c.cols as f64 * k as f64;
     let giga = operations / time.as_secs_f64().max(1e-9) / 1e9;
-    let unit = if dtype == DType::I32 { "GOP/s" } else { "GFLOP/s" };
+    let unit = format!("G{}/s", operation(dtype.name()));
     if giga < 0.005 {
         return format!("<0.01 {unit}");
     }

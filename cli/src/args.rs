@@ -46,8 +46,9 @@ Examples:
   gemmite matmul a.npy b.npy --alpha 0.5 --beta 1 --c c0.npy -o c.npy
   gemmite matmul a.npy b.npy -o c.npy --device cuda:1 --kernel k02_tiled_16
 
-A and B are matrices of one dtype: int32, float16, float32 or float64 as numpy.save writes them, or
-bfloat16 of the package ml_dtypes. Sums run in f32 for f16 and bf16; i32 wraps around.
+A and B are matrices of one dtype: int8, int32, float16, float32 or float64 as numpy.save writes
+them, or bfloat16 of the package ml_dtypes. Sums run in f32 for f16 and bf16; the product of int8
+matrices is one of int32; i32 wraps around.
 
 Exit status: 0 done, 1 an error or a product that failed its verification, 2 wrong usage.")]
 pub struct MatmulArgs {
@@ -227,9 +228,9 @@ pub enum Reference {
 /// How random numbers are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Distribution {
-    /// Mean 0 and standard deviation 1; for i32 100, cut to whole numbers
+    /// Mean 0, standard deviation 1; of whole numbers 100 (i32) and 32 (i8)
     Normal,
-    /// From 0 to 1; for i32 whole numbers from -100 to 100
+    /// From 0 to 1; for i8 and i32 whole numbers from -100 to 100
     Uniform,
     /// Whole numbers from -9 to 9
     Integers,

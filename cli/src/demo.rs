@@ -36,7 +36,10 @@ pub fn run(args: &DemoArgs, out: &mut impl Write) -> Result<()> {
     if let Some((major, minor)) = device.info().compute_capability {
         writeln!(out, "         compute capability {major}.{minor}")?;
     }
-    writeln!(out, "product  {shape} times {shape}, elements from N(0, 1) (i32: whole numbers)\n")?;
+    writeln!(
+        out,
+        "product  {shape} times {shape}, elements from N(0, 1) (i8 and i32: whole numbers)\n"
+    )?;
 
     let mut tally = Tally::default();
     let head = ["dtype", "kernel", "time", "speed", "with copies", "error/bound", "checked"];

@@ -24,4 +24,4 @@ macro_rules! cli_elements {
     )*};
 }
 
-cli_elements!(i32, f16, bf16, f32, f64);
+cli_elements!(i8, i32, f16, bf16, f32, f64);

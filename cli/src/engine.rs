@@ -35,7 +35,7 @@ pub fn run<T: Element>(
     gemm: &Gemm<T>,
     a: MatrixRef<'_, T>,
     b: MatrixRef<'_, T>,
-    c: &mut Matrix<T>,
+    c: &mut Matrix<T::Output>,
     reads_c: bool,
 ) -> Result<Times> {
     if device.info().kind == DeviceKind::Cpu {
@@ -66,7 +66,7 @@ fn load<T: Element>(
     let kernel = plan.kernel.map_or(KernelChoice::Auto, |kernel| kernel.variant.into());
     let one = device.zeros::<T>(Shape::new(1, 1))?;
     let mut c = device.uninit(Shape::new(1, 1))?;
-    Ok(Gemm::new().kernel(kernel).run_device(&one, &one, &mut c)?)
+    Ok(Gemm::<T>::new().kernel(kernel).run_device(&one, &one, &mut c)?)
 }
 
 /// The time of one run of the kernel among several in a row, the operands on the device: launches
@@ -77,7 +77,7 @@ pub fn kernel_time<T: Element>(
     gemm: &Gemm<T>,
     a: &DeviceMatrix<T>,
     b: &DeviceMatrix<T>,
-    c: &mut DeviceMatrix<T>,
+    c: &mut DeviceMatrix<T::Output>,
 ) -> Result<Duration> {
     const LONG_ENOUGH: Duration = Duration::from_millis(20);
     let mut time = |runs: u32| -> Result<Duration> {
@@ -112,7 +112,7 @@ pub fn affordable_rows(shape: Shape, k: usize) -> Rows {
 /// Compares `c` with a sum in higher precision on the CPU.
 pub fn verify<T: Element>(
     problem: &Problem<'_, T>,
-    c: &Matrix<T>,
+    c: &Matrix<T::Output>,
     rows: Rows,
 ) -> Result<Exactness, Mismatch> {
     watch("verifying", || check(problem, c.view(), rows))

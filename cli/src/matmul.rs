@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use gemmite::verify::{Problem, Rows};
-use gemmite::{Device, DeviceChoice, DeviceKind, Gemm, Matrix, Op, Shape, with_element};
+use gemmite::{DType, Device, DeviceChoice, DeviceKind, Gemm, Matrix, Op, Shape, with_element};
 
 use crate::args::{self, MatmulArgs, VerifyRows};
 use crate::element::CliElement;
@@ -40,15 +40,25 @@ impl Inputs {
     fn open(args: &MatmulArgs) -> Result<Self> {
         let a = NpyFile::open(&args.a, args.dtype)?;
         let b = NpyFile::open(&args.b, args.dtype)?;
-        let c = args.c.as_deref().map(|c| NpyFile::open(c, args.dtype)).transpose()?;
-        for other in [Some(&b), c.as_ref()].into_iter().flatten() {
+        let stated = args.dtype.map(DType::output);
+        let c = args.c.as_deref().map(|c| NpyFile::open(c, stated)).transpose()?;
+        ensure!(
+            b.dtype() == a.dtype(),
+            "dtypes differ: {} is {} and {} is {}; convert one: x.astype(...)",
+            a.path().display(),
+            a.dtype(),
+            b.path().display(),
+            b.dtype()
+        );
+        if let Some(c) = &c {
             ensure!(
-                other.dtype() == a.dtype(),
-                "dtypes differ: {} is {} and {} is {}; convert one: x.astype(...)",
-                a.path().display(),
+                c.dtype() == a.dtype().output(),
+                "dtypes differ: the product of {} matrices is {} and {} is {}; convert one: \
+                 x.astype(...)",
                 a.dtype(),
-                other.path().display(),
-                other.dtype()
+                a.dtype().output(),
+                c.path().display(),
+                c.dtype()
             );
         }
         let (op_a, op_b) = ops(args);
@@ -138,7 +148,7 @@ fn product<T: CliElement>(
     let Inputs { a, b, c, shape, k } = inputs;
     describe_inputs(out, &a, &b, c.as_ref())?;
     let (a, b, c) = watch("reading", || -> Result<_> {
-        Ok((a.read::<T>()?, b.read::<T>()?, c.map(NpyFile::read::<T>).transpose()?))
+        Ok((a.read::<T>()?, b.read::<T>()?, c.map(NpyFile::read::<T::Output>).transpose()?))
     })?;
     let (a, b) = (a.view()?, b.view()?);
     let mut result = match c {
@@ -169,7 +179,7 @@ fn product<T: CliElement>(
         writeln!(out, "exact    {}", exactness_line(&exactness, shape))?;
     }
     watch("writing", || output.write(&result))?;
-    writeln!(out, "c        {shape} {}  {}", T::DTYPE, args.output.display())?;
+    writeln!(out, "c        {shape} {}  {}", T::DTYPE.output(), args.output.display())?;
     writeln!(out, "total    {}", text::duration(start.elapsed()))?;
     Ok(())
 }

@@ -116,16 +116,17 @@ fn report_takes_the_fullest_record_of_the_latest_day() {
 #[test]
 fn demo_verifies_every_dtype() {
     let stdout = Folder::new().gemmite(&["demo", "--size", "100", "--device", "cpu"]).ok();
-    for word in ["i32", "f16", "bf16", "f32", "f64", "ijk", "kij", "unrolled_16", "tiled_16"] {
+    for word in ["i8 ", "i32", "f16", "bf16", "f32", "f64", "ijk", "kij", "unrolled_16", "tiled_16"]
+    {
         assert!(stdout.contains(word), "no {word:?} in:\n{stdout}");
     }
-    assert!(stdout.ends_with("9 products verified, 0 wrong, 0 skipped\n"), "{stdout}");
+    assert!(stdout.ends_with("10 products verified, 0 wrong, 0 skipped\n"), "{stdout}");
 
     let best = Folder::new().gemmite(&["demo", "--size", "100"]).ok();
     let last = if has_gpu() {
-        "5 products verified, 0 wrong, 0 skipped\n"
+        "6 products verified, 0 wrong, 0 skipped\n"
     } else {
-        "9 products verified, 0 wrong, 5 skipped\n"
+        "10 products verified, 0 wrong, 6 skipped\n"
     };
     assert!(best.ends_with(last), "{best}");
 }

@@ -67,6 +67,22 @@ fn factors_of_integers_are_integers() {
     assert_eq!(c, arr2(&[[wrapped]]));
 }
 
+/// The product of int8 files is one of int32, and so is the C that is added.
+#[test]
+fn products_of_i8_are_i32() {
+    let folder = Folder::new();
+    ndarray_npy::write_npy(folder.file("a.npy"), &arr2(&[[-128_i8, 127]])).unwrap();
+    ndarray_npy::write_npy(folder.file("b.npy"), &arr2(&[[-128_i8], [127]])).unwrap();
+    ndarray_npy::write_npy(folder.file("c0.npy"), &arr2(&[[1_000_000_i32]])).unwrap();
+    let arguments = ["matmul", "a.npy", "b.npy", "-o", "c.npy", "--beta", "3", "--verify", "--c"];
+    let stdout = folder.gemmite(&[&arguments[..], &["c0.npy"]].concat()).ok();
+    assert!(stdout.contains("1x1 i32  c.npy"), "{stdout}");
+    let c: Array2<i32> = ndarray_npy::read_npy(folder.file("c.npy")).unwrap();
+    assert_eq!(c, arr2(&[[128 * 128 + 127 * 127 + 3_000_000]]));
+    let refused = folder.gemmite(&[&arguments[..], &["a.npy"]].concat());
+    refused.error(&["the product of i8 matrices is i32", "a.npy is i8"]);
+}
+
 /// Files of another writer and for another reader, in both orders: ndarray-npy for the dtypes that
 /// it knows.
 #[test]
@@ -103,6 +119,7 @@ fn every_dtype_equals_the_library() {
         bytemuck::cast_slice(c.as_slice()).to_vec()
     }
     let cases = [
+        ("i8", expect::<i8>()),
         ("i32", expect::<i32>()),
         ("f16", expect::<f16>()),
         ("bf16", expect::<bf16>()),

@@ -100,6 +100,19 @@ words! {
     multiply_bf16, f32, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 }
 
+words! {
+    /// 16 x 32 times 32 x 8 bytes with sign, summed in i32, modulo 2^32.
+    ///
+    /// `a`: four neighbours along K, at rows `group` and `group` + 8 of K 4 * `member`, then the
+    /// same of K 16 + 4 * `member`. `b`: four neighbours of column `group`, at K 4 * `member` and
+    /// 16 + 4 * `member`. Lowers to `mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32` (PTX ISA,
+    /// `mma`).
+    ///
+    /// # Safety
+    /// As the module says.
+    multiply_i8, i32, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
+}
+
 /// 16 x 16 times 16 x 8 bytes without sign, summed in 32 bits, modulo 2^32.
 ///
 /// `a`: four neighbours along K at K 4 * `member`, of rows `group` and `group` + 8. `b`: the same
@@ -170,7 +183,7 @@ pub unsafe fn multiply_f64_k16(a: [f64; 8], b: [f64; 4], c: [f64; 4]) -> [f64; 4
             "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {{{0}, {1}, {2}, {3}}}, \
                 {{{4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}}}, {{{12}, {13}, {14}, {15}}}, {{{0}, {1}, {2}, {3}}};",
             inout(reg64) c0, inout(reg64) c1, inout(reg64) c2, inout(reg64) c3,
-            in(reg64) a[0], in(reg64) a[1], in(reg64) a[2], in(reg64) a[3], 
+            in(reg64) a[0], in(reg64) a[1], in(reg64) a[2], in(reg64) a[3],
             in(reg64) a[4], in(reg64) a[5], in(reg64) a[6], in(reg64) a[7],in(reg64) b[0],
             in(reg64) b[1], in(reg64) b[2], in(reg64) b[3], options(nostack)
         );

@@ -5,9 +5,12 @@ use core::str::FromStr;
 
 /// The type of a matrix's elements.
 ///
-/// All operands of one product have the same dtype. Sums run in [`DType::accumulator`].
+/// A and B of one product have the same dtype, sums run in [`DType::accumulator`], and C has
+/// [`DType::output`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
+    /// 8-bit signed integer; sums and C are i32.
+    I8,
     /// 32-bit signed integer; sums and products wrap around, as in two's complement.
     I32,
     /// IEEE 754 binary16.
@@ -22,11 +25,13 @@ pub enum DType {
 
 impl DType {
     /// Every dtype, in the order of the tables.
-    pub const ALL: [DType; 5] = [DType::I32, DType::F16, DType::BF16, DType::F32, DType::F64];
+    pub const ALL: [DType; 6] =
+        [DType::I8, DType::I32, DType::F16, DType::BF16, DType::F32, DType::F64];
 
     /// Bytes of one element.
     pub const fn size_bytes(self) -> usize {
         match self {
+            DType::I8 => 1,
             DType::F16 | DType::BF16 => 2,
             DType::I32 | DType::F32 => 4,
             DType::F64 => 8,
@@ -36,14 +41,29 @@ impl DType {
     /// The dtype in which products are summed, and in which alpha and beta are given.
     pub const fn accumulator(self) -> DType {
         match self {
+            DType::I8 => DType::I32,
             DType::F16 | DType::BF16 => DType::F32,
             other => other,
         }
     }
 
+    /// The dtype of C where A and B have this one.
+    pub const fn output(self) -> DType {
+        match self {
+            DType::I8 => DType::I32,
+            other => other,
+        }
+    }
+
+    /// Whether its numbers are whole, so that products are exact, modulo 2^32.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, DType::I8 | DType::I32)
+    }
+
     /// The name as it stands in kernel names and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
+            DType::I8 => "i8",
             DType::I32 => "i32",
             DType::F16 => "f16",
             DType::BF16 => "bf16",
@@ -59,13 +79,13 @@ impl fmt::Display for DType {
     }
 }
 
-/// A dtype's name was not one of `i32`, `f16`, `bf16`, `f32`, `f64`.
+/// A dtype's name was not one of `i8`, `i32`, `f16`, `bf16`, `f32`, `f64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownDType;
 
 impl fmt::Display for UnknownDType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown dtype: expected i32, f16, bf16, f32 or f64")
+        f.write_str("unknown dtype: expected i8, i32, f16, bf16, f32 or f64")
     }
 }
 

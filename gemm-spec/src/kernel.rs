@@ -160,8 +160,10 @@ impl Tiles {
     /// or 4 rows of 8 words or of 4 double words.
     pub const fn tensor_pitch([outer, depth]: [usize; 2], along_k: bool, bytes: usize) -> usize {
         match (along_k, bytes) {
+            (true, 1) => depth.saturating_add(16),
             (true, 2) => depth.saturating_add(8),
             (true, _) => depth.saturating_add(4),
+            (false, 1) => outer.saturating_add(16),
             (false, 8) => outer.saturating_add(4),
             (false, _) => outer.saturating_add(8),
         }
@@ -184,7 +186,7 @@ pub struct Kernel {
     pub variant: &'static str,
     /// Its algorithm.
     pub family: KernelFamily,
-    /// Its elements.
+    /// The elements of A and B; C's are of [`DType::output`].
     pub dtype: DType,
     /// How it deals out the work.
     pub tiles: Tiles,

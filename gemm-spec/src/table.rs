@@ -11,6 +11,7 @@ use crate::kernel::{Kernel, KernelFamily, ThreadOrder, Tiles};
 macro_rules! k01_naive_kernels {
     ($with:ident) => {
         $with! {
+        (k01_naive_i8, "k01_naive", i8, 16, AlongColumns),
         (k01_naive_i32, "k01_naive", i32, 16, AlongColumns),
         (k01_naive_f16, "k01_naive", f16, 16, AlongColumns),
         (k01_naive_bf16, "k01_naive", bf16, 16, AlongColumns),
@@ -36,6 +37,7 @@ macro_rules! k02_tiled_kernels {
         (k02_tiled_8_bf16, "k02_tiled_8", bf16, 8, AlongColumns),
         (k02_tiled_8_f32, "k02_tiled_8", f32, 8, AlongColumns),
         (k02_tiled_8_f64, "k02_tiled_8", f64, 8, AlongColumns),
+        (k02_tiled_16_i8, "k02_tiled_16", i8, 16, AlongColumns),
         (k02_tiled_16_i32, "k02_tiled_16", i32, 16, AlongColumns),
         (k02_tiled_16_f16, "k02_tiled_16", f16, 16, AlongColumns),
         (k02_tiled_16_bf16, "k02_tiled_16", bf16, 16, AlongColumns),
@@ -121,6 +123,7 @@ macro_rules! k06_no_conflicts_kernels {
 macro_rules! k07_warp_tile_kernels {
     ($with:ident) => {
         $with! {
+        (k07_warp_tile_i8, "k07_warp_tile", i8, [128, 128, 32], [32, 64], [8, 8], 1, 1),
         (k07_warp_tile_i32, "k07_warp_tile", i32, [128, 128, 8], [32, 64], [8, 8], 1, 2),
         (k07_warp_tile_f16, "k07_warp_tile", f16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
         (k07_warp_tile_bf16, "k07_warp_tile", bf16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
@@ -177,6 +180,7 @@ macro_rules! k10_grouped_order_kernels {
 macro_rules! k11_tensor_core_sm80_kernels {
     ($with:ident) => {
         $with! {
+        (k11_tensor_core_i8, "k11_tensor_core", i8, [128, 256, 64], [64, 64], [16, 8], 3, 1),
         (k11_tensor_core_i32, "k11_tensor_core", i32, [64, 64, 32], [32, 32], [16, 8], 4, 1),
         (k11_tensor_core_f16, "k11_tensor_core", f16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
         (k11_tensor_core_bf16, "k11_tensor_core", bf16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
@@ -195,6 +199,9 @@ macro_rules! k11_tensor_core_sm90_kernels {
 }
 
 macro_rules! dtype {
+    (i8) => {
+        DType::I8
+    };
     (i32) => {
         DType::I32
     };

@@ -5,7 +5,7 @@ use cuda_std::GpuFloat;
 use cuda_std::half::{bf16, f16};
 
 /// The type in which products are summed: i32, f32 or f64.
-pub trait Sum: Packed {
+pub trait Sum: Element<Sum = Self, Output = Self> {
     /// The empty sum.
     const ZERO: Self;
 
@@ -16,16 +16,18 @@ pub trait Sum: Packed {
     fn mul(self, factor: Self) -> Self;
 }
 
-/// An element of a matrix.
+/// An element of A and B.
 pub trait Element: Packed {
     /// What its products are summed in.
     type Sum: Sum;
+    /// The elements of C.
+    type Output: Element<Sum = Self::Sum>;
 
     /// The element's value, exactly.
     fn widen(self) -> Self::Sum;
 
-    /// The element nearest to `sum`, ties to even.
-    fn narrow(sum: Self::Sum) -> Self;
+    /// The element of C nearest to `sum`, ties to even.
+    fn narrow(sum: Self::Sum) -> Self::Output;
 }
 
 impl Sum for i32 {
@@ -67,6 +69,7 @@ macro_rules! same_sum {
     ($element:ident) => {
         impl Element for $element {
             type Sum = $element;
+            type Output = $element;
 
             #[inline(always)]
             fn widen(self) -> $element {
@@ -85,10 +88,26 @@ same_sum!(i32);
 same_sum!(f32);
 same_sum!(f64);
 
+impl Element for i8 {
+    type Sum = i32;
+    type Output = i32;
+
+    #[inline(always)]
+    fn widen(self) -> i32 {
+        i32::from(self)
+    }
+
+    #[inline(always)]
+    fn narrow(sum: i32) -> i32 {
+        sum
+    }
+}
+
 macro_rules! half_element {
     ($element:ident) => {
         impl Element for $element {
             type Sum = f32;
+            type Output = $element;
 
             #[inline(always)]
             fn widen(self) -> f32 {

@@ -3,7 +3,7 @@
 use crate::{Element, Sum};
 use gemm_spec::GemmParams;
 
-/// Writes C(row, col) = alpha * sum + beta * C(row, col), rounded once to the element type where
+/// Writes C(row, col) = alpha * sum + beta * C(row, col), rounded once to C's elements where
 /// beta is not used, and once after a fused multiply-add where it is. C is read only where
 /// `p.reads_c` is set.
 ///
@@ -13,7 +13,7 @@ use gemm_spec::GemmParams;
 /// write (and read, where `p.reads_c` is set), and no other thread touches the element.
 #[inline(always)]
 pub unsafe fn store<T: Element>(
-    c: *mut T,
+    c: *mut T::Output,
     p: &GemmParams<T::Sum>,
     row: u64,
     col: u64,

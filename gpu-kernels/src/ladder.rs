@@ -30,7 +30,7 @@ macro_rules! ladder_entries {
         pub unsafe fn $name(
             a: *const $element,
             b: *const $element,
-            c: *mut $element,
+            c: *mut <$element as $crate::Element>::Output,
             p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
         ) {
             const TILES: ::gemm_spec::Tiles = ::gemm_spec::Tiles {

@@ -15,11 +15,13 @@
 mod element;
 mod epilogue;
 pub mod ladder;
+mod output_tile;
 pub mod pack;
 pub mod tensor;
 
 pub use element::{Element, Sum};
 pub use epilogue::store;
+pub use output_tile::OutputTile;
 pub use pack::Packed;
 
 /// A tile in shared memory. Rust-CUDA's `shared_array!` returns `*mut T`; ours returns a pointer

@@ -24,6 +24,7 @@ macro_rules! packs {
 }
 
 packs! {
+    i8: 16 of 0,
     i32: 4 of 0,
     f16: 8 of f16::from_bits(0),
     bf16: 8 of bf16::from_bits(0),

@@ -81,8 +81,31 @@ pub trait TensorCore: Element {
     /// All lanes of the warp together.
     unsafe fn multiply(a: &Self::A, b: &Self::B, sums: &mut Self::Sums);
 
-    /// Sum number i: row lane / 4 + 8 * (i / 2), column 2 * (lane % 4) + i % 2.
+    /// Sum number i of a lane's four.
     fn sum(sums: &Self::Sums, i: usize) -> Self::Sum;
+
+    /// Two neighbours of a row of 16 x 16 sums, of which the lane has those of two instructions:
+    /// pair `t` of row `r`, both 0 or 1.
+    ///
+    /// Rows and columns are as the instruction has them unless a tile could only be read in another
+    /// order; `along_k` says how the tiles of A and B are stored.
+    #[inline(always)]
+    fn pair(sums: [&Self::Sums; 2], r: usize, t: usize, _along_k: [bool; 2]) -> [Self::Sum; 2] {
+        [Self::sum(sums[t], 2 * r), Self::sum(sums[t], 2 * r + 1)]
+    }
+
+    /// Row and column of the first sum of pair 0 of row `r`.
+    #[inline(always)]
+    fn place(r: usize, _along_k: [bool; 2]) -> (usize, usize) {
+        let (_, lane) = warp_and_lane();
+        (lane / 4 + r * 8, lane % 4 * 2)
+    }
+
+    /// Columns from pair 0 to pair 1.
+    #[inline(always)]
+    fn second_pair(_along_k: [bool; 2]) -> usize {
+        8
+    }
 }
 
 macro_rules! half_tensor {
@@ -141,6 +164,123 @@ macro_rules! half_tensor {
             }
         }
     };
+}
+
+/// Tiles in rows along K are read as those of 16-bit floats are, two elements for each of theirs.
+/// No instruction transposes bytes; a tile in rows across K is read as one of pairs of bytes,
+/// transposed, and taken apart (`bytes_across_k`).
+impl TensorCore for i8 {
+    const K: usize = 32;
+    const AHEAD: bool = true;
+    type A = [u32; 4];
+    type B = [u32; 2];
+    type Sums = [i32; 4];
+    const NO_SUMS: [i32; 4] = [0; 4];
+
+    #[inline(always)]
+    fn place_a(along_k: bool) -> (usize, usize) {
+        let (_, lane) = warp_and_lane();
+        // Matrices: rows 0 to 7, then 8 to 15; of k 0 to 15, then of 16 to 31.
+        let (row, k) = (lane / 8 % 2 * 8, lane / 16 * 16);
+        if along_k { (row + lane % 8, k) } else { (0, row_of_matrix(lane)) }
+    }
+
+    #[inline(always)]
+    fn place_b(along_k: bool) -> (usize, usize) {
+        let (_, lane) = warp_and_lane();
+        // Matrices: k 0 to 15, then 16 to 31; of columns 0 to 7, then of 8 to 15.
+        let (k, col) = (lane / 8 % 2 * 16, lane / 16 * 8);
+        if along_k { (col + lane % 8, k) } else { (0, row_of_matrix(lane)) }
+    }
+
+    #[inline(always)]
+    unsafe fn read_a(tile: StoredTile<i8>, row: usize, k: usize) -> [u32; 4] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if tile.along_k {
+                mma::load_matrices(tile.at(row, k))
+            } else {
+                let [even, odd] = bytes_across_k(tile, row, k);
+                [even[0], odd[0], even[1], odd[1]]
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn read_b(tile: StoredTile<i8>, col: usize, k: usize) -> [[u32; 2]; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if tile.along_k {
+                let [a, b, c, d] = mma::load_matrices(tile.at(col, k));
+                [[a, b], [c, d]]
+            } else {
+                bytes_across_k(tile, col, k)
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(a: &[u32; 4], b: &[u32; 2], sums: &mut [i32; 4]) {
+        // SAFETY: the caller's promise.
+        *sums = unsafe { mma::multiply_i8(*a, *b, *sums) };
+    }
+
+    #[inline(always)]
+    fn sum(sums: &[i32; 4], i: usize) -> i32 {
+        sums[i]
+    }
+
+    /// From `bytes_across_k` the even columns are those of one instruction, the odd ones those
+    /// of the other.
+    #[inline(always)]
+    fn pair(sums: [&[i32; 4]; 2], r: usize, t: usize, [_, b_along_k]: [bool; 2]) -> [i32; 2] {
+        let (even, odd) = (sums[0][2 * r + t], sums[1][2 * r + t]);
+        if b_along_k { [sums[t][2 * r], sums[t][2 * r + 1]] } else { [even, odd] }
+    }
+
+    #[inline(always)]
+    fn place(r: usize, [a_along_k, b_along_k]: [bool; 2]) -> (usize, usize) {
+        let (_, lane) = warp_and_lane();
+        let row = if a_along_k { lane / 4 + r * 8 } else { lane / 4 * 2 + r };
+        (row, if b_along_k { lane % 4 * 2 } else { lane % 4 * 4 })
+    }
+
+    #[inline(always)]
+    fn second_pair([_, b_along_k]: [bool; 2]) -> usize {
+        if b_along_k { 8 } else { 2 }
+    }
+}
+
+/// 32 values of k for 16 outer indices from a tile stored in rows across K: for the even outer
+/// index 2 * (lane / 4), then for the odd one after it, k from 4 * (lane % 4) on as a word, and k
+/// from 16 + 4 * (lane % 4) on.
+///
+/// A pair of bytes, neighbours across K, is one element to `ldmatrix`, which brings two of them,
+/// neighbours along K, to a lane. Two such words hold four bytes for each of two outer indices.
+///
+/// # Safety
+/// As [`TensorCore::read_a`].
+#[inline(always)]
+unsafe fn bytes_across_k(tile: StoredTile<i8>, outer: usize, k: usize) -> [[u32; 2]; 2] {
+    let (_, lane) = warp_and_lane();
+    // SAFETY: the caller's promise.
+    let [a, b, c, d] = unsafe { mma::load_matrices_transposed(tile.at(outer, k)) };
+    let even = if lane % 4 < 2 { 0x6420 } else { 0x2064 };
+    let odd = even + 0x1111;
+    let words = |of| [mma::permute_bytes(a, b, of), mma::permute_bytes(c, d, of)];
+    [words(even), words(odd)]
+}
+
+/// The k whose row lane `lane` gives the address of.
+///
+/// Rows 2 q and 2 q + 1 of a matrix go to the lanes with lane % 4 = q, which need k 4 q to 4 q + 3
+/// of each 16, two of a matrix. Were it the first two of the first matrix for all q, rows 8 apart
+/// would meet in the same banks; so q 2 and 3 take their last two first.
+#[inline(always)]
+fn row_of_matrix(lane: usize) -> usize {
+    let (row, matrix, half) = (lane % 8, lane / 8 % 2, lane / 16);
+    let pair = matrix ^ (row / 4);
+    half * 16 + row / 2 * 4 + pair * 2 + row % 2
 }
 
 half_tensor!(f16, multiply_f16);
@@ -295,6 +435,28 @@ fn transpose_bytes(e: [u32; 4]) -> [u32; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Eight rows of 16 bytes at an odd multiple of 16 bytes lie in all 32 banks where the rows'
+    /// numbers differ modulo 8; the lanes that a matrix's rows go to get four neighbours along K.
+    #[test]
+    fn rows_across_k_lie_in_all_banks_and_are_neighbours_in_a_word() {
+        for matrix in 0..4 {
+            let mut banks: Vec<_> = (0..8).map(|row| row_of_matrix(matrix * 8 + row) % 8).collect();
+            banks.sort_unstable();
+            assert_eq!(banks, [0, 1, 2, 3, 4, 5, 6, 7]);
+        }
+        for member in 0..4 {
+            for half in 0..2 {
+                let rows = |matrix| {
+                    [0, 1].map(|b| row_of_matrix((half * 2 + matrix) * 8 + 2 * member + b))
+                };
+                // As the two selectors take them: the first matrix is the low one for member < 2.
+                let (low, high) = if member < 2 { (rows(0), rows(1)) } else { (rows(1), rows(0)) };
+                let first = half * 16 + member * 4;
+                assert_eq!([low, high].concat(), [first, first + 1, first + 2, first + 3]);
+            }
+        }
+    }
 
     #[test]
     fn bytes_are_transposed() {

@@ -43,7 +43,7 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
 
 /// Where index 0 of the layouts of A, B and C lies in the host's memory.
 ///
-/// The pointers are aligned for the product's dtype. Every element of A and B, if the product reads
+/// The pointers are aligned for the dtype of each. Every element of A and B, if the product reads
 /// them, is valid to read; every element of C to read and write, and nobody else touches it. What
 /// lies between elements may be anybody's.
 #[derive(Clone, Copy, Debug)]

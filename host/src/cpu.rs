@@ -176,6 +176,7 @@ unsafe fn multiply(product: &Product, operands: HostOperands) {
     // SAFETY: the caller's promise, for the dtype that the product has.
     unsafe {
         match product.dtype {
+            DType::I8 => typed::<i8>(product, operands, tiles::multiply),
             DType::I32 => typed::<i32>(product, operands, tiles::multiply),
             DType::F16 => typed::<f16>(product, operands, tiles::multiply),
             DType::BF16 => typed::<bf16>(product, operands, tiles::multiply),
@@ -186,7 +187,7 @@ unsafe fn multiply(product: &Product, operands: HostOperands) {
 }
 
 /// A product on elements at the layouts' indices from A, B and C; no extent is 0.
-type Engine<T> = unsafe fn(&Product, *const T, *const T, *mut T);
+type Engine<T> = unsafe fn(&Product, *const T, *const T, *mut <T as Element>::Output);
 
 /// # Safety
 /// As [`HostOperands`] says; T is the product's dtype.
@@ -206,7 +207,7 @@ unsafe fn typed<T: Element>(product: &Product, operands: HostOperands, engine: E
 ///
 /// # Safety
 /// Every element of C's layout from `c` is valid to read and write.
-unsafe fn scale<T: Element>(product: &Product, c: *mut T) {
+unsafe fn scale<T: Element>(product: &Product, c: *mut T::Output) {
     let beta = product.beta.map(|beta| beta.get::<T::Scalar>());
     for i in 0..product.c.shape.rows {
         for j in 0..product.c.shape.cols {
@@ -215,7 +216,7 @@ unsafe fn scale<T: Element>(product: &Product, c: *mut T) {
                 let element = c.add(product.c.index(i, j));
                 *element = match beta {
                     Some(beta) => T::narrow(beta.times((*element).widen())),
-                    None => T::default(),
+                    None => T::Output::default(),
                 };
             }
         }

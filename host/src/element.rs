@@ -7,6 +7,7 @@ use std::fmt::{Debug, Display};
 
 mod sealed {
     pub trait Sealed {}
+    impl Sealed for i8 {}
     impl Sealed for i32 {}
     impl Sealed for half::f16 {}
     impl Sealed for half::bf16 {}
@@ -14,37 +15,40 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// An element of a matrix: `i32`, [`f16`](struct@f16), [`bf16`], `f32` or `f64`.
+/// An element of a matrix: `i8`, `i32`, [`f16`](struct@f16), [`bf16`], `f32` or `f64`.
 ///
-/// The trait is sealed: a kernel exists for these five and no others.
+/// The trait is sealed: a kernel exists for these six and no others.
 pub trait Element:
     sealed::Sealed + Copy + Send + Sync + Debug + Display + Default + PartialEq + PartialOrd + Pod
 {
     /// The type's name in kernels and files.
     const DTYPE: DType;
 
-    /// The type of alpha, of beta and of the sums: `f32` for [`f16`](struct@f16) and [`bf16`], else
-    /// the type itself.
+    /// The type of alpha, of beta and of the sums: `f32` for [`f16`](struct@f16) and [`bf16`],
+    /// `i32` for `i8`, else the type itself.
     type Scalar: Scalar;
+
+    /// The elements of C where A and B have this type: `i32` for `i8`, else the type itself.
+    type Output: Element<Scalar = Self::Scalar>;
 
     /// The value, exactly.
     fn to_f64(self) -> f64;
 
-    /// The nearest value, ties to even. For `i32` the fraction is cut off and values out of range
-    /// become the nearest bound.
+    /// The nearest value, ties to even. For integers the fraction is cut off and values out of
+    /// range become the nearest bound.
     fn from_f64(value: f64) -> Self;
 
     /// The value in the type of the sums, exactly.
     fn widen(self) -> Self::Scalar;
 
-    /// A sum as an element, rounded to nearest, ties to even, where the types differ.
-    fn narrow(sum: Self::Scalar) -> Self;
+    /// A sum as an element of C, rounded to nearest, ties to even, where the types differ.
+    fn narrow(sum: Self::Scalar) -> Self::Output;
 }
 
 /// A type in which products are summed: `i32`, `f32` or `f64`.
 ///
 /// `i32` wraps around on overflow, as the kernels do.
-pub trait Scalar: Element<Scalar = Self> {
+pub trait Scalar: Element<Scalar = Self, Output = Self> {
     /// Zero.
     const ZERO: Self;
     /// One.
@@ -62,6 +66,7 @@ macro_rules! scalar {
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
             type Scalar = $type;
+            type Output = $type;
 
             fn to_f64(self) -> f64 {
                 f64::from(self)
@@ -101,11 +106,34 @@ scalar!(i32, I32, 0, 1, i32::wrapping_add, i32::wrapping_mul);
 scalar!(f32, F32, 0.0, 1.0, |a, b| a + b, |a, b| a * b);
 scalar!(f64, F64, 0.0, 1.0, |a, b| a + b, |a, b| a * b);
 
+impl Element for i8 {
+    const DTYPE: DType = DType::I8;
+    type Scalar = i32;
+    type Output = i32;
+
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+
+    fn from_f64(value: f64) -> Self {
+        value as i8
+    }
+
+    fn widen(self) -> i32 {
+        i32::from(self)
+    }
+
+    fn narrow(sum: i32) -> i32 {
+        sum
+    }
+}
+
 macro_rules! half_element {
     ($type:ty, $dtype:ident) => {
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
             type Scalar = f32;
+            type Output = $type;
 
             fn to_f64(self) -> f64 {
                 <$type>::to_f64(self)
@@ -154,6 +182,10 @@ half_element!(bf16, BF16);
 macro_rules! with_element {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
+            $crate::DType::I8 => {
+                type $T = i8;
+                $body
+            }
             $crate::DType::I32 => {
                 type $T = i32;
                 $body

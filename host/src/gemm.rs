@@ -25,7 +25,7 @@ pub fn matmul<'a, 'b, T: Element>(
     device: &Device,
     a: impl Into<MatrixRef<'a, T>>,
     b: impl Into<MatrixRef<'b, T>>,
-) -> Result<Matrix<T>, Error> {
+) -> Result<Matrix<T::Output>, Error> {
     Gemm::new().run(device, a, b)
 }
 
@@ -34,7 +34,8 @@ pub fn matmul<'a, 'b, T: Element>(
 /// - op(A): (m, k), op(B): (k, n), C: (m, n); any strides, any extents from 0 up.
 /// - Without beta, or with a beta of 0, C's old value is never read.
 /// - With an alpha of 0, A and B are never read. With k = 0 their product is 0.
-/// - `i32` wraps around. `f16` and `bf16` are summed in `f32`, alpha * sum + beta * C is computed
+/// - `i32` wraps around. `i8` is multiplied and summed in `i32`, which is what C holds
+///   ([`Element::Output`]). `f16` and `bf16` are summed in `f32`, alpha * sum + beta * C is computed
 ///   in `f32` and rounded once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gemm<T: Element> {
@@ -111,7 +112,7 @@ impl<T: Element> Gemm<T> {
         device: &Device,
         a: impl Into<MatrixRef<'a, T>>,
         b: impl Into<MatrixRef<'b, T>>,
-    ) -> Result<Matrix<T>, Error> {
+    ) -> Result<Matrix<T::Output>, Error> {
         if self.options.beta.is_some() {
             return Err(Error::new(Kind::BetaWithoutC));
         }
@@ -134,7 +135,7 @@ impl<T: Element> Gemm<T> {
         device: &Device,
         a: impl Into<MatrixRef<'a, T>>,
         b: impl Into<MatrixRef<'b, T>>,
-        c: impl Into<MatrixMut<'c, T>>,
+        c: impl Into<MatrixMut<'c, T::Output>>,
     ) -> Result<(), Error> {
         let (a, b, mut c) = (a.into(), b.into(), c.into());
         let product = Product::new::<T>(self.options, a.layout(), b.layout(), c.layout())?;
@@ -154,7 +155,7 @@ impl<T: Element> Gemm<T> {
         &self,
         a: &DeviceMatrix<T>,
         b: &DeviceMatrix<T>,
-        c: &mut DeviceMatrix<T>,
+        c: &mut DeviceMatrix<T::Output>,
     ) -> Result<(), Error> {
         self.multiply(None, a, b, c)
     }
@@ -174,7 +175,7 @@ impl<T: Element> Gemm<T> {
         stream: &Stream,
         a: &DeviceMatrix<T>,
         b: &DeviceMatrix<T>,
-        c: &mut DeviceMatrix<T>,
+        c: &mut DeviceMatrix<T::Output>,
     ) -> Result<(), Error> {
         if !c.is_on(&stream.backend) {
             let expected = c.device().to_string();
@@ -188,7 +189,7 @@ impl<T: Element> Gemm<T> {
         stream: Option<&Stream>,
         a: &DeviceMatrix<T>,
         b: &DeviceMatrix<T>,
-        c: &mut DeviceMatrix<T>,
+        c: &mut DeviceMatrix<T::Output>,
     ) -> Result<(), Error> {
         let device = c.device();
         for (operand, matrix) in [(Operand::A, a), (Operand::B, b)] {

@@ -82,6 +82,7 @@ impl Factor {
 /// not read, and `k` is 0 where A and B are not read because alpha is 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Product {
+    /// Of A and B; C's is [`DType::output`].
     pub dtype: DType,
     /// A: (m, k).
     pub a: Layout,
@@ -154,8 +155,10 @@ impl Product {
 /// The rule of [`KernelChoice::Auto`]: for an extent of C from which on they are chosen, the
 /// variants in order; the first that has the dtype and runs on the device is taken. C of fewer rows
 /// or columns leaves most of a large tile empty.
-const AUTO: [(usize, &[&str]); 2] =
-    [(32, &["k11_tensor_core", "k10_grouped_order", "k08_double_buffer"]), (0, &["k02_tiled_16"])];
+const AUTO: [(usize, &[&str]); 2] = [
+    (32, &["k11_tensor_core", "k10_grouped_order", "k08_double_buffer", "k07_warp_tile"]),
+    (0, &["k02_tiled_16"]),
+];
 
 /// Chooses the kernel for a C of `shape`, and holds it against the device.
 ///

@@ -3,31 +3,35 @@
 use crate::element::Element;
 use crate::error::Error;
 use crate::matrix::Matrix;
-use gemm_spec::Shape;
+use gemm_spec::{DType, Shape};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, Uniform};
 use rayon::prelude::*;
 use std::ops::RangeInclusive;
 
-/// Elements from N(0, 1), each rounded to its dtype. `i32` has no use for so narrow a distribution:
-/// its elements are drawn from N(0, 100^2) and cut to whole numbers.
+/// Elements from N(0, 1), each rounded to its dtype. Whole numbers have no use for so narrow a
+/// distribution: those of `i32` are drawn from N(0, 100^2) and cut, those of `i8` from N(0, 32^2),
+/// cut, and held between -128 and 127.
 ///
 /// # Errors
 /// When there is not memory enough.
 pub fn normal<T: Element>(shape: Shape, seed: u64) -> Result<Matrix<T>, Error> {
-    let scale = if T::DTYPE == gemm_spec::DType::I32 { 100.0 } else { 1.0 };
+    let scale = match T::DTYPE {
+        DType::I8 => 32.0,
+        DType::I32 => 100.0,
+        _ => 1.0,
+    };
     fill(shape, seed, StandardNormal, |x: f64| T::from_f64(scale * x))
 }
 
-/// Elements uniform in [0, 1), each rounded to its dtype (so that 1 itself can occur). For `i32`
-/// they are uniform over
-/// -100 to 100.
+/// Elements uniform in [0, 1), each rounded to its dtype (so that 1 itself can occur). Whole
+/// numbers are uniform over -100 to 100.
 ///
 /// # Errors
 /// When there is not memory enough.
 pub fn uniform<T: Element>(shape: Shape, seed: u64) -> Result<Matrix<T>, Error> {
-    if T::DTYPE == gemm_spec::DType::I32 {
+    if T::DTYPE.is_integer() {
         return integers(shape, seed, -100..=100);
     }
     fill(shape, seed, rand_distr::StandardUniform, T::from_f64)

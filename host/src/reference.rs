@@ -29,7 +29,8 @@ use crate::matrix::{Matrix, MatrixRef};
 use gemm_spec::Shape;
 
 /// A loop of this module, as a value.
-pub type Loop<T> = fn(MatrixRef<'_, T>, MatrixRef<'_, T>) -> Result<Matrix<T>, Error>;
+pub type Loop<T> =
+    fn(MatrixRef<'_, T>, MatrixRef<'_, T>) -> Result<Matrix<<T as Element>::Output>, Error>;
 
 /// Every loop of this module with its name, [`tiled`] with tiles of 16. ([`hierarchy`] counts while
 /// it runs, so it is not timed beside them.)
@@ -43,7 +44,10 @@ pub fn loops<T: Element>() -> [(&'static str, Loop<T>); 4] {
 ///
 /// # Errors
 /// When A has not as many columns as B has rows, or there is no memory for C.
-pub fn ijk<T: Element>(a: MatrixRef<'_, T>, b: MatrixRef<'_, T>) -> Result<Matrix<T>, Error> {
+pub fn ijk<T: Element>(
+    a: MatrixRef<'_, T>,
+    b: MatrixRef<'_, T>,
+) -> Result<Matrix<T::Output>, Error> {
     let (c, depth) = output(a, b)?;
     Matrix::from_fn(c, |i, j| {
         let mut sum = T::Scalar::ZERO;
@@ -60,7 +64,10 @@ pub fn ijk<T: Element>(a: MatrixRef<'_, T>, b: MatrixRef<'_, T>) -> Result<Matri
 ///
 /// # Errors
 /// When A has not as many columns as B has rows, or there is no memory for C and its sums.
-pub fn kij<T: Element>(a: MatrixRef<'_, T>, b: MatrixRef<'_, T>) -> Result<Matrix<T>, Error> {
+pub fn kij<T: Element>(
+    a: MatrixRef<'_, T>,
+    b: MatrixRef<'_, T>,
+) -> Result<Matrix<T::Output>, Error> {
     let (c, depth) = output(a, b)?;
     let mut sums = Matrix::<T::Scalar>::zeros(c)?;
     if !c.is_empty() {
@@ -73,7 +80,7 @@ pub fn kij<T: Element>(a: MatrixRef<'_, T>, b: MatrixRef<'_, T>) -> Result<Matri
             }
         }
     }
-    narrow(&sums)
+    narrow::<T>(&sums)
 }
 
 /// C = A * B with each of the three loops cut into steps of 16 and 16 steps within.
@@ -91,12 +98,12 @@ pub fn kij<T: Element>(a: MatrixRef<'_, T>, b: MatrixRef<'_, T>) -> Result<Matri
 pub fn unrolled_16<T: Element>(
     a: MatrixRef<'_, T>,
     b: MatrixRef<'_, T>,
-) -> Result<Matrix<T>, Error> {
+) -> Result<Matrix<T::Output>, Error> {
     const STEP: usize = 16;
     let (c, depth) = output(a, b)?;
     let mut sums = Matrix::<T::Scalar>::zeros(c)?;
     if c.is_empty() {
-        return narrow(&sums);
+        return narrow::<T>(&sums);
     }
     let data = sums.as_mut_slice();
     for i in steps(c.rows, STEP) {
@@ -113,7 +120,7 @@ pub fn unrolled_16<T: Element>(
             }
         }
     }
-    narrow(&sums)
+    narrow::<T>(&sums)
 }
 
 /// C = A * B tile by tile, as a GPU does it: a block for each TILE x TILE tile of C, which goes
@@ -132,10 +139,10 @@ pub fn unrolled_16<T: Element>(
 pub fn tiled<T: Element, const TILE: usize>(
     a: MatrixRef<'_, T>,
     b: MatrixRef<'_, T>,
-) -> Result<Matrix<T>, Error> {
+) -> Result<Matrix<T::Output>, Error> {
     const { assert!(TILE > 0, "a tile has at least one element") };
     let (c, depth) = output(a, b)?;
-    let mut result = Matrix::<T>::zeros(c)?;
+    let mut result = Matrix::<T::Output>::zeros(c)?;
     if c.is_empty() {
         return Ok(result);
     }
@@ -187,7 +194,7 @@ fn multiply_add<T: Element>(sum: T::Scalar, a: T, b: T) -> T::Scalar {
     sum.plus(a.widen().times(b.widen()))
 }
 
-fn narrow<T: Element>(sums: &Matrix<T::Scalar>) -> Result<Matrix<T>, Error> {
+fn narrow<T: Element>(sums: &Matrix<T::Scalar>) -> Result<Matrix<T::Output>, Error> {
     Matrix::from_fn(sums.shape(), |i, j| T::narrow(sums[(i, j)]))
 }
 

@@ -1,7 +1,7 @@
 //! Checks a product against a reference that is more exact than any engine.
 //!
 //! [`check`] sums every element again, for f16, bf16 and f32 in f64, for f64 in compensated
-//! arithmetic of about twice its precision, for i32 in the same wrapping arithmetic, and compares
+//! arithmetic of about twice its precision, for i8 and i32 in the same wrapping arithmetic, and compares
 //! within a bound that follows from K and the dtype. NaN passes only where IEEE arithmetic gives
 //! NaN. The bound and the rules are derived in docs/numerics.md.
 //!
@@ -51,7 +51,7 @@ pub struct Problem<'a, T: Element> {
     /// Factor of C's old value; where it is `None` or 0, that value takes no part.
     pub beta: Option<T::Scalar>,
     /// C's old value, (m, n); needed where it takes part.
-    pub c: Option<MatrixRef<'a, T>>,
+    pub c: Option<MatrixRef<'a, T::Output>>,
 }
 
 impl<'a, T: Element> Problem<'a, T> {
@@ -89,13 +89,13 @@ pub enum Rows {
 /// large that the dtype's bound would let anything pass (2^23 for sums in f32).
 pub fn check<T: Element>(
     problem: &Problem<'_, T>,
-    out: MatrixRef<'_, T>,
+    out: MatrixRef<'_, T::Output>,
     rows: Rows,
 ) -> Result<Exactness, Mismatch> {
     let checked = Checked::new(problem, out)?;
     let rows = rows.of(out.shape());
     let tally = match T::DTYPE {
-        DType::I32 => checked.run(&Wrapping::new(problem), &rows),
+        DType::I8 | DType::I32 => checked.run(&Wrapping::new(problem), &rows),
         DType::F64 => checked.run(&Floating::new(&checked, sums::compensated_row), &rows),
         _ => checked.run(&Floating::new(&checked, sums::plain_row), &rows),
     };
@@ -124,8 +124,8 @@ struct Checked<'a, T: Element> {
     a: MatrixRef<'a, T>,
     b: MatrixRef<'a, T>,
     /// `None` where C is not read.
-    c: Option<MatrixRef<'a, T>>,
-    out: MatrixRef<'a, T>,
+    c: Option<MatrixRef<'a, T::Output>>,
+    out: MatrixRef<'a, T::Output>,
     alpha: f64,
     beta: Option<f64>,
     /// Terms of each sum: 0 where A and B are not read.
@@ -133,7 +133,7 @@ struct Checked<'a, T: Element> {
 }
 
 impl<'a, T: Element> Checked<'a, T> {
-    fn new(problem: &Problem<'a, T>, out: MatrixRef<'a, T>) -> Result<Self, Mismatch> {
+    fn new(problem: &Problem<'a, T>, out: MatrixRef<'a, T::Output>) -> Result<Self, Mismatch> {
         let apply = |matrix: MatrixRef<'a, T>, op| match op {
             Op::None => matrix,
             Op::Transpose => matrix.t(),
@@ -157,7 +157,7 @@ impl<'a, T: Element> Checked<'a, T> {
             (Some(_), c) => c,
         };
         let k = if alpha == 0.0 { 0 } else { a.shape().cols };
-        if T::DTYPE != DType::I32 && k > bound::max_k(T::DTYPE) {
+        if !T::DTYPE.is_integer() && k > bound::max_k(T::DTYPE) {
             return Err(Mismatch::unbounded(T::DTYPE, k, bound::max_k(T::DTYPE)));
         }
         Ok(Checked { a, b, c, out, alpha, beta, k })
@@ -222,7 +222,7 @@ impl<'a, T: Element> Checked<'a, T> {
 }
 
 /// One way to compute the reference.
-trait Reference<T>: Sync {
+trait Reference<T: Element>: Sync {
     /// An operand's element as it is multiplied.
     type Operand: Copy + Default + Send + Sync;
     /// The sums of one row with a panel.
@@ -238,8 +238,8 @@ trait Reference<T>: Sync {
         &self,
         sums: &Self::Sums,
         lane: usize,
-        c: Option<T>,
-        out: T,
+        c: Option<T::Output>,
+        out: T::Output,
         operands: (&[Self::Operand], &[[Self::Operand; PANEL]]),
     ) -> Verdict;
 }
@@ -274,13 +274,14 @@ impl<T: Element> Reference<T> for Wrapping {
         &self,
         sums: &[i32; PANEL],
         lane: usize,
-        c: Option<T>,
-        out: T,
+        c: Option<T::Output>,
+        out: T::Output,
         _: (&[i32], &[[i32; PANEL]]),
     ) -> Verdict {
-        let c = c.map_or(0, Self::operand);
+        let integer = |element: T::Output| element.to_f64() as i32;
+        let c = c.map_or(0, integer);
         let expected = self.alpha.wrapping_mul(sums[lane]).wrapping_add(self.beta.wrapping_mul(c));
-        Verdict::exact(Self::operand(out), expected)
+        Verdict::exact(integer(out), expected)
     }
 }
 
@@ -315,8 +316,8 @@ impl<T: Element> Reference<T> for Floating {
         &self,
         sums: &Sums,
         lane: usize,
-        c: Option<T>,
-        out: T,
+        c: Option<T::Output>,
+        out: T::Output,
         operands: (&[f64], &[[f64; PANEL]]),
     ) -> Verdict {
         let c = c.map_or(0.0, Element::to_f64);

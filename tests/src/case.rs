@@ -6,7 +6,7 @@ use gemmite::{DType, Element, Op, Scalar, Shape, random};
 /// The numbers that an operand holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// N(0, 1); for i32 a hundred times that.
+    /// N(0, 1); for i32 a hundred times that, for i8 32 times.
     Normal,
     /// Whole numbers from -8 to 8: sums are exact in most dtypes, so that one wrong product shows.
     Integers,
@@ -15,7 +15,8 @@ pub enum Data {
     /// N(0, 1) with infinities of both signs in A's last column and in B's last row, and zeros to
     /// meet them.
     Infinite,
-    /// Numbers whose products reach the end of the dtype's range and go past it; i32 wraps around.
+    /// Numbers whose products reach the end of the dtype's range and go past it; i32 wraps around, i8
+    /// has its whole range.
     Large,
     /// Numbers whose products are subnormal or 0.
     Tiny,
@@ -124,18 +125,19 @@ impl Case {
     }
 
     /// C's old value in its place: poison where no engine may read it.
-    pub fn c<T: Element>(&self) -> Placed<T> {
+    pub fn c<T: Element>(&self) -> Placed<T::Output> {
         let shape = Shape::new(self.m, self.n);
         if !self.reads_c::<T>() {
             return Placed::poisoned(shape, self.places[2]);
         }
-        let data = self.numbers::<T>(shape, 3);
+        let data = self.numbers::<T::Output>(shape, 3);
         Placed::new(shape, self.places[2], |i, j| data[(i, j)])
     }
 
     fn numbers<T: Element>(&self, shape: Shape, seed: u64) -> gemmite::Matrix<T> {
         let range = match (self.data, T::DTYPE) {
             (Data::Integers, _) => -8..=8,
+            (Data::Large, DType::I8) => -128..=127,
             (Data::Large, DType::I32) => i32::MIN..=i32::MAX,
             _ => return self.scaled(random::normal(shape, seed).expect("test operands are small")),
         };
@@ -162,8 +164,8 @@ impl Case {
     /// column of B, at the last step of the sums, and in row or column `at`.
     fn special<T: Element>(&self, number: T, (last, last_step): (bool, bool), at: usize) -> T {
         match self.data {
-            Data::Nan if last && last_step && T::DTYPE != DType::I32 => T::from_f64(f64::NAN),
-            Data::Infinite if last_step && T::DTYPE != DType::I32 => match at % 4 {
+            Data::Nan if last && last_step && !T::DTYPE.is_integer() => T::from_f64(f64::NAN),
+            Data::Infinite if last_step && !T::DTYPE.is_integer() => match at % 4 {
                 0 => T::from_f64(f64::INFINITY),
                 1 => T::from_f64(f64::NEG_INFINITY),
                 2 => T::from_f64(0.0),

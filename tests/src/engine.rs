@@ -74,7 +74,7 @@ impl Engine {
         case: &Case,
         a: &mut Placed<T>,
         b: &mut Placed<T>,
-        c: &mut Placed<T>,
+        c: &mut Placed<T::Output>,
     ) -> Result<(), String> {
         let gemm = self.gemm::<T>(case);
         match self.path {
@@ -89,7 +89,7 @@ impl Engine {
         gemm: &Gemm<T>,
         a: &Placed<T>,
         b: &Placed<T>,
-        c: &mut Placed<T>,
+        c: &mut Placed<T::Output>,
     ) -> Result<(), gemmite::Error> {
         let a = MatrixRef::new(&a.buffer, a.layout)?;
         let b = MatrixRef::new(&b.buffer, b.layout)?;
@@ -101,7 +101,7 @@ impl Engine {
         gemm: &Gemm<T>,
         a: &Placed<T>,
         b: &Placed<T>,
-        c: &mut Placed<T>,
+        c: &mut Placed<T::Output>,
     ) -> Result<(), gemmite::Error> {
         let a = self.device.upload(MatrixRef::new(&a.buffer, a.layout)?)?;
         let b = self.device.upload(MatrixRef::new(&b.buffer, b.layout)?)?;
@@ -124,7 +124,7 @@ fn run_raw<T: Element>(
     gemm: &Gemm<T>,
     a: &mut Placed<T>,
     b: &mut Placed<T>,
-    c: &mut Placed<T>,
+    c: &mut Placed<T::Output>,
 ) -> Result<(), String> {
     let DeviceKind::Cuda { ordinal } = device.info().kind else {
         return Err(format!("{device} takes no device addresses"));
@@ -136,26 +136,26 @@ fn run_raw<T: Element>(
     let _context = Context::new(device_of_cust).map_err(text)?;
     // A stream that waits for the copies, which are work of the default stream.
     let stream = Stream::new(StreamFlags::DEFAULT, None).map_err(text)?;
-    let upload = |operand: &Placed<T>| -> Result<DeviceBuffer<u8>, CudaError> {
-        DeviceBuffer::from_slice(bytemuck::cast_slice(&operand.buffer))
-    };
-    let buffers = [upload(a).map_err(text)?, upload(b).map_err(text)?, upload(c).map_err(text)?];
+    let (a_layout, b_layout, c_layout) = (a.layout, b.layout, c.layout);
+    let mut bytes: [&mut [u8]; 3] = [
+        bytemuck::cast_slice_mut(&mut a.buffer),
+        bytemuck::cast_slice_mut(&mut b.buffer),
+        bytemuck::cast_slice_mut(&mut c.buffer),
+    ];
+    let mut buffers = Vec::new();
+    for bytes in &bytes {
+        buffers.push(DeviceBuffer::from_slice(bytes).map_err(text)?);
+    }
     let [a_address, b_address, c_address] =
         [0, 1, 2].map(|operand: usize| buffers[operand].as_device_ptr().as_raw());
-    let operands = RawOperands {
-        a: a_address,
-        a_layout: a.layout,
-        b: b_address,
-        b_layout: b.layout,
-        c: c_address,
-        c_layout: c.layout,
-    };
+    let operands =
+        RawOperands { a: a_address, a_layout, b: b_address, b_layout, c: c_address, c_layout };
     // SAFETY: stream and buffers are of the primary context of `device`; the layouts were made for
     // these buffers, which are three and live until the stream is done.
     unsafe { gemm.enqueue_raw(device, &stream, operands) }.map_err(|error| error.to_string())?;
     stream.synchronize().map_err(text)?;
-    for (operand, buffer) in [a, b, c].into_iter().zip(&buffers) {
-        buffer.copy_to(bytemuck::cast_slice_mut(&mut operand.buffer)).map_err(text)?;
+    for (bytes, buffer) in bytes.iter_mut().zip(&buffers) {
+        buffer.copy_to(bytes).map_err(text)?;
     }
     Ok(())
 }

@@ -56,6 +56,7 @@ impl Place {
 /// that whoever reads it spoils his result as well.
 pub fn poison<T: Element>() -> T {
     match T::DTYPE {
+        gemmite::DType::I8 => T::from_f64(f64::from(0x5A)),
         gemmite::DType::I32 => T::from_f64(f64::from(0x5AFE_5AFEu32 as i32)),
         _ => T::from_f64(f64::NAN),
     }

@@ -44,6 +44,7 @@ macro_rules! each_dtype {
 }
 
 each_dtype! {
+    cpu_i8, cuda_i8: i8;
     cpu_i32, cuda_i32: i32;
     cpu_f16, cuda_f16: f16;
     cpu_bf16, cuda_bf16: bf16;

@@ -90,6 +90,7 @@ fn tensor_products(kernel: &Kernel) -> usize {
     let Tiles { block: [_, _, depth], warp, thread, .. } = kernel.tiles;
     let (k, each) = match kernel.dtype {
         DType::F64 => (4, 1),
+        DType::I8 => (32, 1),
         DType::I32 => (16, 10), // products of bytes
         _ => (16, 1),
     };

@@ -6,7 +6,7 @@ use gemmite_tests::{Case, Data, Engine, GUARD, Path, Place, Placed, run_case_wit
 /// Multiplies rightly, lets `spoil` at the three buffers, and gives the runner's verdict.
 fn verdict<T: Element>(
     case: &Case,
-    spoil: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<T>),
+    spoil: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<T::Output>),
 ) -> Result<(), String> {
     let engine =
         Engine { name: "cpu".into(), device: Device::cpu(), kernel: None, path: Path::Host };
@@ -23,7 +23,7 @@ fn padded() -> Case {
     Case::new("padded", 20, 18, 17).places(place, place, place).data(Data::Integers)
 }
 
-fn every_dtype(check: [fn(); 5]) {
+fn every_dtype(check: [fn(); 6]) {
     check.into_iter().for_each(|check| check());
 }
 
@@ -31,19 +31,19 @@ fn every_dtype(check: [fn(); 5]) {
 type Spoil<T> = fn(&mut Placed<T>, T);
 
 fn finds_spoiled_buffers<T: Element>() {
-    let one = T::from_f64(1.0);
+    let (one, one_of_c) = (T::from_f64(1.0), T::Output::from_f64(1.0));
     verdict::<T>(&padded(), |_, _, _| ()).unwrap();
-    let spoils: [(&str, Spoil<T>); 4] = [
+    let spoils: [(&str, Spoil<T::Output>); 4] = [
         ("C's guards", |c, x| c.buffer[GUARD - 1] = x),
         ("C's guards", |c, x| *c.buffer.last_mut().unwrap() = x),
         ("C's guards", |c, x| c.buffer[GUARD + 18] = x),
         ("wrong", |c, x| {
             let at = c.layout.index(19, 17);
-            c.buffer[at] = T::from_f64(c.buffer[at].to_f64() + 64.0 * x.to_f64());
+            c.buffer[at] = T::Output::from_f64(c.buffer[at].to_f64() + 64.0 * x.to_f64());
         }),
     ];
     for (expected, spoil) in spoils {
-        let failure = verdict::<T>(&padded(), |_, _, c| spoil(c, one)).unwrap_err();
+        let failure = verdict::<T>(&padded(), |_, _, c| spoil(c, one_of_c)).unwrap_err();
         assert!(failure.contains(expected), "{failure}");
     }
     let failure = verdict::<T>(&padded(), |a, _, _| a.buffer[GUARD + 40] = one).unwrap_err();
@@ -55,6 +55,7 @@ fn finds_spoiled_buffers<T: Element>() {
 #[test]
 fn spoiled_buffers_are_found() {
     every_dtype([
+        finds_spoiled_buffers::<i8>,
         finds_spoiled_buffers::<i32>,
         finds_spoiled_buffers::<f16>,
         finds_spoiled_buffers::<bf16>,
@@ -83,6 +84,7 @@ fn finds_one_term_too_few<T: Element>() {
 #[test]
 fn a_missing_term_is_found() {
     every_dtype([
+        finds_one_term_too_few::<i8>,
         finds_one_term_too_few::<i32>,
         finds_one_term_too_few::<f16>,
         finds_one_term_too_few::<bf16>,

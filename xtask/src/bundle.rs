@@ -22,7 +22,11 @@ const PROGRAMS: [&str; 2] = ["gemmite-cli", "gemmite-bench"];
 /// The most that a bundle may weigh.
 const MAX_BYTES: u64 = 64 << 20;
 
-const RUN_TESTS: &str = include_str!("bundle/run-tests.sh");
+/// What is run there.
+const SCRIPTS: [(&str, &str); 2] = [
+    ("run-tests.sh", include_str!("bundle/run-tests.sh")),
+    ("counters.sh", include_str!("bundle/counters.sh")),
+];
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -54,8 +58,10 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     strip(workspace, executables.iter().map(|(copy, _)| copy.as_path()))?;
     copy_sources(workspace, &out)?;
-    sh.write_file(out.join("run-tests.sh"), RUN_TESTS)?;
-    cmd!(sh, "chmod +x").arg(out.join("run-tests.sh")).quiet().run()?;
+    for (name, text) in SCRIPTS {
+        sh.write_file(out.join(name), text)?;
+        cmd!(sh, "chmod +x").arg(out.join(name)).quiet().run()?;
+    }
 
     let glibc =
         executables.iter().map(|(copy, _)| newest_glibc(copy)).collect::<Result<Vec<_>>>()?;

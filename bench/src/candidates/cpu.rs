@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// A product of a crate: C = A * B on the operands of one product of the batch, whose layouts have
 /// the transposes applied.
-type Multiply<T> = fn([Layout; 3], &[T], &[T], &mut [T]);
+type Multiply<T> = fn([Layout; 3], &[T], &[T], &mut [<T as Element>::Output]);
 
 /// The peers of `peers` that run on the CPU.
 pub fn entrants<'a, T: Element>(case: &'a Case<T>, peers: &[Peer]) -> Vec<Entrant<'a, T>> {
@@ -64,7 +64,7 @@ fn multiply<T: Element>(peer: Peer) -> Option<Multiply<T>> {
 
 struct Crate<'a, T: Element> {
     case: &'a Case<T>,
-    c: Vec<T>,
+    c: Vec<T::Output>,
     multiply: Multiply<T>,
 }
 
@@ -90,7 +90,7 @@ impl<T: Element> Work for Crate<'_, T> {
 }
 
 impl<T: Element> Candidate<T> for Crate<'_, T> {
-    fn product(&mut self) -> Result<Vec<T>> {
+    fn product(&mut self) -> Result<Vec<T::Output>> {
         self.c.clone_from(&self.case.c);
         self.multiply();
         Ok(self.c.clone())

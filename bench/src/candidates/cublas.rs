@@ -59,14 +59,17 @@ fn open(name: &str, python_folders: &[PathBuf]) -> Result<Library, Absence> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Types {
     data: c_int,
+    output: c_int,
     compute: c_int,
     scalar: c_int,
 }
 
 impl Types {
     fn of(dtype: DType) -> Result<Types, Absence> {
-        use ffi::{COMPUTE_32F, COMPUTE_64F, R_16BF, R_16F, R_32F, R_64F};
+        use ffi::{COMPUTE_32F, COMPUTE_32I, COMPUTE_64F};
+        use ffi::{R_8I, R_16BF, R_16F, R_32F, R_32I, R_64F};
         let (data, compute, scalar) = match dtype {
+            DType::I8 => (R_8I, COMPUTE_32I, R_32I),
             DType::F16 => (R_16F, COMPUTE_32F, R_32F),
             DType::BF16 => (R_16BF, COMPUTE_32F, R_32F),
             DType::F32 => (R_32F, COMPUTE_32F, R_32F), // plain f32: TF32 has a name of its own
@@ -75,11 +78,12 @@ impl Types {
                 return Err(Absence::unsupported("cuBLAS has no product of i32 matrices"));
             }
         };
-        Ok(Types { data, compute, scalar })
+        let output = if dtype == DType::I8 { R_32I } else { data };
+        Ok(Types { data, output, compute, scalar })
     }
 }
 
-/// alpha and beta where the library reads them: f32 or f64, of which the bytes are kept.
+/// alpha and beta where the library reads them: f32, f64 or i32, of which the bytes are kept.
 struct Scalars {
     alpha: [u8; 8],
     beta: [u8; 8],
@@ -91,6 +95,7 @@ impl Scalars {
             let mut bytes = [0; 8];
             match T::DTYPE {
                 DType::F64 => bytes.copy_from_slice(&value.to_ne_bytes()),
+                DType::I8 => bytes[..4].copy_from_slice(&(value as i32).to_ne_bytes()),
                 _ => bytes[..4].copy_from_slice(&(value as f32).to_ne_bytes()),
             }
             bytes
@@ -208,7 +213,7 @@ impl Cublas {
                     stride_a,
                     scalars.beta(),
                     pointer(c),
-                    types.data,
+                    types.output,
                     ldc,
                     stride_c,
                     batch,

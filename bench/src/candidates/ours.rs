@@ -65,7 +65,9 @@ fn on_gpu<'a, T: Element>(
     gemm: Gemm<T>,
 ) -> Box<dyn Candidate<T> + 'a> {
     let [a_layout, b_layout, c_layout] = case.row.layouts();
-    let strides = case.row.batch_strides().map(|elems| (elems * size_of::<T>()) as u64);
+    let [a, b, c] = case.row.batch_strides().map(|elements| elements as u64);
+    let (bytes, c_bytes) = (size_of::<T>() as u64, size_of::<T::Output>() as u64);
+    let strides = [a * bytes, b * bytes, c * c_bytes];
     let batch = case.row.batch as u64;
     Box::new(GpuWork::new(
         gpu,
@@ -103,7 +105,7 @@ struct CpuEngine<'a, T: Element> {
     gemm: Gemm<T>,
     device: Device,
     case: &'a Case<T>,
-    c: Vec<T>,
+    c: Vec<T::Output>,
 }
 
 impl<T: Element> CpuEngine<'_, T> {
@@ -130,7 +132,7 @@ impl<T: Element> Work for CpuEngine<'_, T> {
 }
 
 impl<T: Element> Candidate<T> for CpuEngine<'_, T> {
-    fn product(&mut self) -> Result<Vec<T>> {
+    fn product(&mut self) -> Result<Vec<T::Output>> {
         self.c.clone_from(&self.case.c);
         self.multiply()?;
         Ok(self.c.clone())

@@ -166,14 +166,14 @@ impl<'a, T: Element> Loaded<'a, T> {
         let mut worker = torch.worker.borrow_mut();
         let path = |name: &str| worker.folder.path().join(name);
         let paths = [path("a"), path("b"), path("c0")];
-        for (path, data) in paths.iter().zip([&case.a, &case.b, &case.c]) {
-            std::fs::write(path, bytemuck::cast_slice::<T, u8>(data))
-                .context("writing the operands for Python")?;
+        let [a, b] = [&case.a, &case.b].map(|data| bytemuck::cast_slice::<T, u8>(data));
+        for (path, bytes) in paths.iter().zip([a, b, bytemuck::cast_slice(&case.c)]) {
+            std::fs::write(path, bytes).context("writing the operands for Python")?;
         }
         let Row { m, n, k, batch, leading: [lda, ldb, ldc], epilogue, .. } = case.row;
         let [a, b, c] = &paths;
         let request = json!({
-            "op": "case", "dtype": T::DTYPE.name(), "layout": case.row.ops().to_string(),
+            "op": "case", "dtype": T::DTYPE.name(), "output": T::DTYPE.output().name(), "layout": case.row.ops().to_string(),
             "m": m, "n": n, "k": k, "batch": batch, "lda": lda, "ldb": ldb, "ldc": ldc,
             "alpha": epilogue.alpha, "beta": epilogue.beta, "a": a, "b": b, "c": c,
         });
@@ -208,7 +208,7 @@ impl<T: Element> Work for PythonWork<'_, T> {
 }
 
 impl<T: Element> Candidate<T> for PythonWork<'_, T> {
-    fn product(&mut self) -> Result<Vec<T>> {
+    fn product(&mut self) -> Result<Vec<T::Output>> {
         let mut worker = self.loaded.torch.worker.borrow_mut();
         let out = worker.folder.path().join("c");
         worker.ask(&json!({ "op": "product", "candidate": self.peer.name(), "out": out }))?;

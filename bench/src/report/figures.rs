@@ -6,6 +6,7 @@ use super::palette::{Look, Palette};
 use super::scale::{Scale, count, digits, times};
 use super::summary::{Comparison, SuiteSummary, compare, grouped, ratio, tflops, time_ms};
 use crate::record::{Line, Mode, RowKey, Side, State};
+use crate::text;
 
 /// A row of a suite and its candidates.
 pub type Row<'a> = (RowKey, Vec<&'a Line>);
@@ -14,8 +15,8 @@ pub type Row<'a> = (RowKey, Vec<&'a Line>);
 const ROWS: usize = 16;
 
 /// The unit of a rate of that element type.
-pub fn unit(dtype: &str) -> &'static str {
-    if dtype.starts_with(['i', 'u']) { "TOP/s" } else { "TFLOP/s" }
+pub fn unit(dtype: &str) -> String {
+    format!("T{}/s", text::operation(dtype))
 }
 
 /// `, sustained` for that mode, nothing for the usual one.

@@ -52,7 +52,7 @@ fn figure(row: &RowKey, lines: &[&Line]) -> Option<Figure> {
     let scale = Scale::linear(&rates, [names.min(NAMES) + 6.0, BARS_END]);
     let unit = unit(&rungs.first()?.dtype);
     let best_rate = best.and_then(tflops);
-    let (body, height) = drawing(&rungs, &scale, unit, best_rate);
+    let (body, height) = drawing(&rungs, &scale, &unit, best_rate);
     let words: Vec<String> = rungs.iter().map(|line| words(line, best_rate)).collect();
     let title = format!("{}{}", row.problem, mode_suffix(row.mode));
     Some(Figure {

@@ -59,7 +59,7 @@ fn curve_figure(title: &str, lines: &[&Line], palette: &Palette) -> Figure {
         _ => [1.0, 2.0],
     };
     let x = Scale { domain, range: X, log: true };
-    let unit = lines.first().map_or("TFLOP/s", |line| unit(&line.dtype));
+    let unit = unit(lines.first().map_or("", |line| &line.dtype));
     let y_title = if log { format!("{unit}, log scale") } else { unit.to_owned() };
     let entries: Vec<(Look, String)> =
         candidates.iter().map(|(name, _)| (palette.look(name), name.clone())).collect();

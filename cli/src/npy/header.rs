@@ -103,6 +103,7 @@ impl Header {
 /// NumPy's description of `dtype`.
 fn descr(dtype: DType) -> &'static str {
     match dtype {
+        DType::I8 => "|i1",
         DType::I32 => "<i4",
         DType::F16 => "<f2",
         DType::BF16 => "<V2",
@@ -112,7 +113,7 @@ fn descr(dtype: DType) -> &'static str {
 }
 
 fn unsupported(descr: &str) -> String {
-    let ours = "dtypes are i32, f16, bf16, f32 and f64";
+    let ours = "dtypes are i8, i32, f16, bf16, f32 and f64";
     if let Some(rest) = descr.strip_prefix('>') {
         return format!("its numbers are big-endian ('{descr}'); convert it: a.astype('<{rest}')");
     }

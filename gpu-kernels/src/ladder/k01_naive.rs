@@ -40,7 +40,7 @@ use gemm_spec::{GemmParams, ThreadOrder};
 pub unsafe fn naive<T: Element>(
     a: *const T,
     b: *const T,
-    c: *mut T,
+    c: *mut T::Output,
     p: GemmParams<T::Sum>,
     tile: u32,
     order: ThreadOrder,
@@ -79,7 +79,7 @@ pub unsafe fn naive<T: Element>(
             a = a.wrapping_offset(a_step);
             b = b.wrapping_offset(b_step);
         }
-        store(c, &p, row, col, sum);
+        store::<T>(c, &p, row, col, sum);
     }
 }
 
@@ -95,7 +95,7 @@ macro_rules! entries {
         pub unsafe fn $name(
             a: *const $element,
             b: *const $element,
-            c: *mut $element,
+            c: *mut <$element as Element>::Output,
             p: GemmParams<<$element as Element>::Sum>,
         ) {
             // SAFETY: the host's promise, passed on.

@@ -51,7 +51,7 @@ use gemm_spec::{GemmParams, ThreadOrder};
 /// grid may read (A, B) and write (C), and no other code touches C during the launch.
 #[inline(always)]
 pub unsafe fn tiled<T: Element, const TILE: usize>(
-    (a, b, c): (*const T, *const T, *mut T),
+    (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
     order: ThreadOrder,
     tile_a: SharedTile<T::Sum>,
@@ -108,7 +108,7 @@ pub unsafe fn tiled<T: Element, const TILE: usize>(
             sum = step(sum, element_a, element_b);
         }
         if in_rows && in_cols {
-            store(c, &p, row, col, sum);
+            store::<T>(c, &p, row, col, sum);
         }
     }
 }
@@ -126,7 +126,7 @@ macro_rules! entries {
         pub unsafe fn $name(
             a: *const $element,
             b: *const $element,
-            c: *mut $element,
+            c: *mut <$element as Element>::Output,
             p: GemmParams<<$element as Element>::Sum>,
         ) {
             // SAFETY: the tiles are this block's own; the rest is the host's promise, passed on.

@@ -56,7 +56,7 @@ pub unsafe fn thread_column<
     const NA: usize,
     const NB: usize,
 >(
-    (a, b, c): (*const T, *const T, *mut T),
+    (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
     Tiles { block: [bm, bn, bk], .. }: Tiles,
     tile_a: SharedTile<T::Sum>,
@@ -99,7 +99,7 @@ pub unsafe fn thread_column<
         for (i, sum) in sums.iter().enumerate() {
             let row = row + (i0 + i) as u64;
             if row < p.m && col < p.n {
-                store(c, &p, row, col, *sum);
+                store::<T>(c, &p, row, col, *sum);
             }
         }
     }

@@ -53,7 +53,7 @@ pub unsafe fn thread_tile<
     const NA: usize,
     const NB: usize,
 >(
-    (a, b, c): (*const T, *const T, *mut T),
+    (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
     Tiles { block: [bm, bn, bk], .. }: Tiles,
     tile_a: SharedTile<T::Sum>,
@@ -101,7 +101,7 @@ pub unsafe fn thread_tile<
             for (j, sum) in sums.iter().enumerate() {
                 let col = col + (j0 + j) as u64;
                 if row < p.m && col < p.n {
-                    store(c, &p, row, col, *sum);
+                    store::<T>(c, &p, row, col, *sum);
                 }
             }
         }

@@ -51,7 +51,7 @@ pub unsafe fn vector_loads<
     const NA: usize,
     const NB: usize,
 >(
-    (a, b, c): (*const T, *const T, *mut T),
+    (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
     Tiles { block: [bm, bn, bk], .. }: Tiles,
     tile_a: SharedTile<T::Sum>,
@@ -81,7 +81,7 @@ pub unsafe fn vector_loads<
             thread::sync_threads();
             left = left.saturating_sub(bk as u64);
         }
-        store_tile(c, &p, (row, rows), (col, cols), &sums);
+        store_tile::<T, TM, TN>((c, [bm, bn, bk]), &p, (row, rows), (col, cols), sums);
     }
 }
 

@@ -50,7 +50,7 @@ pub unsafe fn no_conflicts<
     const NA: usize,
     const NB: usize,
 >(
-    (a, b, c): (*const T, *const T, *mut T),
+    (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
     Tiles { block: [bm, bn, bk], .. }: Tiles,
     tile_a: SharedTile<T::Sum>,
@@ -81,7 +81,7 @@ pub unsafe fn no_conflicts<
             thread::sync_threads();
             left = left.saturating_sub(bk as u64);
         }
-        store_tile(c, &p, (row, rows), (col, cols), &sums);
+        store_tile::<T, TM, TN>((c, [bm, bn, bk]), &p, (row, rows), (col, cols), sums);
     }
 }
 

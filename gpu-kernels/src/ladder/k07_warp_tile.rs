@@ -48,7 +48,7 @@ pub unsafe fn warp_tile<
     const NA: usize,
     const NB: usize,
 >(
-    (a, b, c): (*const T, *const T, *mut T),
+    (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
     Tiles { block: [bm, bn, bk], warp, .. }: Tiles,
     tile_a: SharedTile<T::Sum>,
@@ -75,7 +75,7 @@ pub unsafe fn warp_tile<
             thread::sync_threads();
             left = left.saturating_sub(bk as u64);
         }
-        store_tile(c, &p, (row, rows), (col, cols), &sums);
+        store_tile::<T, TM, TN>((c, [bm, bn, bk]), &p, (row, rows), (col, cols), sums);
     }
 }
 

@@ -50,7 +50,7 @@ pub unsafe fn double_buffer<
     const NA: usize,
     const NB: usize,
 >(
-    (a, b, c): (*const T, *const T, *mut T),
+    (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
     Tiles { block: [bm, bn, bk], warp, .. }: Tiles,
     tile_a: SharedTile<T::Sum>,
@@ -84,7 +84,7 @@ pub unsafe fn double_buffer<
             b.store(&packs_b, tile_b.add(now_b), pitch_b);
             thread::sync_threads();
         }
-        store_tile(c, &p, (row, rows), (col, cols), &sums);
+        store_tile::<T, TM, TN>((c, [bm, bn, bk]), &p, (row, rows), (col, cols), sums);
     }
 }
 

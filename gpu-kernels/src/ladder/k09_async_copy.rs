@@ -34,7 +34,7 @@
 use super::parts::{
     AsyncCourier, Operand, Ring, Spread, TileShape, in_warp_tile, outer_product, store_tile,
 };
-use crate::{Element, SharedTile, Sum};
+use crate::{SharedTile, Sum};
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles};
 
@@ -45,7 +45,7 @@ use gemm_spec::{GemmParams, Tiles};
 /// As [`multiply_tile`].
 #[inline(always)]
 pub unsafe fn async_copy<
-    T: Element<Sum = T> + Sum,
+    T: Sum,
     const TM: usize,
     const TN: usize,
     const NA: usize,
@@ -71,7 +71,7 @@ pub unsafe fn async_copy<
 /// and no other code touches C during the launch.
 #[inline(always)]
 pub unsafe fn multiply_tile<
-    T: Element<Sum = T> + Sum,
+    T: Sum,
     const TM: usize,
     const TN: usize,
     const NA: usize,
@@ -120,7 +120,7 @@ pub unsafe fn multiply_tile<
             ),
         }
         let (rows, cols) = in_warp_tile::<T>(tiles.block[1], tiles.warp, [TM, TN]);
-        store_tile(c, &p, (row, rows), (col, cols), &sums);
+        store_tile::<T, TM, TN>((c, tiles.block), &p, (row, rows), (col, cols), sums);
     }
 }
 
@@ -129,7 +129,7 @@ pub unsafe fn multiply_tile<
 /// As [`multiply_tile`].
 #[inline(always)]
 unsafe fn main_loop<
-    T: Element<Sum = T> + Sum,
+    T: Sum,
     const TM: usize,
     const TN: usize,
     const NA: usize,

@@ -27,7 +27,7 @@
 //! Less traffic between L2 cache and memory.
 
 use super::k09_async_copy::multiply_tile;
-use crate::{Element, SharedTile, Sum};
+use crate::{SharedTile, Sum};
 use cuda_std::thread;
 use gemm_spec::{GemmParams, Tiles, order};
 
@@ -41,7 +41,7 @@ pub const GROUP: u32 = 8;
 /// As [`multiply_tile`].
 #[inline(always)]
 pub unsafe fn grouped_order<
-    T: Element<Sum = T> + Sum,
+    T: Sum,
     const TM: usize,
     const TN: usize,
     const NA: usize,

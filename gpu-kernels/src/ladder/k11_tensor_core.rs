@@ -39,7 +39,7 @@
 use super::k10_grouped_order::GROUP;
 use super::parts::{Operand, Ring, TileCourier, TileShape};
 use crate::tensor::{StoredTile, TensorCore};
-use crate::{Element, SharedTile, store};
+use crate::{Element, OutputTile, SharedTile, Sum};
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles, order};
 
@@ -59,7 +59,7 @@ pub unsafe fn tensor_core<
     const NB: usize,
     const PENDING: u32,
 >(
-    (a, b, c): (*const T, *const T, *mut T),
+    (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
     tiles: Tiles,
     memory: SharedTile<T>,
@@ -73,19 +73,21 @@ pub unsafe fn tensor_core<
     // SAFETY: the caller's promise.
     unsafe {
         macro_rules! multiply {
-            ($a_along_k:literal, $b_along_k:literal, $packs:literal) => {
+            ($a_along_k:literal, $b_along_k:literal, $packs:literal) => {{
                 main_loop::<T, MT, NT, NA, NB, PENDING, $a_along_k, $b_along_k, $packs>(
                     (a, b),
                     p.k,
                     tiles,
                     memory,
                     &mut sums,
-                )
-            };
+                );
+                [$a_along_k, $b_along_k]
+            }};
         }
         // A tile is stored as its matrix is, in packs where they fit.
         let (a_along_k, b_along_k) = (a.is_along_k(), b.is_along_k());
-        match (a_along_k, b_along_k, a.packs(a_along_k, p.k) && b.packs(b_along_k, p.k)) {
+        let packs = a.packs(a_along_k, p.k) && b.packs(b_along_k, p.k);
+        let along_k = match (a_along_k, b_along_k, packs) {
             (false, false, true) => multiply!(false, false, true),
             (false, true, true) => multiply!(false, true, true),
             (true, false, true) => multiply!(true, false, true),
@@ -94,19 +96,41 @@ pub unsafe fn tensor_core<
             (false, true, false) => multiply!(false, true, false),
             (true, false, false) => multiply!(true, false, false),
             (true, true, false) => multiply!(true, true, false),
+        };
+        let tile = OutputTile::<T>::new(c, &p, (row, col), [bm, bn]);
+        match tile.pairs {
+            true => store_sums::<T, MT, NT, true>(tile, &p, tiles, along_k, &sums),
+            false => store_sums::<T, MT, NT, false>(tile, &p, tiles, along_k, &sums),
         }
-        let (warp_row, warp_col) = warp_place(tiles);
-        let (_, lane) = super::warp_and_lane();
-        for (m, sums) in sums.iter().enumerate() {
-            for (n, sums) in sums.iter().enumerate() {
-                for i in 0..4 {
-                    let row = row + (warp_row + m * 16 + lane / 4 + i / 2 * 8) as u64;
-                    let col = col + (warp_col + n * 8 + lane % 4 * 2 + i % 2) as u64;
-                    if row < p.m && col < p.n {
-                        store(c, &p, row, col, T::sum(sums, i));
-                    }
-                }
+    }
+}
+
+/// Writes the warp's sums to the block's tile of C.
+///
+/// # Safety
+///
+/// As [`OutputTile::store_row`].
+#[inline(always)]
+unsafe fn store_sums<T: TensorCore, const MT: usize, const NT: usize, const PAIRS: bool>(
+    tile: OutputTile<T>,
+    p: &GemmParams<T::Sum>,
+    tiles: Tiles,
+    along_k: [bool; 2],
+    sums: &[[T::Sums; NT]; MT],
+) {
+    let (warp_row, warp_col) = warp_place(tiles);
+    for m in 0..MT {
+        for r in 0..2 {
+            let mut pairs = [[T::Sum::ZERO; 2]; NT];
+            for n in 0..NT {
+                let neighbours = [&sums[m][n / 2 * 2], &sums[m][n / 2 * 2 + 1]];
+                pairs[n] = T::pair(neighbours, r, n % 2, along_k);
             }
+            let (row, col) = T::place(r, along_k);
+            let (row, col) = (warp_row + m * 16 + row, warp_col + col);
+            let further = |n: usize| n % 2 * T::second_pair(along_k) + n / 2 * 16;
+            // SAFETY: the caller's promise.
+            unsafe { tile.store_row::<PAIRS>(p, row, col, further, &mut pairs) };
         }
     }
 }
@@ -249,10 +273,7 @@ unsafe fn read_a<T: TensorCore, const MT: usize>(tile: StoredTile<T>, k: usize) 
 /// # Safety
 /// As [`TensorCore::read_b`].
 #[inline(always)]
-unsafe fn read_b<T: TensorCore, const NT: usize>(
-    tile: StoredTile<T>,
-    k: usize,
-) -> [[T::B; 2]; NT] {
+unsafe fn read_b<T: TensorCore, const NT: usize>(tile: StoredTile<T>, k: usize) -> [[T::B; 2]; NT] {
     // SAFETY: the caller's promise.
     unsafe {
         let mut b = [T::read_b(tile, 0, k); NT];
@@ -299,7 +320,7 @@ macro_rules! k11_tensor_core {
         pub unsafe fn $name(
             a: *const $element,
             b: *const $element,
-            c: *mut $element,
+            c: *mut <$element as $crate::Element>::Output,
             p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
         ) {
             const TILES: ::gemm_spec::Tiles = ::gemm_spec::Tiles {

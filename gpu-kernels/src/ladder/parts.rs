@@ -8,7 +8,7 @@ pub use async_courier::{AsyncCourier, TileShape};
 pub use courier::Courier;
 pub use tile_courier::TileCourier;
 
-use crate::{Element, SharedTile, Sum, pack, store};
+use crate::{Element, OutputTile, SharedTile, Sum, pack};
 use cuda_std::thread;
 use gemm_spec::GemmParams;
 
@@ -127,7 +127,13 @@ impl Spread {
     /// The place of the thread's row or column number `i`.
     #[inline(always)]
     pub fn at<S: Sum>(self, i: usize) -> usize {
-        self.first + i / S::LANES * self.gap + i % S::LANES
+        self.first + self.further::<S>(i)
+    }
+
+    /// How far that is behind the first one.
+    #[inline(always)]
+    pub fn further<S: Sum>(self, i: usize) -> usize {
+        i / S::LANES * self.gap + i % S::LANES
     }
 
     /// The thread's elements of one row of a tile in shared memory, 16 bytes at a time.
@@ -191,27 +197,43 @@ pub unsafe fn multiply<S: Sum, const TM: usize, const TN: usize>(
     }
 }
 
-/// Writes the thread's sums to C.
+/// Writes the thread's sums to the block's tile of C, whose first element is (row, col).
 ///
 /// # Safety
-/// As [`store`], for those of the elements that lie in C.
+/// As [`OutputTile::store_row`].
 #[inline(always)]
 pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
-    c: *mut T,
+    (c, block): (*mut T::Output, [usize; 3]),
     p: &GemmParams<T::Sum>,
     (row, rows): (u64, Spread),
     (col, cols): (u64, Spread),
-    sums: &[[T::Sum; TN]; TM],
+    sums: [[T::Sum; TN]; TM],
 ) {
-    for (i, sums) in sums.iter().enumerate() {
-        let row = row + rows.at::<T::Sum>(i) as u64;
-        for (j, sum) in sums.iter().enumerate() {
-            let col = col + cols.at::<T::Sum>(j) as u64;
-            if row < p.m && col < p.n {
-                // SAFETY: the element lies in C.
-                unsafe { store(c, p, row, col, *sum) };
-            }
+    const { assert!(TN % 2 == 0) };
+    let tile = OutputTile::<T>::new(c, p, (row, col), [block[0], block[1]]);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match tile.pairs {
+            true => store_rows::<T, TM, TN, true>(tile, p, (rows, cols), sums),
+            false => store_rows::<T, TM, TN, false>(tile, p, (rows, cols), sums),
         }
+    }
+}
+
+/// # Safety
+/// As [`store_tile`].
+#[inline(always)]
+unsafe fn store_rows<T: Element, const TM: usize, const TN: usize, const PAIRS: bool>(
+    tile: OutputTile<T>,
+    p: &GemmParams<T::Sum>,
+    (rows, cols): (Spread, Spread),
+    mut sums: [[T::Sum; TN]; TM],
+) {
+    for (i, sums) in sums.iter_mut().enumerate() {
+        let (row, further) = (rows.at::<T::Sum>(i), |i| cols.further::<T::Sum>(2 * i));
+        let (pairs, _) = sums.as_chunks_mut();
+        // SAFETY: the caller's promise.
+        unsafe { tile.store_row::<PAIRS>(p, row, cols.first, further, pairs) };
     }
 }
 

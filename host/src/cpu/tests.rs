@@ -64,7 +64,7 @@ fn check<T: Element>(shapes: (usize, usize, usize), bits: u16, alpha: i32, beta:
     let (b_layout, b_len) = layout(op_b, k, n, 6);
     let (c_layout, c_len) = layout(Op::None, m, n, 10);
     let (a, b) = (whole_numbers::<T>(a_len, 1), whole_numbers::<T>(b_len, 2));
-    let mut c = whole_numbers::<T>(c_len, 3);
+    let mut c = whole_numbers::<T::Output>(c_len, 3);
 
     let (a_int, b_int, c_int) = (as_i32(&a), as_i32(&b), as_i32(&c));
     let view = |data, layout: Layout, op| MatrixRef::new(data, layout.apply(op)).unwrap();
@@ -111,6 +111,7 @@ proptest! {
         alpha in -2i32..=2,
         beta in -2i32..=2,
     ) {
+        check::<i8>(shapes, bits, alpha, beta);
         check::<i32>(shapes, bits, alpha, beta);
         check::<f16>(shapes, bits, alpha, beta);
         check::<bf16>(shapes, bits, alpha, beta);

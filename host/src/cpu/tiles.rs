@@ -34,21 +34,26 @@ struct Block {
 
 /// Where A, B and C lie, for tasks on any thread.
 #[derive(Clone, Copy)]
-struct Origins<T> {
+struct Origins<T: Element> {
     a: *const T,
     b: *const T,
-    c: *mut T,
+    c: *mut T::Output,
 }
 
 // SAFETY: tasks only read A and B, and `multiply` gives each element of C to exactly one task.
-unsafe impl<T: Send + Sync> Sync for Origins<T> {}
+unsafe impl<T: Element> Sync for Origins<T> {}
 
 /// The product.
 ///
 /// # Safety
 /// Every element of A's and B's layouts, from `a` and `b`, is valid to read, and every element of
 /// C's from `c` to read and write; C's lie apart. No extent is 0.
-pub(super) unsafe fn multiply<T: Element>(product: &Product, a: *const T, b: *const T, c: *mut T) {
+pub(super) unsafe fn multiply<T: Element>(
+    product: &Product,
+    a: *const T,
+    b: *const T,
+    c: *mut T::Output,
+) {
     let (m, n) = (product.c.shape.rows, product.c.shape.cols);
     let tiles_across = n.div_ceil(TILE_COLS);
     let tiles = m.div_ceil(TILE_ROWS) * tiles_across;

@@ -169,6 +169,7 @@ impl Backend for CudaBackend {
             } else {
                 (nothing()?, nothing()?)
             };
+            let dtype = dtype.output();
             let Transfer { dense, len, source, copy } = self.transfer(dtype, &product.c)?;
             let bytes = len * dtype.size_bytes();
             (c, device.c) = if product.beta.is_some() {
@@ -252,6 +253,7 @@ unsafe fn gather(dtype: DType, data: *const u8, layout: &Layout) -> Result<Vec<u
     // SAFETY: the caller's promise, for a type of the dtype's size.
     unsafe {
         match dtype.size_bytes() {
+            1 => gather_as::<u8>(data, layout, &mut packed),
             2 => gather_as::<u16>(data.cast(), layout, &mut packed),
             4 => gather_as::<u32>(data.cast(), layout, &mut packed),
             _ => gather_as::<u64>(data.cast(), layout, &mut packed),
@@ -279,6 +281,7 @@ unsafe fn scatter(dtype: DType, packed: &[u8], data: *mut u8, layout: &Layout) {
     // SAFETY: the caller's promise, for a type of the dtype's size.
     unsafe {
         match dtype.size_bytes() {
+            1 => scatter_as::<u8>(packed, data, layout),
             2 => scatter_as::<u16>(packed, data.cast(), layout),
             4 => scatter_as::<u32>(packed, data.cast(), layout),
             _ => scatter_as::<u64>(packed, data.cast(), layout),

@@ -34,6 +34,7 @@ pub(super) unsafe fn enqueue(
     // SAFETY: the caller's promise, for the dtype that the product has.
     unsafe {
         match product.dtype {
+            DType::I8 => typed::<i8>(context, stream, product, choice, addresses),
             DType::I32 => typed::<i32>(context, stream, product, choice, addresses),
             DType::F16 => typed::<f16>(context, stream, product, choice, addresses),
             DType::BF16 => typed::<bf16>(context, stream, product, choice, addresses),
@@ -63,7 +64,7 @@ unsafe fn typed<T: Element>(
         let (row, col) = launch.start;
         let mut a = address::<T>(addresses.a, &product.a, row, 0);
         let mut b = address::<T>(addresses.b, &product.b, 0, col);
-        let mut c = address::<T>(addresses.c, &product.c, row, col);
+        let mut c = address::<T::Output>(addresses.c, &product.c, row, col);
         let mut params: GemmParams<T::Scalar> = params(product, &launch);
         let mut arguments: [*mut c_void; 4] = [
             (&raw mut a).cast(),

@@ -35,7 +35,8 @@ impl<T: Element> Gemm<T> {
     ///
     /// # Safety
     /// - Stream and addresses belong to the primary context of `device`.
-    /// - Every element of the three layouts lies in allocated device memory, aligned for T.
+    /// - Every element of the three layouts lies in allocated device memory, aligned for T, C's for
+    ///   [`Element::Output`].
     /// - C's memory overlaps neither A's nor B's.
     /// - Until the stream has got past this work, the memory stays allocated, nobody writes to A's
     ///   and B's, and nobody touches C's.
@@ -51,9 +52,14 @@ impl<T: Element> Gemm<T> {
     ) -> Result<(), Error> {
         let context = super::backend::context_of(device)?;
         let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
-        let layouts = [(Operand::A, a_layout), (Operand::B, b_layout), (Operand::C, c_layout)];
-        for (operand, layout) in layouts {
-            layout.check(isize::MAX as usize / size_of::<T>()).map_err(|source| {
+        let (bytes, c_bytes) = (size_of::<T>(), size_of::<T::Output>());
+        let layouts = [
+            (Operand::A, a_layout, bytes),
+            (Operand::B, b_layout, bytes),
+            (Operand::C, c_layout, c_bytes),
+        ];
+        for (operand, layout, bytes) in layouts {
+            layout.check(isize::MAX as usize / bytes).map_err(|source| {
                 Error::new(Kind::Layout { operand: Some(operand), layout, source })
             })?;
         }

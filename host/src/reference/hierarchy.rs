@@ -113,7 +113,7 @@ pub fn matmul<T: Element>(
     tiles: Tiles,
     a: MatrixRef<'_, T>,
     b: MatrixRef<'_, T>,
-) -> Result<(Matrix<T>, Traffic), Error> {
+) -> Result<(Matrix<T::Output>, Traffic), Error> {
     let refused = |source| Error::new(Kind::Tiles { tiles, dtype: T::DTYPE, source });
     let (shape, depth) = output(a, b)?;
     tiles.check(T::DTYPE).map_err(refused)?;
@@ -131,7 +131,7 @@ pub fn matmul<T: Element>(
             block.multiply(&mut traffic);
             // and another: no warp writes before every warp has read.
         }
-        block.store(&mut c, &mut traffic);
+        block.store::<T>(&mut c, &mut traffic);
     }
     Ok((c, traffic))
 }
@@ -231,7 +231,7 @@ impl<S: Scalar> Block<S> {
     }
 
     /// The epilogue: writes the sums, but none outside of C.
-    fn store<T: Element<Scalar = S>>(&self, c: &mut Matrix<T>, traffic: &mut Traffic) {
+    fn store<T: Element<Scalar = S>>(&self, c: &mut Matrix<T::Output>, traffic: &mut Traffic) {
         let Tiles { thread_m, thread_n, .. } = self.tiles;
         let Shape { rows, cols } = c.shape();
         let data = c.as_mut_slice();

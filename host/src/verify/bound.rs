@@ -26,8 +26,8 @@ impl Format {
             DType::F16 => (11, 15, -24),
             DType::BF16 => (8, 127, -133),
             DType::F32 => (24, 127, -149),
-            // i32 is compared exactly and asks for no bound.
-            DType::F64 | DType::I32 => (53, 1023, -1074),
+            // Integers are compared exactly and ask for no bound.
+            DType::F64 | DType::I8 | DType::I32 => (53, 1023, -1074),
         };
         let unit = ldexp(1.0, -digits);
         let overflow = if max_exp == 1023 { f64::MAX } else { ldexp(2.0 - unit, max_exp) };

@@ -30,7 +30,7 @@ macro_rules! for_floats {
 }
 
 /// The sums in another order than the reference's: from the end, in f32 or f64, eight at a time.
-fn backwards<T: Element>(a: &Matrix<T>, b: &Matrix<T>) -> Matrix<T> {
+fn backwards<T: Element>(a: &Matrix<T>, b: &Matrix<T>) -> Matrix<T::Output> {
     Matrix::from_fn(Shape::new(a.shape().rows, b.shape().cols), |i, j| {
         let mut sums = [T::Scalar::ZERO; 8];
         for k in (0..a.shape().cols).rev() {

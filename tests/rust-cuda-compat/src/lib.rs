@@ -40,12 +40,14 @@ pub trait Sum: Copy {
 pub trait Element: Copy {
     /// What its products are summed in.
     type Sum: Sum;
+    /// The elements of C.
+    type Output: Element<Sum = Self::Sum>;
 
     /// The element's value, exactly.
     fn widen(self) -> Self::Sum;
 
-    /// The element nearest to `sum`.
-    fn narrow(sum: Self::Sum) -> Self;
+    /// The element of C nearest to `sum`.
+    fn narrow(sum: Self::Sum) -> Self::Output;
 }
 
 impl Sum for i32 {
@@ -79,16 +81,17 @@ macro_rules! float_sums {
 float_sums!(f32 f64);
 
 macro_rules! elements {
-    ($($element:ident, $sum:ident, |$value:ident| $widen:expr, |$from:ident| $narrow:expr;)*) => {$(
+    ($($element:ident, $sum:ident, $output:ident, |$value:ident| $widen:expr, |$from:ident| $narrow:expr;)*) => {$(
         impl Element for $element {
             type Sum = $sum;
+            type Output = $output;
 
             fn widen(self) -> $sum {
                 let $value = self;
                 $widen
             }
 
-            fn narrow($from: $sum) -> $element {
+            fn narrow($from: $sum) -> $output {
                 $narrow
             }
         }
@@ -96,11 +99,12 @@ macro_rules! elements {
 }
 
 elements! {
-    i32, i32, |value| value, |sum| sum;
-    f32, f32, |value| value, |sum| sum;
-    f64, f64, |value| value, |sum| sum;
-    f16, f32, |value| value.to_f32(), |sum| f16::from_f32(sum);
-    bf16, f32, |value| value.to_f32(), |sum| bf16::from_f32(sum);
+    i8, i32, i32, |value| value.into(), |sum| sum;
+    i32, i32, i32, |value| value, |sum| sum;
+    f32, f32, f32, |value| value, |sum| sum;
+    f64, f64, f64, |value| value, |sum| sum;
+    f16, f32, f16, |value| value.to_f32(), |sum| f16::from_f32(sum);
+    bf16, f32, bf16, |value| value.to_f32(), |sum| bf16::from_f32(sum);
 }
 
 #[cfg(test)]

@@ -46,6 +46,6 @@ fn block_bytes(dtype: DType) -> usize {
     match dtype.accumulator() {
         DType::F64 => size_of::<GemmParams<f64>>(),
         DType::I32 => size_of::<GemmParams<i32>>(),
-        DType::F32 | DType::F16 | DType::BF16 => size_of::<GemmParams<f32>>(),
+        _ => size_of::<GemmParams<f32>>(),
     }
 }

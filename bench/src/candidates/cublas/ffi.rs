@@ -10,9 +10,12 @@ pub const R_32F: c_int = 0;
 pub const R_64F: c_int = 1;
 pub const R_16F: c_int = 2;
 pub const R_16BF: c_int = 14;
+pub const R_8I: c_int = 3;
+pub const R_32I: c_int = 10;
 /// cublasComputeType_t.
 pub const COMPUTE_32F: c_int = 68;
 pub const COMPUTE_64F: c_int = 70;
+pub const COMPUTE_32I: c_int = 72;
 /// cublasOperation_t.
 pub const OP_N: c_int = 0;
 pub const OP_T: c_int = 1;

@@ -155,17 +155,17 @@ impl<'a> Problem<'a> {
         let [lda, ldb, ldc] = row.leading;
         let [stride_a, stride_b, stride_c] = row.batch_strides();
         let matrices = [
-            (columns(row.op_b, row.n, row.k), ldb, stride_b),
-            (columns(row.op_a, row.k, row.m), lda, stride_a),
-            ((row.n as u64, row.m as u64), ldc, stride_c),
+            (types.data, columns(row.op_b, row.n, row.k), ldb, stride_b),
+            (types.data, columns(row.op_a, row.k, row.m), lda, stride_a),
+            (types.output, (row.n as u64, row.m as u64), ldc, stride_c),
         ];
-        for (layout, ((rows, cols), leading, stride)) in self.layouts.iter_mut().zip(matrices) {
+        for (layout, (data, (rows, cols), leading, stride)) in self.layouts.iter_mut().zip(matrices)
+        {
             let batch = c_int::try_from(row.batch).context("batch")?;
             let stride = stride as i64;
             // SAFETY: as above.
             unsafe {
-                let status =
-                    (functions.layout_create)(layout, types.data, rows, cols, leading as i64);
+                let status = (functions.layout_create)(layout, data, rows, cols, leading as i64);
                 check("cublasLtMatrixLayoutCreate", status)?;
                 let set = |attribute, value: *const c_void, bytes| {
                     let status = (functions.layout_set)(*layout, attribute, value, bytes);

@@ -159,10 +159,15 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
                 let (outer_left, k_left) = left(v);
                 let (wanted, target) =
                     (outer_left > 0 && k_left > 0, self.target.displaced(at).add(v * rows * shape.pitch));
-                if PACKS {
-                    async_copy::copy_if(more, target.cast::<u128>(), self.source.cast(), wanted);
-                } else {
-                    async_copy::copy_if(more, target, self.source, wanted);
+                let source = self.source;
+                match (PACKS, size_of::<T>()) {
+                    (true, _) => {
+                        async_copy::copy_if(more, target.cast::<u128>(), source.cast(), wanted);
+                    }
+                    (false, 8) => {
+                        async_copy::copy_if(more, target.cast::<u64>(), source.cast(), wanted);
+                    }
+                    _ => async_copy::copy_if(more, target.cast::<u32>(), source.cast(), wanted),
                 }
             } else if v == 0 {
                 // All at once, and one after the other. N.B. Their number is computed where a

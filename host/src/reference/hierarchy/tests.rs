@@ -62,10 +62,17 @@ fn formulas(tiles: Tiles, [m, n, k]: [usize; 3]) -> Traffic {
 }
 
 /// Equal to the plain loop's, a zero's sign and all.
-fn assert_bits<T: Element>(c: &Matrix<T>, a: MatrixRef<'_, T>, b: MatrixRef<'_, T>, what: &str) {
+fn assert_bits<T: Element>(
+    c: &Matrix<T::Output>,
+    a: MatrixRef<'_, T>,
+    b: MatrixRef<'_, T>,
+    what: &str,
+) {
     let expected = ijk(a, b).unwrap();
     assert_eq!(c, &expected, "{what}");
-    let bytes = |matrix: &Matrix<T>| bytemuck::cast_slice::<T, u8>(matrix.as_slice()).to_vec();
+    fn bytes<T: Element>(matrix: &Matrix<T>) -> &[u8] {
+        bytemuck::cast_slice(matrix.as_slice())
+    }
     assert_eq!(bytes(c), bytes(&expected), "{what}");
 }
 
@@ -76,9 +83,14 @@ fn equal_on_integers<T: Element>() {
         let b = random::integers::<T>(Shape::new(k, n), 2, -4..=4).unwrap();
         let (c, traffic) = matmul(tiles, a.view(), b.view()).unwrap();
         let what = format!("{m} x {n} x {k} by {tiles:?}");
-        assert_bits(&c, a.view(), b.view(), &what);
+        assert_bits::<T>(&c, a.view(), b.view(), &what);
         assert_eq!(traffic, formulas(tiles, [m, n, k]), "{what}");
     });
+}
+
+#[test]
+fn equal_to_the_plain_loop_on_i8() {
+    equal_on_integers::<i8>();
 }
 
 #[test]
