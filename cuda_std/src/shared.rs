@@ -161,33 +161,6 @@ impl<T> SharedPtr<T> {
         SharedPtr { address, pointee: PhantomData }
     }
 
-    /// The pointer `bytes` further, by an addition that LLVM leaves as it is.
-    ///
-    /// For an address that is the sum of a start, a way that changes in a loop and a constant: in
-    /// plain additions LLVM adds start and constant before the loop, and keeps one register for
-    /// each constant. Lowers to `add.u32` (PTX ISA, integer arithmetic instructions).
-    ///
-    /// # Safety
-    /// The result lies in the array that `self` points into, or just behind its end.
-    #[inline(always)]
-    pub unsafe fn displaced(self, bytes: u32) -> Self {
-        #[cfg(target_arch = "nvptx64")]
-        {
-            let address: u32;
-            // SAFETY: an addition; without `pure` it stays in the loop.
-            unsafe {
-                asm!("add.u32 {}, {}, {};", out(reg32) address, in(reg32) self.address,
-                    in(reg32) bytes, options(nomem, nostack));
-            }
-            SharedPtr { address, pointee: PhantomData }
-        }
-        // SAFETY: the caller's promise.
-        #[cfg(not(target_arch = "nvptx64"))]
-        unsafe {
-            self.cast::<u8>().add(bytes as usize).cast()
-        }
-    }
-
     /// The same address, as a pointer to another type.
     #[inline(always)]
     pub fn cast<U>(self) -> SharedPtr<U> {

@@ -28,8 +28,9 @@
 //! # Preconditions
 //!
 //! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; a matrix
-//! that packs of 16 bytes do not fit is gathered element by element. No thread leaves before the
-//! last barrier, and all lanes of a warp stay together. Compute capability 8.0, for f64 9.0.
+//! that packs of 16 bytes do not fit is copied element by element, and through registers where an
+//! element has fewer than 4 bytes. No thread leaves before the last barrier, and all lanes of a warp
+//! stay together. Compute capability 8.0, for f64 9.0.
 //!
 //! # Change since the last step
 //!
@@ -177,11 +178,13 @@ unsafe fn main_loop<
     // One stage: the tile of A, then the tile of B.
     let size_a = Tiles::tensor_len([bm, bk], bytes);
     let stage = (size_a + Tiles::tensor_len([bn, bk], bytes)) * bytes;
-    // The copies of a step are spread over its products but the last ones, when the next stage is
-    // waited for: `copies` over `slots`.
+    // The copies of a step are spread over its products, since a warp's products wait for copies
+    // that stand together; not over the last ones, which run when the next stage has arrived. Copy
+    // c stands at the first of the `slots` with due(slot) > c.
     let copies_a = TileCourier::<T, NA, A_ALONG_K, PACKS>::COPIES;
     let copies = copies_a + TileCourier::<T, NB, B_ALONG_K, PACKS>::COPIES;
     let slots = (bk / T::K - 1) * MT * NT;
+    assert!(slots > 0, "a step has two instructions along K at least");
     let due = |slot: usize| (slot * copies).div_ceil(slots).min(copies);
     // The first step has what K has more than whole steps.
     let mut left = depth.div_ceil(bk as u64);
@@ -201,46 +204,56 @@ unsafe fn main_loop<
         let mut fill = Ring::new(stages, stage);
         let mut read = fill;
         for ahead in 1..stages - 1 {
-            fill.step();
+            let hop = fill.step();
+            a.hop(hop);
+            b.hop(hop);
             for c in 0..copies {
                 let more = left > ahead as u64;
                 match c.checked_sub(copies_a) {
-                    None => a.start(shape_a, c, more, fill.at),
-                    Some(c) => b.start(shape_b, c, more, fill.at),
+                    None => a.start(shape_a, c, more),
+                    Some(c) => b.start(shape_b, c, more),
                 }
             }
             async_copy::commit_group();
         }
+        let hop = fill.step();
+        a.hop(hop);
+        b.hop(hop);
+        // Then the stage that is filled comes right before the one that is read, and makes the hop
+        // that the other made a step before.
+        let mut hop = fill.step();
         async_copy::wait_group::<PENDING>();
         thread::sync_threads();
         let (row, col) = warp_place(tiles);
-        let tile_a = stored::<T, A_ALONG_K>(memory, shape_a, row, T::place_a(A_ALONG_K));
-        let tile_b = stored::<T, B_ALONG_K>(memory_b, shape_b, col, T::place_b(B_ALONG_K));
+        let mut tile_a = stored::<T, A_ALONG_K>(memory, shape_a, row, T::place_a(A_ALONG_K));
+        let mut tile_b = stored::<T, B_ALONG_K>(memory_b, shape_b, col, T::place_b(B_ALONG_K));
         // The factors of the first k of a step are read at the end of the step before.
         let mut now = (read_a::<T, MT>(tile_a, 0), read_b::<T, NT>(tile_b, 0));
         while left > 0 {
             left -= 1;
             let more = left > stages as u64 - 2;
-            fill.step();
             for step in 0..bk / T::K {
                 let mut k = (step + 1) * T::K;
                 if k == bk {
                     async_copy::commit_group();
                     async_copy::wait_group::<PENDING>();
                     thread::sync_threads();
-                    read.step();
+                    a.hop(hop);
+                    b.hop(hop);
+                    hop = read.step();
+                    tile_a = tile_a.hop(hop);
+                    tile_b = tile_b.hop(hop);
                     k = 0;
                 }
-                let (stage_a, stage_b) = (tile_a.displaced(read.at), tile_b.displaced(read.at));
-                let factors = || (read_a::<T, MT>(stage_a, k), read_b::<T, NT>(stage_b, k));
+                let factors = || (read_a::<T, MT>(tile_a, k), read_b::<T, NT>(tile_b, k));
                 let ahead = if T::AHEAD { factors() } else { now };
                 for m in 0..MT {
                     for n in 0..NT {
                         let slot = (step * MT + m) * NT + n;
                         for c in due(slot)..due(slot + 1) {
                             match c.checked_sub(copies_a) {
-                                None => a.start(shape_a, c, more, fill.at),
-                                Some(c) => b.start(shape_b, c, more, fill.at),
+                                None => a.start(shape_a, c, more),
+                                Some(c) => b.start(shape_b, c, more),
                             }
                         }
                         T::multiply(&now.0[m], &now.1[n / 2][n % 2], &mut sums[m][n]);

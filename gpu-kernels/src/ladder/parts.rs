@@ -90,10 +90,14 @@ impl<T: Element> Operand<T> {
 }
 
 /// Shared memory in stages, gone through from the first to the last and again.
+///
+/// N.B. Every address that a thread needs in a stage makes the hops by itself. As a sum of the
+/// stage's start and the way within it each would be taken apart again: LLVM adds first what does
+/// not change, and keeps one register for each read.
 #[derive(Clone, Copy)]
 pub struct Ring {
     /// Bytes from the first stage to the present one.
-    pub at: u32,
+    at: u32,
     /// Bytes from one stage to the next, and from the first to the last.
     stage: u32,
     last: u32,
@@ -106,10 +110,16 @@ impl Ring {
         Ring { at: 0, stage: stage as u32, last: ((stages - 1) * stage) as u32 }
     }
 
-    /// Goes to the next stage.
+    /// Goes to the next stage, which is so many bytes further.
     #[inline(always)]
-    pub fn step(&mut self) {
-        self.at = if self.at == self.last { 0 } else { self.at + self.stage };
+    pub fn step(&mut self) -> isize {
+        if self.at == self.last {
+            self.at = 0;
+            -(self.last as isize)
+        } else {
+            self.at += self.stage;
+            self.stage as isize
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use cuda_std::{async_copy, thread};
 pub struct AsyncCourier<T, const N: usize, const PACKS: bool> {
     /// What the thread's last copy was of, or would have been of in a tile before the first.
     source: *const T,
-    /// The place of its first copy in the first stage.
+    /// The place of its first copy in the tile.
     target: SharedTile<T>,
     /// Bytes of the matrix from a tile's last copy to the next one's first, from one copy to the
     /// next, and from one k to the next.
@@ -106,30 +106,40 @@ impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
         for v in 0..Self::COPIES {
             let in_k = self.k + ((v * k_step) as i32) < depth;
             // SAFETY: the caller's promise.
-            unsafe { self.copy(shape, v, true, in_k, 0) };
+            unsafe { self.copy(shape, v, true, in_k) };
         }
         self.source = next;
     }
 
-    /// Starts copy number `v` of the next tile, if `more`, into the stage `at` bytes behind the first;
-    /// all of them, one after the other, make a whole tile.
+    /// Starts copy number `v` of the next tile, if `more`; all of them, one after the other, make a
+    /// whole tile.
     ///
     /// # Safety
     /// As [`AsyncCourier::start_first`].
     #[inline(always)]
-    pub unsafe fn start(&mut self, shape: TileShape, v: usize, more: bool, at: u32) {
+    pub unsafe fn start(&mut self, shape: TileShape, v: usize, more: bool) {
         // SAFETY: the caller's promise.
-        unsafe { self.copy(shape, v, more, true, at) };
+        unsafe { self.copy(shape, v, more, true) };
+    }
+
+    /// Goes to the stage so many bytes further.
+    ///
+    /// # Safety
+    /// A tile may be written there.
+    #[inline(always)]
+    pub unsafe fn hop(&mut self, bytes: isize) {
+        // SAFETY: the caller's promise.
+        self.target = unsafe { self.target.cast::<u8>().offset(bytes).cast() };
     }
 
     #[inline(always)]
-    unsafe fn copy(&mut self, shape: TileShape, v: usize, more: bool, in_k: bool, at: u32) {
+    unsafe fn copy(&mut self, shape: TileShape, v: usize, more: bool, in_k: bool) {
         let (outer_step, k_step) = Self::steps(shape);
         self.source = async_copy::walk(self.source, if v == 0 { self.rest } else { self.step });
         let wanted = self.inside >> v & 1 != 0 && in_k;
         // SAFETY: the places lie in the tile; only elements inside of the matrix are wanted.
         unsafe {
-            let target = self.target.displaced(at).add(v * (k_step * shape.pitch + outer_step));
+            let target = self.target.add(v * (k_step * shape.pitch + outer_step));
             if PACKS {
                 async_copy::copy_if(more, target.cast::<u128>(), self.source.cast(), wanted);
             } else {

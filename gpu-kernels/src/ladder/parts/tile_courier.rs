@@ -51,7 +51,7 @@ fn aligned<T>(start: *const T, stride: i64) -> bool {
 pub struct TileCourier<T, const N: usize, const ALONG_K: bool, const PACKS: bool> {
     /// What the thread's last copy was of, or would have been of in a tile before the first.
     source: *const T,
-    /// The place of its first copy in the first stage.
+    /// The place of its first copy in the tile.
     target: SharedTile<T>,
     /// Bytes of the matrix from a tile's last copy to the next one's first, from one copy to the
     /// next, and from one k to the next.
@@ -126,24 +126,34 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
         let next = self.source.wrapping_byte_offset(depth as isize * self.k_stride as isize);
         for v in 0..Self::COPIES {
             // SAFETY: the caller's promise.
-            unsafe { self.bring(shape, v, depth as i32, true, 0) };
+            unsafe { self.bring(shape, v, depth as i32, true) };
         }
         self.source = next;
     }
 
-    /// Starts copy number `v` of the next tile, if `more`, into the stage `at` bytes behind the first;
-    /// all of them, one after the other, make a whole tile.
+    /// Starts copy number `v` of the next tile, if `more`; all of them, one after the other, make a
+    /// whole tile.
     ///
     /// # Safety
     /// As [`Self::start_first`].
     #[inline(always)]
-    pub unsafe fn start(&mut self, shape: TileShape, v: usize, more: bool, at: u32) {
+    pub unsafe fn start(&mut self, shape: TileShape, v: usize, more: bool) {
         // SAFETY: the caller's promise.
-        unsafe { self.bring(shape, v, i32::MAX, more, at) };
+        unsafe { self.bring(shape, v, i32::MAX, more) };
+    }
+
+    /// Goes to the stage so many bytes further.
+    ///
+    /// # Safety
+    /// A tile may be written there.
+    #[inline(always)]
+    pub unsafe fn hop(&mut self, bytes: isize) {
+        // SAFETY: the caller's promise.
+        self.target = unsafe { self.target.cast::<u8>().offset(bytes).cast() };
     }
 
     #[inline(always)]
-    unsafe fn bring(&mut self, shape: TileShape, v: usize, k_left: i32, more: bool, at: u32) {
+    unsafe fn bring(&mut self, shape: TileShape, v: usize, k_left: i32, more: bool) {
         let (_, rows) = Self::across_and_rows(shape);
         let (room, k) = (self.room, self.k);
         // Outer indices and values of k from copy v on to the end.
@@ -158,7 +168,7 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
                     async_copy::walk(self.source, if v == 0 { self.rest } else { self.step });
                 let (outer_left, k_left) = left(v);
                 let (wanted, target) =
-                    (outer_left > 0 && k_left > 0, self.target.displaced(at).add(v * rows * shape.pitch));
+                    (outer_left > 0 && k_left > 0, self.target.add(v * rows * shape.pitch));
                 let source = self.source;
                 match (PACKS, size_of::<T>()) {
                     (true, _) => {
@@ -189,7 +199,7 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
                             *lane = self.source.wrapping_byte_offset(way).read();
                         }
                     }
-                    pack::write_shared(self.target.displaced(at).add(v * rows * shape.pitch), lanes);
+                    pack::write_shared(self.target.add(v * rows * shape.pitch), lanes);
                 }
             }
         }
