@@ -8,18 +8,21 @@ use std::path::PathBuf;
 use cuda_builder::{CudaBuilder, NvvmArch};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // sm_70 has the fallbacks for what the hardware lacks; sm_80 has it.
-    build(NvvmArch::Compute70, "sm_70", &[])?;
-    build(NvvmArch::Compute80, "sm_80", &["--features", "sm_80"])
+    // sm_70 has the fallbacks for what the hardware lacks; sm_80 has it, but for the tensor cores'
+    // f64.
+    build(NvvmArch::Compute70, "sm_70", "")?;
+    build(NvvmArch::Compute80, "sm_80", "sm_80")?;
+    build(NvvmArch::Compute90, "sm_90", "sm_80,sm_90")
 }
 
-fn build(arch: NvvmArch, name: &str, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+fn build(arch: NvvmArch, name: &str, features: &str) -> Result<(), Box<dyn Error>> {
     let path = PathBuf::from(env::var("OUT_DIR")?).join(format!("device_functions_{name}.ptx"));
+    let (major, minor) = arch.min_ptx_version().max((7, 0));
     CudaBuilder::new("device")
         .arch(arch)
-        .ptx_version(7, 0)
+        .ptx_version(major, minor)
         .allow_local(true) // For `isspacep.local`; the test sees to it that nothing else is local.
-        .build_args(arguments)
+        .build_args(&["--no-default-features", "--features", features])
         .copy_to(&path)
         .build()?;
     println!("cargo::rustc-env=DEVICE_FUNCTIONS_{}={}", name.to_uppercase(), path.display());

@@ -4,7 +4,8 @@
 //! D = A * B + C for small matrices that the 32 lanes of a warp hold together. With `group` = lane
 //! / 4 and `member` = lane % 4 a lane holds, of the 16 x 8 matrices C and D, the elements (`group`,
 //! 2 * `member`), (`group`, 2 * `member` + 1) and the same two 8 rows further down; what it holds
-//! of A and B is said at each function. (PTX ISA, warp-level matrix instructions.)
+//! of A and B is said at each function. Of the elements in a word, the first is in the low bits.
+//! (PTX ISA, warp-level matrix instructions.)
 //!
 //! # Safety
 //! All functions here are for whole warps: every lane runs them together, at one place of the
@@ -22,8 +23,9 @@ use core::arch::asm;
 ///
 /// Lowers to `ldmatrix.sync.aligned.m8n8.x4.shared.b16` (PTX ISA, `ldmatrix`).
 ///
-/// # Safety As the module says; `row` points to 8 elements in shared memory, at a multiple of 16
-/// bytes, which the warp may read.
+/// # Safety
+/// As the module says; `row` points to 8 elements in shared memory, at a multiple of 16 bytes,
+/// which the warp may read.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn load_matrices<T>(row: SharedPtr<T>) -> [u32; 4] {
@@ -160,7 +162,8 @@ pub unsafe fn multiply_f64(a: [f64; 2], b: f64, c: [f64; 4]) -> [f64; 4] {
 }
 
 /// Four bytes of two words: byte i of the result is byte `selector >> 4 * i & 7` of `low` (0 to 3)
-/// and `high` (4 to 7).
+/// and `high` (4 to 7), or where the next bit of the selector, 4 * i + 3, is set, eight times the
+/// highest bit of that byte.
 ///
 /// Lowers to `prmt.b32` (PTX ISA, data movement and conversion instructions).
 #[inline(always)]
@@ -179,7 +182,9 @@ pub fn permute_bytes(low: u32, high: u32, selector: u32) -> u32 {
     {
         let bytes = u64::from(low) | u64::from(high) << 32;
         (0..4).fold(0, |result, i| {
-            let byte = (bytes >> (8 * (selector >> (4 * i) & 7))) as u8;
+            let selector = selector >> (4 * i);
+            let byte = (bytes >> (8 * (selector & 7))) as u8;
+            let byte = if selector & 8 == 0 { byte } else { (byte.cast_signed() >> 7) as u8 };
             result | u32::from(byte) << (8 * i)
         })
     }
@@ -192,5 +197,7 @@ mod tests {
     #[test]
     fn bytes_are_chosen() {
         assert_eq!(permute_bytes(0x0302_0100, 0x0706_0504, 0x7250), 0x0702_0500);
+        // With bit 3: the sign of byte 0, 0x7f, and of byte 5, 0x80.
+        assert_eq!(permute_bytes(0x0302_017f, 0x0706_8004, 0xd80d), 0xff00_7fff);
     }
 }

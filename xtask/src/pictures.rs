@@ -11,6 +11,7 @@ mod ring;
 mod sectors;
 mod strips;
 mod svg;
+mod tensor;
 mod warps;
 mod waves;
 
@@ -73,10 +74,15 @@ fn all(workspace: &Workspace) -> Result<Vec<(&'static str, String)>> {
             "k10_grouped_order",
             waves::picture(kernel("k10_grouped_order")?, waves::group(workspace)?),
         ),
+        ("k11_tensor_core", tensor::picture(kernel_for("k11_tensor_core", DType::F16)?)),
     ])
 }
 
-/// The instance that is drawn: that for f32.
+/// The instance that is drawn: that for f32, where there is one.
 fn kernel(variant: &str) -> Result<&'static Kernel> {
-    Kernel::find(variant, DType::F32).with_context(|| format!("no kernel {variant} for f32"))
+    kernel_for(variant, DType::F32)
+}
+
+fn kernel_for(variant: &str, dtype: DType) -> Result<&'static Kernel> {
+    Kernel::find(variant, dtype).with_context(|| format!("no kernel {variant} for {dtype}"))
 }

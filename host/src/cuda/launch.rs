@@ -6,7 +6,7 @@ use crate::element::{Element, Scalar};
 use crate::error::Error;
 use crate::plan::{Factor, KernelChoice, Product, choose_kernel};
 use cust::sys::{self, CUstream};
-use gemm_spec::{DType, GemmParams, Launch, Layout, Strides};
+use gemm_spec::{DType, GemmParams, Launch, Layout, Op, Strides};
 use half::{bf16, f16};
 use std::ffi::c_void;
 
@@ -31,17 +31,31 @@ pub(super) unsafe fn enqueue(
     choice: &KernelChoice,
     addresses: Addresses,
 ) -> Result<(), Error> {
+    let (product, addresses) = &by_rows(product, addresses);
     // SAFETY: the caller's promise, for the dtype that the product has.
     unsafe {
         match product.dtype {
-            DType::I8 => typed::<i8>(context, stream, product, choice, addresses),
-            DType::I32 => typed::<i32>(context, stream, product, choice, addresses),
-            DType::F16 => typed::<f16>(context, stream, product, choice, addresses),
-            DType::BF16 => typed::<bf16>(context, stream, product, choice, addresses),
-            DType::F32 => typed::<f32>(context, stream, product, choice, addresses),
-            DType::F64 => typed::<f64>(context, stream, product, choice, addresses),
+            DType::I8 => typed::<i8>(context, stream, product, choice, *addresses),
+            DType::I32 => typed::<i32>(context, stream, product, choice, *addresses),
+            DType::F16 => typed::<f16>(context, stream, product, choice, *addresses),
+            DType::BF16 => typed::<bf16>(context, stream, product, choice, *addresses),
+            DType::F32 => typed::<f32>(context, stream, product, choice, *addresses),
+            DType::F64 => typed::<f64>(context, stream, product, choice, *addresses),
         }
     }
+}
+
+/// The same product with rows of C that are contiguous, if its rows or columns are: kernels write
+/// along rows. With contiguous columns that is Cᵀ = Bᵀ * Aᵀ.
+fn by_rows(product: &Product, addresses: Addresses) -> (Product, Addresses) {
+    let Strides { row, col } = product.c.strides;
+    if row != 1 || col == 1 {
+        return (*product, addresses);
+    }
+    let transposed = |layout: Layout| layout.apply(Op::Transpose);
+    let Product { a, b, c, .. } = *product;
+    let product = Product { a: transposed(b), b: transposed(a), c: transposed(c), ..*product };
+    (product, Addresses { a: addresses.b, b: addresses.a, ..addresses })
 }
 
 /// # Safety
@@ -120,4 +134,39 @@ fn address<T>(base: u64, layout: &Layout, row: usize, col: usize) -> u64 {
         .wrapping_add((col as isize).wrapping_mul(col_stride));
     let index = layout.offset.wrapping_add_signed(distance);
     base.wrapping_add(index.wrapping_mul(size_of::<T>()) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gemm_spec::Shape;
+
+    #[test]
+    fn contiguous_columns_become_rows() {
+        let product = |c: Layout| Product {
+            dtype: DType::F32,
+            a: Layout::row_major(Shape::new(3, 5)),
+            b: Layout::row_major(Shape::new(5, 4)),
+            c,
+            k: 5,
+            alpha: Factor::F32(1.0),
+            beta: None,
+        };
+        let addresses = Addresses { a: 1, b: 2, c: 3 };
+        let by_columns = product(Layout::col_major(Shape::new(3, 4)));
+        let (turned, places) = by_rows(&by_columns, addresses);
+        assert_eq!((places.a, places.b, places.c), (2, 1, 3));
+        assert_eq!(turned.c, Layout::row_major(Shape::new(4, 3)));
+        assert_eq!((turned.a.shape, turned.b.shape), (Shape::new(4, 5), Shape::new(5, 3)));
+        for (p, j) in (0..5).flat_map(|p| (0..4).map(move |j| (p, j))) {
+            assert_eq!(turned.a.index(j, p), by_columns.b.index(p, j));
+        }
+        // Rows are left as they are, and so is a C with neither.
+        for c in [Layout::row_major(Shape::new(3, 4)), Layout::row_major(Shape::new(3, 1))] {
+            let (same, places) = by_rows(&product(c), addresses);
+            assert_eq!((same.c, places.a), (c, 1));
+        }
+        let spaced = Layout::strided(Shape::new(3, 4), Strides::new(9, 2));
+        assert_eq!(by_rows(&product(spaced), addresses).0.c, spaced);
+    }
 }

@@ -5,9 +5,12 @@
 //! more is the thread's index along x in its block.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
 
+#[cfg(feature = "sm_80")]
+pub mod async_copies;
 pub mod atomics;
 pub mod floats;
 pub mod halves;
+pub mod matrices;
 pub mod memory;
 pub mod shuffles;
 pub mod threads;

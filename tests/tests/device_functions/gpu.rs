@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 
 use bytemuck::Pod;
@@ -17,6 +18,8 @@ use cust::stream::{Stream, StreamFlags};
 pub const SM_70: &str = include_str!(env!("DEVICE_FUNCTIONS_SM_70"));
 /// The module for sm_80.
 pub const SM_80: &str = include_str!(env!("DEVICE_FUNCTIONS_SM_80"));
+/// The module for sm_90.
+pub const SM_90: &str = include_str!(env!("DEVICE_FUNCTIONS_SM_90"));
 
 /// A GPU with one module loaded.
 pub struct Gpu {
@@ -30,8 +33,15 @@ static CONTEXT: Mutex<Option<Context>> = Mutex::new(None);
 
 /// Runs `test` with each module that the GPU can run. Without a GPU the test is skipped, in sight.
 pub fn each_module(test: impl Fn(&Gpu)) {
+    each_module_from((7, 0), test);
+}
+
+/// As [`each_module`], with the modules for the compute capability `first` and later: the others
+/// have no such functions.
+pub fn each_module_from(first: (i32, i32), test: impl Fn(&Gpu)) {
     let Some((_turn, capability)) = set_up() else { return };
-    for (name, least, text) in [("sm_70", (7, 0), SM_70), ("sm_80", (8, 0), SM_80)] {
+    let modules = [("sm_70", (7, 0), SM_70), ("sm_80", (8, 0), SM_80), ("sm_90", (9, 0), SM_90)];
+    for (name, least, text) in modules.into_iter().filter(|(_, least, _)| *least >= first) {
         if capability < least {
             gemmite_tests::skip(name, &format!("the GPU has capability {capability:?}"));
             continue;
@@ -43,6 +53,24 @@ pub fn each_module(test: impl Fn(&Gpu)) {
         };
         test(&gpu);
     }
+}
+
+/// As [`each_module_from`], in a process of its own, for what would take the context of the other
+/// tests with it if it failed. `path` is the calling test's.
+pub fn each_module_alone(path: &str, first: (i32, i32), test: impl Fn(&Gpu)) {
+    const ALONE: &str = "GEMMITE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return each_module_from(first, test);
+    }
+    let Some(_turn) = set_up() else { return };
+    let program = std::env::current_exe().expect("this program");
+    let arguments = ["--exact", path, "--nocapture"];
+    let output = Command::new(program).args(arguments).env(ALONE, "1").output();
+    let output = output.expect("the child runs");
+    let said =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let one_passed = said[0].contains("test result: ok. 1 passed");
+    assert!(output.status.success() && one_passed, "{path}, alone:\n{}{}", said[0], said[1]);
 }
 
 /// Runs `test` with a module of its own text.

@@ -1,8 +1,8 @@
 //! What the device functions lower to: facts of the PTX text, for which no GPU is needed.
 
-use crate::gpu::{SM_70, SM_80};
+use crate::gpu::{SM_70, SM_80, SM_90};
 
-const MODULES: [(&str, &str); 2] = [("sm_70", SM_70), ("sm_80", SM_80)];
+const MODULES: [(&str, &str); 3] = [("sm_70", SM_70), ("sm_80", SM_80), ("sm_90", SM_90)];
 
 /// The header and body of an entry, without comments.
 fn entry(module: &str, name: &str) -> String {
@@ -22,7 +22,7 @@ fn assert_has(module: (&str, &str), name: &str, instructions: &[&str]) {
     }
 }
 
-/// Entry, and the instructions that its functions' docs name; in both modules.
+/// Entry, and the instructions that its functions' docs name; in every module.
 const LOWERINGS: &[(&str, &[&str])] = &[
     (
         "thread_indices",
@@ -79,6 +79,7 @@ const LOWERINGS: &[(&str, &[&str])] = &[
     ("reverse_quad", &["ld.shared.v2.b64", "st.shared.v2.b64"]),
     ("dynamic_shared", &["cuda_std_dynamic_shared", "%dynamic_smem_size", "%total_smem_size"]),
     ("address_spaces", &["isspacep.global", "isspacep.shared", "isspacep.const", "isspacep.local"]),
+    ("permute", &["prmt.b32"]),
 ];
 
 #[test]
@@ -121,6 +122,47 @@ fn reductions_and_bf16_use_sm_80_where_it_is() {
     assert_has(sm_80, "f32_to_bf16", &["cvt.rn.bf16.f32"]);
     assert_has(sm_80, "fma_bf16", &["fma.rn.bf16"]);
     for missing in ["redux.sync", "cvt.rn.bf16", "fma.rn.bf16"] {
+        assert!(!SM_70.contains(missing), "sm_70 has no {missing}");
+    }
+}
+
+/// Entry of tests/device, the instruction of its function, and how often that stands there.
+const COPIES_AND_MATRICES: &[(&str, &str, usize)] = &[
+    ("copy_if_4", "cp.async.ca.shared.global [%r", 1),
+    ("copy_if_8", "cp.async.ca.shared.global [%r", 1),
+    ("copy_if_16", "cp.async.cg.shared.global [%r", 1),
+    ("copy_if_16", "cp.async.commit_group;", 1),
+    ("groups_0", "cp.async.wait_group 0;", 2), // One of them is the kernel's last wait.
+    ("groups_1", "cp.async.wait_group 1;", 1),
+    ("groups_2", "cp.async.wait_group 2;", 1),
+    ("groups_3", "cp.async.wait_group 3;", 1),
+    ("walks", "add.s64 %rd", 2), // With a blank: behind the name of its own ones LLVM has a tab.
+    ("load_rows", "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {", 1),
+    ("load_columns", "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {", 1),
+    ("product_f16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {", 1),
+    ("product_bf16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {", 1),
+    ("product_i8", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {", 1),
+    ("product_u8", "mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32 {", 1),
+];
+
+#[test]
+fn copies_and_matrices_have_their_instruction() {
+    let count = |module: &str, name: &str, instruction: &str| {
+        entry(module, name).lines().filter(|line| line.contains(instruction)).count()
+    };
+    for (target, module) in MODULES.into_iter().skip(1) {
+        for (name, instruction, expected) in COPIES_AND_MATRICES {
+            let found = count(module, name, instruction);
+            assert_eq!(found, *expected, "`{instruction}` in {name} for {target}");
+        }
+        for (name, bytes) in [("copy_if_4", 4), ("copy_if_8", 8), ("copy_if_16", 16)] {
+            assert_eq!(count(module, name, &format!("], {bytes}, %r")), 1, "{name} for {target}");
+        }
+    }
+    let f64 = "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {";
+    assert_eq!(count(SM_90, "product_f64", f64), 1);
+    assert!(!SM_80.contains("f64.f64.f64"), "sm_80 has no {f64}");
+    for missing in ["cp.async", "ldmatrix", "mma.sync"] {
         assert!(!SM_70.contains(missing), "sm_70 has no {missing}");
     }
 }

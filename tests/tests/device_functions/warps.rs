@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use bytemuck::Pod;
 
-use crate::gpu::{Buffer, Gpu, Slice, each_module};
+use crate::gpu::{Buffer, Gpu, Slice, each_module, each_module_from};
 
 #[test]
 fn votes() {
@@ -146,10 +146,8 @@ fn the_oracle_of_shuffles_is_right_where_it_is_plain() {
 
 #[test]
 fn reductions() {
-    each_module(|gpu| {
-        if gpu.name != "sm_80" {
-            return; // The module for sm_70 has none: `warp_reduce` does not compile there.
-        }
+    // The module for sm_70 has none: `warp_reduce` does not compile there.
+    each_module_from((8, 0), |gpu| {
         let values: [u32; 32] = std::array::from_fn(|i| word(i) as u32);
         for mask in [u32::MAX, 1, 0x8000_0000, 0x0f0f_00f1, 0x5555_5555] {
             let lanes = || (0..32).filter(move |i| mask >> i & 1 == 1).map(|i| values[i as usize]);
