@@ -47,6 +47,9 @@ pub trait TensorCore: Element {
     const K: usize;
     /// Whether registers are left to read the factors of the next instructions before these.
     const AHEAD: bool;
+    /// Whether registers are left to start a step's copies one by one among its instructions, and
+    /// not all before them.
+    const SPREAD: bool;
     /// A lane's part of 16 rows of A.
     type A: Copy;
     /// A lane's part of 8 columns of B.
@@ -113,6 +116,7 @@ macro_rules! half_tensor {
         impl TensorCore for $half {
             const K: usize = 16;
             const AHEAD: bool = true;
+            const SPREAD: bool = false;
             type A = [u32; 4];
             type B = [u32; 2];
             type Sums = [f32; 4];
@@ -172,6 +176,7 @@ macro_rules! half_tensor {
 impl TensorCore for i8 {
     const K: usize = 32;
     const AHEAD: bool = true;
+    const SPREAD: bool = false;
     type A = [u32; 4];
     type B = [u32; 2];
     type Sums = [i32; 4];
@@ -289,6 +294,7 @@ half_tensor!(bf16, multiply_bf16);
 impl TensorCore for f64 {
     const K: usize = 4;
     const AHEAD: bool = false;
+    const SPREAD: bool = true;
     type A = [f64; 2];
     type B = f64;
     type Sums = [f64; 4];
@@ -334,6 +340,7 @@ impl TensorCore for f64 {
 impl TensorCore for i32 {
     const K: usize = 16;
     const AHEAD: bool = false;
+    const SPREAD: bool = false;
     /// Byte p of the elements in the p-th two words.
     type A = [[u32; 2]; 4];
     type B = [u32; 4];

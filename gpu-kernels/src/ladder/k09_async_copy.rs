@@ -153,8 +153,9 @@ unsafe fn main_loop<
     let (rows, cols) = in_warp_tile::<T>(bn, warp, [TM, TN]);
     let copies_a = AsyncCourier::<T, NA, PACKS_A>::COPIES;
     let copies_b = AsyncCourier::<T, NB, PACKS_B>::COPIES;
-    // Many copies, where both operands come element by element, start in two parts.
-    let second = if PACKS_A || PACKS_B { 0 } else { bk / 2 };
+    // Many copies, where both operands come element by element, start in two parts, which takes the fewest
+    // registers.
+    let second = if PACKS_A || PACKS_B { 0 } else { 1 };
     // The first step has what K has more than whole steps.
     let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its

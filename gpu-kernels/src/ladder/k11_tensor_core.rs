@@ -41,6 +41,7 @@ use super::k10_grouped_order::GROUP;
 use super::parts::{Operand, Ring, TileCourier, TileShape};
 use crate::tensor::{StoredTile, TensorCore};
 use crate::{Element, OutputTile, SharedTile, Sum};
+use core::ops::Range;
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles, order};
 
@@ -178,14 +179,14 @@ unsafe fn main_loop<
     // One stage: the tile of A, then the tile of B.
     let size_a = Tiles::tensor_len([bm, bk], bytes);
     let stage = (size_a + Tiles::tensor_len([bn, bk], bytes)) * bytes;
-    // The copies of a step are spread over its products, since a warp's products wait for copies
-    // that stand together; not over the last ones, which run when the next stage has arrived. Copy
-    // c stands at the first of the `slots` with due(slot) > c.
-    let copies_a = TileCourier::<T, NA, A_ALONG_K, PACKS>::COPIES;
-    let copies = copies_a + TileCourier::<T, NB, B_ALONG_K, PACKS>::COPIES;
-    let slots = (bk / T::K - 1) * MT * NT;
+    // Copies that stand together hold up a warp's products. Where registers are left they are
+    // spread over a step's products but the last ones, which run when the next stage has arrived:
+    // due(slot) copies stand before the product of that number.
+    let copies = TileCourier::<T, NA, A_ALONG_K, PACKS>::COPIES
+        + TileCourier::<T, NB, B_ALONG_K, PACKS>::COPIES;
+    let slots = if T::SPREAD { (bk / T::K - 1) * MT * NT } else { 1 };
     assert!(slots > 0, "a step has two instructions along K at least");
-    let due = |slot: usize| (slot * copies).div_ceil(slots).min(copies);
+    let due = |slot: usize| ((slot + 1) * copies).div_ceil(slots).min(copies);
     // The first step has what K has more than whole steps.
     let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
@@ -207,13 +208,7 @@ unsafe fn main_loop<
             let hop = fill.step();
             a.hop(hop);
             b.hop(hop);
-            for c in 0..copies {
-                let more = left > ahead as u64;
-                match c.checked_sub(copies_a) {
-                    None => a.start(shape_a, c, more),
-                    Some(c) => b.start(shape_b, c, more),
-                }
-            }
+            start((&mut a, &mut b), (shape_a, shape_b), 0..copies, left > ahead as u64);
             async_copy::commit_group();
         }
         let hop = fill.step();
@@ -232,6 +227,7 @@ unsafe fn main_loop<
         while left > 0 {
             left -= 1;
             let more = left > stages as u64 - 2;
+            start((&mut a, &mut b), (shape_a, shape_b), 0..due(0), more);
             for step in 0..bk / T::K {
                 let mut k = (step + 1) * T::K;
                 if k == bk {
@@ -250,16 +246,41 @@ unsafe fn main_loop<
                 for m in 0..MT {
                     for n in 0..NT {
                         let slot = (step * MT + m) * NT + n;
-                        for c in due(slot)..due(slot + 1) {
-                            match c.checked_sub(copies_a) {
-                                None => a.start(shape_a, c, more),
-                                Some(c) => b.start(shape_b, c, more),
-                            }
-                        }
                         T::multiply(&now.0[m], &now.1[n / 2][n % 2], &mut sums[m][n]);
+                        let due = due(slot)..due(slot + 1);
+                        start((&mut a, &mut b), (shape_a, shape_b), due, more);
                     }
                 }
                 now = if T::AHEAD { ahead } else { factors() };
+            }
+        }
+    }
+}
+
+/// Starts those of a step's copies, if `more`: A's, then B's.
+///
+/// # Safety
+/// As [`TileCourier::start`].
+#[inline(always)]
+unsafe fn start<
+    T: Element,
+    const NA: usize,
+    const NB: usize,
+    const A_ALONG_K: bool,
+    const B_ALONG_K: bool,
+    const PACKS: bool,
+>(
+    (a, b): (&mut TileCourier<T, NA, A_ALONG_K, PACKS>, &mut TileCourier<T, NB, B_ALONG_K, PACKS>),
+    (shape_a, shape_b): (TileShape, TileShape),
+    copies: Range<usize>,
+    more: bool,
+) {
+    for c in copies {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match c.checked_sub(TileCourier::<T, NA, A_ALONG_K, PACKS>::COPIES) {
+                None => a.start(shape_a, c, more),
+                Some(c) => b.start(shape_b, c, more),
             }
         }
     }

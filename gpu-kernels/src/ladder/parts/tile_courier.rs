@@ -184,9 +184,8 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
                 // constant would do, so that the loop stays one: unrolled, its addresses take the
                 // registers that the sums need.
                 let number = shape.threads * N / thread::block_dim_x() as usize;
-                self.source = self.source.wrapping_byte_offset((self.rest - self.step) as isize);
-                for v in 0..number {
-                    self.source = self.source.wrapping_byte_offset(self.step as isize);
+                let mut source = self.source.wrapping_byte_offset(self.rest as isize);
+                for v in 0..if more { number } else { 0 } {
                     let (outer_left, k_left) = left(v);
                     let mut lanes = T::ZEROS;
                     for (l, lane) in lanes.as_mut().iter_mut().enumerate() {
@@ -194,13 +193,16 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
                             true => outer_left > 0 && k_left > l as i32,
                             false => outer_left > l as i32 && k_left > 0,
                         };
-                        if more && inside {
+                        if inside {
                             let way = l as isize * self.stride as isize;
-                            *lane = self.source.wrapping_byte_offset(way).read();
+                            *lane = source.wrapping_byte_offset(way).read();
                         }
                     }
                     pack::write_shared(self.target.add(v * rows * shape.pitch), lanes);
+                    source = source.wrapping_byte_offset(self.step as isize);
                 }
+                let tile = shape.depth as isize * self.k_stride as isize;
+                self.source = self.source.wrapping_byte_offset(tile);
             }
         }
     }
