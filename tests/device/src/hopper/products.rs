@@ -402,11 +402,11 @@ pub unsafe fn pipelined(
             }
         }
         wgmma::wait_group::<0, _>(&mut sums);
-        for half in 0..2 {
-            for i in 0..64 {
+        for (half, sums) in sums.iter().enumerate() {
+            for (i, sum) in sums.iter().enumerate() {
                 let (row, column) = place(thread::thread_idx_x(), i as u32);
                 let at = row * 256 + 128 * half as u32 + column;
-                out.add(at as usize).write(sums[half][i]);
+                out.add(at as usize).write(*sum);
             }
         }
     }
