@@ -219,7 +219,7 @@ pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
     (col, cols): (u64, Spread),
     sums: [[T::Sum; TN]; TM],
 ) {
-    const { assert!(TN % 2 == 0) };
+    const { assert!(TN.is_multiple_of(2)) };
     let tile = OutputTile::<T>::new(c, p, (row, col), [block[0], block[1]]);
     // SAFETY: the caller's promise.
     unsafe {
