@@ -7,13 +7,11 @@
 //! element, innermost dimension first. What of a box lies outside of the tensor is read as zeros
 //! and is not written.
 //!
-//! N.B. Three things that the manual does not say, or not at the instruction (the first two seen on
-//! an H100, the third there by others, triton issue 11583):
-//! - The innermost coordinate times the element's size has to be a multiple of 16 bytes, and a store
-//!   has no negative coordinates. The answer to others is "illegal instruction".
-//! - A load may have negative coordinates.
+//! N.B. Not in the manual, or not at the instruction:
+//! - The innermost coordinate times the element's size is a multiple of 16 bytes, and a store has no
+//!   negative coordinates: an H100 answers "illegal instruction" to others. A load may have them.
 //! - A store writes whole chunks of 16 bytes. Where the innermost size is no multiple of that, it
-//!   writes to the bytes behind the row's end, up to the next multiple.
+//!   writes to the bytes behind the row's end too, up to the next multiple (triton issue 11583).
 //!
 //! - A load ([`load`] and its kin) reports its bytes, those outside of the tensor too, to an
 //!   [`Mbarrier`].
@@ -182,8 +180,9 @@ pub unsafe fn load_multicast_with_policy<T, const RANK: usize>(
 /// `cp.async.bulk.tensor`).
 ///
 /// # Safety
-/// `map`, `at` and `source` as [`load`] has `map`, `at` and `target`, and no coordinate is negative.
-/// The rows of the tensor have whole chunks of 16 bytes, or the rest of the last one may be written. What threads wrote at `source` is followed by
+/// `map`, `at` and `source` as [`load`] has `map`, `at` and `target`; no coordinate is negative. The
+/// tensor's rows are whole chunks of 16 bytes, or the rest of the last chunk is memory that may be
+/// written. What threads wrote at `source` is followed by
 /// [`fence::async_shared`](crate::fence::async_shared) of theirs and a barrier; nobody writes there
 /// until [`wait_group_read`], and nobody touches the box in the tensor until [`wait_group`], or the
 /// end of the kernel.

@@ -10,8 +10,8 @@ use core::marker::PhantomData;
 /// How 16-byte chunks are exchanged within rows so that a column of them lies in different banks.
 ///
 /// The same pattern is asked of the copy engine, in the tensor map, and of the tensor cores, in the
-/// descriptor: 8 rows of [`ROW_BYTES`](Swizzle::ROW_BYTES), within which chunk c of row r lies where
-/// chunk c ^ r would (B128; the narrower patterns repeat every second and fourth row).
+/// descriptor: 8 rows of [`ROW_BYTES`](Swizzle::ROW_BYTES), within which chunk c of row r lies
+/// where chunk c ^ r would (for [`B128`]; for [`B64`] it is c ^ r / 2, for [`B32`] c ^ r / 4).
 pub trait Swizzle: sealed::Sealed + Copy {
     /// A row of the tile.
     #[doc(hidden)]

@@ -17,7 +17,8 @@ struct Case {
     swizzle: TensorSwizzle,
 }
 
-/// The index, in a tensor of these sizes and strides in words, of the box's element; `None` outside.
+/// The index, in a tensor of these sizes and strides in words, of the box's element; `None` where
+/// it is outside.
 fn index(sizes: &[u64], strides: &[u64], at: &[i32], inside: &[u64]) -> Option<usize> {
     let mut index = 0;
     for dimension in 0..sizes.len() {
