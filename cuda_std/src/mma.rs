@@ -199,38 +199,6 @@ pub unsafe fn multiply_f64(a: [f64; 2], b: f64, c: [f64; 4]) -> [f64; 4] {
     [c0, c1, c2, c3]
 }
 
-#[gpu_only]
-#[inline(always)]
-pub unsafe fn multiply_f64_k8(a: [f64; 4], b: [f64; 2], c: [f64; 4]) -> [f64; 4] {
-    let [mut c0, mut c1, mut c2, mut c3] = c;
-    unsafe {
-        asm!(
-            "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {{{0}, {1}, {2}, {3}}}, \
-                {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
-            inout(reg64) c0, inout(reg64) c1, inout(reg64) c2, inout(reg64) c3,
-            in(reg64) a[0], in(reg64) a[1], in(reg64) a[2], in(reg64) a[3], in(reg64) b[0],
-            in(reg64) b[1], options(nostack)
-        );
-    }
-    [c0, c1, c2, c3]
-}
-#[gpu_only]
-#[inline(always)]
-pub unsafe fn multiply_f64_k16(a: [f64; 8], b: [f64; 4], c: [f64; 4]) -> [f64; 4] {
-    let [mut c0, mut c1, mut c2, mut c3] = c;
-    unsafe {
-        asm!(
-            "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {{{0}, {1}, {2}, {3}}}, \
-                {{{4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}}}, {{{12}, {13}, {14}, {15}}}, {{{0}, {1}, {2}, {3}}};",
-            inout(reg64) c0, inout(reg64) c1, inout(reg64) c2, inout(reg64) c3,
-            in(reg64) a[0], in(reg64) a[1], in(reg64) a[2], in(reg64) a[3],
-            in(reg64) a[4], in(reg64) a[5], in(reg64) a[6], in(reg64) a[7],in(reg64) b[0],
-            in(reg64) b[1], in(reg64) b[2], in(reg64) b[3], options(nostack)
-        );
-    }
-    [c0, c1, c2, c3]
-}
-
 /// Four bytes of two words: byte i of the result is byte `selector >> 4 * i & 7` of `low` (0 to 3)
 /// and `high` (4 to 7), or where the next bit of the selector, 4 * i + 3, is set, eight times the
 /// highest bit of that byte.

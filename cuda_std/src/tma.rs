@@ -7,6 +7,12 @@
 //! element, innermost dimension first. What of a box lies outside of the tensor is read as zeros
 //! and is not written.
 //!
+//! N.B. Not in the manual, or not at the instruction:
+//! - The innermost coordinate times the element's size is a multiple of 16 bytes, and a store has no
+//!   negative coordinates: an H100 answers "illegal instruction" to others. A load may have them.
+//! - A store writes whole chunks of 16 bytes. Where the innermost size is no multiple of that, it
+//!   writes to the bytes behind the row's end too, up to the next multiple (triton issue 11583).
+//!
 //! - A load ([`load`] and its kin) reports its bytes, those outside of the tensor too, to an
 //!   [`Mbarrier`].
 //! - A store ([`store`]) belongs to a group of its thread, as those of
@@ -88,7 +94,8 @@ impl CachePolicy {
 /// ISA, `cp.async.bulk.tensor`).
 ///
 /// # Safety
-/// `map` describes a tensor of the kernel's lifetime. `target` is to as many bytes of this block's
+/// `map` describes a tensor of the kernel's lifetime; `at[0]` elements are a multiple of 16 bytes.
+/// `target` is to as many bytes of this block's
 /// shared memory as the box has, aligned to 128 bytes, and to the swizzle's 8 rows (1024 bytes for
 /// 128-byte rows) for its pattern to begin there. Nobody touches them until the phase of `full` in
 /// which the bytes are expected has ended, and all earlier accesses of them are known to be over,
@@ -173,7 +180,9 @@ pub unsafe fn load_multicast_with_policy<T, const RANK: usize>(
 /// `cp.async.bulk.tensor`).
 ///
 /// # Safety
-/// `map` and `source` as [`load`] has them. What threads wrote at `source` is followed by
+/// `map`, `at` and `source` as [`load`] has `map`, `at` and `target`; no coordinate is negative. The
+/// tensor's rows are whole chunks of 16 bytes, or the rest of the last chunk is memory that may be
+/// written. What threads wrote at `source` is followed by
 /// [`fence::async_shared`](crate::fence::async_shared) of theirs and a barrier; nobody writes there
 /// until [`wait_group_read`], and nobody touches the box in the tensor until [`wait_group`], or the
 /// end of the kernel.
@@ -212,7 +221,7 @@ pub unsafe fn store_with_policy<T, const RANK: usize>(
 /// `cp.async.bulk.prefetch.tensor`).
 ///
 /// # Safety
-/// `map` describes a tensor of the kernel's lifetime.
+/// `map` and `at` as [`load`] has them.
 #[inline(always)]
 pub unsafe fn prefetch<const RANK: usize>(map: &TensorMap<RANK>, at: [i32; RANK])
 where

@@ -17,9 +17,9 @@
 //!
 //! Between the fence and the wait behind which its group has ended, nothing else may touch an
 //! accumulator. [`fence`] and [`wait_group`] take it for this reason: what they are given has been
-//! written before the one and is not read before the other, whatever the compiler moves. ptxas says
-//! "wgmma ... serialized" where it finds a register touched in between, and makes each product wait
-//! for the one before; a test holds the kernels of tests/device to be free of that.
+//! written before the one and is not read before the other, whatever the compiler moves. Where
+//! ptxas finds a register touched in between, it says "wgmma ... serialized" and makes each product
+//! wait for the one before: look for it (`ptxas -v`) in what is built from this.
 //!
 //! Sum `i` of a thread is the element of the tile that [`place`] says. (PTX ISA, "Asynchronous
 //! Warpgroup Level Matrix Instructions".)
@@ -214,7 +214,7 @@ pub unsafe fn commit_group() {
 /// # Safety
 /// As the module says.
 #[inline(always)]
-pub unsafe fn wait_group<const PENDING: u64, R: Registers>(sums: &mut R) {
+pub unsafe fn wait_group<const PENDING: u32, R: Registers>(sums: &mut R) {
     const { assert!(PENDING < 8, "at most 7 groups are waited past") };
     // SAFETY: the caller's promise.
     unsafe { wait_for::<PENDING>() };
@@ -223,9 +223,9 @@ pub unsafe fn wait_group<const PENDING: u64, R: Registers>(sums: &mut R) {
 
 #[gpu_only]
 #[inline(always)]
-unsafe fn wait_for<const PENDING: u64>() {
+unsafe fn wait_for<const PENDING: u32>() {
     // SAFETY: the caller's promise.
-    unsafe { crate::intrinsics::wgmma_wait_group(const { PENDING }) }
+    unsafe { crate::intrinsics::wgmma_wait_group(const { PENDING as u64 }) }
 }
 
 #[cfg(test)]

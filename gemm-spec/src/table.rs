@@ -155,7 +155,7 @@ macro_rules! k09_async_copy_kernels {
     ($with:ident) => {
         $with! {
         (k09_async_copy_i32, "k09_async_copy", i32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
-        (k09_async_copy_f32, "k09_async_copy", f32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
+        (k09_async_copy_f32, "k09_async_copy", f32, [128, 128, 16], [32, 64], [8, 8], 3, 2),
         (k09_async_copy_f64, "k09_async_copy", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
         }
     };
@@ -168,7 +168,7 @@ macro_rules! k10_grouped_order_kernels {
     ($with:ident) => {
         $with! {
         (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
-        (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
+        (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 16], [32, 64], [8, 8], 3, 2),
         (k10_grouped_order_f64, "k10_grouped_order", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
         }
     };
@@ -193,7 +193,7 @@ macro_rules! k11_tensor_core_sm80_kernels {
 macro_rules! k11_tensor_core_sm90_kernels {
     ($with:ident) => {
         $with! {
-        (k11_tensor_core_f64, "k11_tensor_core", f64, [64, 128, 16], [32, 32], [16, 8], 4, 1),
+        (k11_tensor_core_f64, "k11_tensor_core", f64, [64, 128, 16], [64, 32], [16, 8], 3, 2),
         }
     };
 }

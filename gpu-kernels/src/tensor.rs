@@ -29,6 +29,16 @@ impl<T> StoredTile<T> {
         // SAFETY: the caller's promise.
         unsafe { self.start.add(row * self.pitch + col) }
     }
+
+    /// The same tile in the stage so many bytes further.
+    ///
+    /// # Safety
+    /// There is one.
+    #[inline(always)]
+    pub unsafe fn hop(self, bytes: isize) -> Self {
+        // SAFETY: the caller's promise.
+        StoredTile { start: unsafe { self.start.cast::<u8>().offset(bytes).cast() }, ..self }
+    }
 }
 
 /// Elements with an instruction that multiplies 16 x [`Self::K`] by [`Self::K`] x 8 of them.
@@ -37,6 +47,9 @@ pub trait TensorCore: Element {
     const K: usize;
     /// Whether registers are left to read the factors of the next instructions before these.
     const AHEAD: bool;
+    /// Whether registers are left to start a step's copies one by one among its instructions, and
+    /// not all before them.
+    const SPREAD: bool;
     /// A lane's part of 16 rows of A.
     type A: Copy;
     /// A lane's part of 8 columns of B.
@@ -103,6 +116,7 @@ macro_rules! half_tensor {
         impl TensorCore for $half {
             const K: usize = 16;
             const AHEAD: bool = true;
+            const SPREAD: bool = false;
             type A = [u32; 4];
             type B = [u32; 2];
             type Sums = [f32; 4];
@@ -162,6 +176,7 @@ macro_rules! half_tensor {
 impl TensorCore for i8 {
     const K: usize = 32;
     const AHEAD: bool = true;
+    const SPREAD: bool = false;
     type A = [u32; 4];
     type B = [u32; 2];
     type Sums = [i32; 4];
@@ -276,12 +291,12 @@ fn row_of_matrix(lane: usize) -> usize {
 half_tensor!(f16, multiply_f16);
 half_tensor!(bf16, multiply_bf16);
 
-const FK: usize = 4;
 impl TensorCore for f64 {
-    const K: usize = FK;
-    const AHEAD: bool = true;
-    type A = [f64; FK / 2];
-    type B = [f64; FK / 4];
+    const K: usize = 4;
+    const AHEAD: bool = false;
+    const SPREAD: bool = true;
+    type A = [f64; 2];
+    type B = f64;
     type Sums = [f64; 4];
     const NO_SUMS: [f64; 4] = [0.0; 4];
 
@@ -297,31 +312,21 @@ impl TensorCore for f64 {
     }
 
     #[inline(always)]
-    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> Self::A {
-        let mut a = [0.0; FK / 2];
-        for i in 0..FK / 2 {
-            // SAFETY: the caller's promise.
-            a[i] = unsafe { tile.at(row + i % 2 * 8, k + i / 2 * 4).read() };
-        }
-        a
-    }
-
-    #[inline(always)]
-    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [Self::B; 2] {
-        let mut b = [[0.0; FK / 4]; 2];
-        for i in 0..FK / 4 {
-            for j in 0..2 {
-                // SAFETY: the caller's promise.
-                b[j][i] = unsafe { tile.at(col + j * 8, k + i * 4).read() };
-            }
-        }
-        b
-    }
-
-    #[inline(always)]
-    unsafe fn multiply(a: &Self::A, b: &Self::B, sums: &mut [f64; 4]) {
+    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> [f64; 2] {
         // SAFETY: the caller's promise.
-        *sums = unsafe { mma::multiply_f64(*a, b[0], *sums) };
+        unsafe { [tile.at(row, k).read(), tile.at(row + 8, k).read()] }
+    }
+
+    #[inline(always)]
+    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [f64; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [tile.at(col, k).read(), tile.at(col + 8, k).read()] }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(a: &[f64; 2], b: &f64, sums: &mut [f64; 4]) {
+        // SAFETY: the caller's promise.
+        *sums = unsafe { mma::multiply_f64(*a, *b, *sums) };
     }
 
     #[inline(always)]
@@ -335,6 +340,7 @@ impl TensorCore for f64 {
 impl TensorCore for i32 {
     const K: usize = 16;
     const AHEAD: bool = false;
+    const SPREAD: bool = false;
     /// Byte p of the elements in the p-th two words.
     type A = [[u32; 2]; 4];
     type B = [u32; 4];

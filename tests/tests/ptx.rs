@@ -94,7 +94,7 @@ fn tensor_products(kernel: &Kernel) -> usize {
         DType::I32 => (16, 10), // products of bytes
         _ => (16, 1),
     };
-    5 * (warp[0] / thread[0]) * (warp[1] / thread[1]) * (depth / k) * each
+    8 * (warp[0] / thread[0]) * (warp[1] / thread[1]) * (depth / k) * each
 }
 
 /// A barrier that the compiler copies into both sides of a branch makes a block wait for itself for
@@ -121,8 +121,8 @@ fn no_barrier_was_copied() {
                 // One before the first step and one in each, in four loops: each operand in packs
                 // or not.
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => 8,
-                // The same, each operand stored along K or not, and a fifth loop that gathers.
-                KernelFamily::TensorCore => 10,
+                // The same in eight loops: each operand stored along K or not, in packs or not.
+                KernelFamily::TensorCore => 16,
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
             assert_eq!(

@@ -10,8 +10,8 @@ use core::marker::PhantomData;
 /// How 16-byte chunks are exchanged within rows so that a column of them lies in different banks.
 ///
 /// The same pattern is asked of the copy engine, in the tensor map, and of the tensor cores, in the
-/// descriptor: 8 rows of [`ROW_BYTES`](Swizzle::ROW_BYTES), within which chunk c of row r lies where
-/// chunk c ^ r would (B128; the narrower patterns repeat every second and fourth row).
+/// descriptor: 8 rows of [`ROW_BYTES`](Swizzle::ROW_BYTES), within which chunk c of row r lies
+/// where chunk c ^ r would (for [`B128`]; for [`B64`] it is c ^ r / 2, for [`B32`] c ^ r / 4).
 pub trait Swizzle: sealed::Sealed + Copy {
     /// A row of the tile.
     #[doc(hidden)]
@@ -125,7 +125,7 @@ impl Major<bf16> for MnMajor {
 /// Only [`SharedPtr::k_major`] and [`SharedPtr::mn_major`] make one, and only for tiles that the
 /// tensor cores read.
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// use cuda_std::{SharedPtr, wgmma::{Tf32, Tile}};
 /// // Only elements of 16 bits can be transposed.
 /// unsafe fn f(tile: SharedPtr<Tile<Tf32, 64>>) {
@@ -197,8 +197,8 @@ impl<T: Element, const ROWS: usize, S: Swizzle> SharedPtr<Tile<T, ROWS, S>> {
     /// one ("leading") is not used with a swizzle, and 1 by custom.
     ///
     /// # Safety
-    /// The pointer is to a tile, or to 8 * i rows behind a tile's first (for another part of M or N;
-    /// the address stays a multiple of 8 rows).
+    /// The pointer is to a tile, or to a group of 8 rows of one (for another part of M or N). Rows
+    /// that the instruction's M or N needs behind the tile's last are those of the next tiles.
     #[inline(always)]
     pub unsafe fn k_major(self) -> Descriptor<T, KMajor, S> {
         let bits = bits(address(self), 16, 8 * S::ROW_BYTES, S::LAYOUT);
@@ -244,6 +244,7 @@ impl<T: Element, S: Swizzle> Descriptor<T, MnMajor, S> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Tf32;
     use super::*;
 
     #[test]
@@ -252,15 +253,15 @@ mod tests {
         for row in 0..16 {
             for chunk in 0..8 {
                 let at = 128 * row + 16 * chunk + 5;
-                assert_eq!(B128::swizzled(at), 128 * row + 16 * (chunk ^ row % 8) + 5);
+                assert_eq!(B128::swizzled(at), 128 * row + 16 * (chunk ^ (row % 8)) + 5);
             }
             for chunk in 0..4 {
                 let at = 64 * row + 16 * chunk;
-                assert_eq!(B64::swizzled(at), 64 * row + 16 * (chunk ^ row / 2 % 4));
+                assert_eq!(B64::swizzled(at), 64 * row + 16 * (chunk ^ (row / 2 % 4)));
             }
             for chunk in 0..2 {
                 let at = 32 * row + 16 * chunk;
-                assert_eq!(B32::swizzled(at), 32 * row + 16 * (chunk ^ row / 4 % 2));
+                assert_eq!(B32::swizzled(at), 32 * row + 16 * (chunk ^ (row / 4 % 2)));
             }
         }
     }
@@ -294,6 +295,4 @@ mod tests {
         let element = unsafe { tile::<f16, 8, B128>(0x400).element(3, 9) };
         assert_eq!(address(element), 0x400 + 3 * 128 + (1 ^ 3) * 16 + 2);
     }
-
-    use super::super::Tf32;
 }

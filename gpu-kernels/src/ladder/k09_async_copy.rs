@@ -20,7 +20,7 @@
 //!
 //! # Shared memory
 //!
-//! S stages of the tiles of step 6, asked for by the launch: 24.8 KiB for 128, 128, 8, 3 in f32.
+//! S stages of the tiles of step 6, asked for by the launch: 49.5 KiB for 128, 128, 16, 3 in f32.
 //!
 //! # Preconditions
 //!
@@ -151,6 +151,11 @@ unsafe fn main_loop<
     // One stage: the tile of A, then the tile of B.
     let (size_a, stage) = (bk * pitch_a, bk * (pitch_a + pitch_b));
     let (rows, cols) = in_warp_tile::<T>(bn, warp, [TM, TN]);
+    let copies_a = AsyncCourier::<T, NA, PACKS_A>::COPIES;
+    let copies_b = AsyncCourier::<T, NB, PACKS_B>::COPIES;
+    // Many copies, where both operands come element by element, start in two parts, which takes the fewest
+    // registers.
+    let second = if PACKS_A || PACKS_B { 0 } else { 1 };
     // The first step has what K has more than whole steps.
     let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
@@ -168,19 +173,26 @@ unsafe fn main_loop<
             b.start_first(shape_b, first);
         }
         async_copy::commit_group();
-        let forward = (stage * size_of::<T>()) as isize;
+        let mut fill = Ring::new(stages, stage * size_of::<T>());
+        let mut read = fill;
         for ahead in 1..stages - 1 {
-            a.hop(forward);
-            b.hop(forward);
-            a.start(shape_a, left > ahead as u64);
-            b.start(shape_b, left > ahead as u64);
+            let hop = fill.step();
+            a.hop(hop);
+            b.hop(hop);
+            for v in 0..copies_a {
+                a.start(shape_a, v, left > ahead as u64);
+            }
+            for v in 0..copies_b {
+                b.start(shape_b, v, left > ahead as u64);
+            }
             async_copy::commit_group();
         }
-        // The stage that is filled comes right before the one that is read.
-        let mut ring = Ring::new(stages, forward);
-        let mut hop = -forward * (stages as isize - 1);
-        a.hop(forward);
-        b.hop(forward);
+        let hop = fill.step();
+        a.hop(hop);
+        b.hop(hop);
+        // Then the stage that is filled comes right before the one that is read, and makes the hop
+        // that the other made a step before.
+        let mut hop = fill.step();
         async_copy::wait_group::<PENDING>();
         thread::sync_threads();
         // The factors of the first k of a step are read at the end of the step before.
@@ -188,11 +200,17 @@ unsafe fn main_loop<
         let mut now = (rows.read::<T, TM>(tile_a), cols.read::<T, TN>(tile_b));
         while left > 0 {
             left -= 1;
+            let more = left > stages as u64 - 2;
             for k in 0..bk {
                 if k == 0 {
-                    let more = left > stages as u64 - 2;
-                    a.start(shape_a, more);
-                    b.start(shape_b, more);
+                    for v in 0..copies_a {
+                        a.start(shape_a, v, more);
+                    }
+                }
+                if k == second {
+                    for v in 0..copies_b {
+                        b.start(shape_b, v, more);
+                    }
                 }
                 let mut ahead = k + 1;
                 if ahead == bk {
@@ -201,7 +219,7 @@ unsafe fn main_loop<
                     thread::sync_threads();
                     a.hop(hop);
                     b.hop(hop);
-                    hop = ring.hop();
+                    hop = read.step();
                     tile_a = tile_a.cast::<u8>().offset(hop).cast();
                     tile_b = tile_b.cast::<u8>().offset(hop).cast();
                     ahead = 0;

@@ -28,8 +28,9 @@
 //! # Preconditions
 //!
 //! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; a matrix
-//! that packs of 16 bytes do not fit is gathered element by element. No thread leaves before the
-//! last barrier, and all lanes of a warp stay together. Compute capability 8.0, for f64 9.0.
+//! that packs of 16 bytes do not fit is copied element by element, and through registers where an
+//! element has fewer than 4 bytes. No thread leaves before the last barrier, and all lanes of a warp
+//! stay together. Compute capability 8.0, for f64 9.0.
 //!
 //! # Change since the last step
 //!
@@ -37,9 +38,10 @@
 //! cores: f16 0.401 ms and not 3.19, f64 2.88 and not 7.11, i32 2.45 and not 4.39.
 
 use super::k10_grouped_order::GROUP;
-use super::parts::{Operand, Ring, TileCourier};
+use super::parts::{Operand, Ring, TileCourier, TileShape};
 use crate::tensor::{StoredTile, TensorCore};
 use crate::{Element, OutputTile, SharedTile, Sum};
+use core::ops::Range;
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles, order};
 
@@ -169,9 +171,22 @@ unsafe fn main_loop<
     let Tiles { block: [bm, bn, bk], stages, .. } = tiles;
     let threads = bm / tiles.warp[0] * (bn / tiles.warp[1]) * 32;
     let bytes = size_of::<T>();
+    let shape = |outer: usize, along_k: bool| {
+        let pitch = Tiles::tensor_pitch([outer, bk], along_k, bytes);
+        TileShape { outer, depth: bk, pitch, threads }
+    };
+    let (shape_a, shape_b) = (shape(bm, A_ALONG_K), shape(bn, B_ALONG_K));
     // One stage: the tile of A, then the tile of B.
     let size_a = Tiles::tensor_len([bm, bk], bytes);
-    let stage = size_a + Tiles::tensor_len([bn, bk], bytes);
+    let stage = (size_a + Tiles::tensor_len([bn, bk], bytes)) * bytes;
+    // Copies that stand together hold up a warp's products. Where registers are left they are
+    // spread over a step's products but the last ones, which run when the next stage has arrived:
+    // due(slot) copies stand before the product of that number.
+    let copies = TileCourier::<T, NA, A_ALONG_K, PACKS>::COPIES
+        + TileCourier::<T, NB, B_ALONG_K, PACKS>::COPIES;
+    let slots = if T::SPREAD { (bk / T::K - 1) * MT * NT } else { 1 };
+    assert!(slots > 0, "a step has two instructions along K at least");
+    let due = |slot: usize| ((slot + 1) * copies).div_ceil(slots).min(copies);
     // The first step has what K has more than whole steps.
     let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
@@ -179,54 +194,94 @@ unsafe fn main_loop<
     // another barrier.
     unsafe {
         let memory_b = memory.add(size_a);
-        let mut a = TileCourier::<T, NA, A_ALONG_K, PACKS>::new(a, memory, [bm, bk], threads);
-        let mut b = TileCourier::<T, NB, B_ALONG_K, PACKS>::new(b, memory_b, [bn, bk], threads);
+        let mut a = TileCourier::<T, NA, A_ALONG_K, PACKS>::new(a, memory, shape_a);
+        let mut b = TileCourier::<T, NB, B_ALONG_K, PACKS>::new(b, memory_b, shape_b);
         if left > 0 {
             let first = (depth - (left - 1) * bk as u64) as usize;
-            a.start_first([bm, bk], threads, first, stage as isize);
-            b.start_first([bn, bk], threads, first, stage as isize);
+            a.start_first(shape_a, first);
+            b.start_first(shape_b, first);
         }
         async_copy::commit_group();
+        let mut fill = Ring::new(stages, stage);
+        let mut read = fill;
         for ahead in 1..stages - 1 {
-            a.start([bm, bk], threads, left > ahead as u64, stage as isize);
-            b.start([bn, bk], threads, left > ahead as u64, stage as isize);
+            let hop = fill.step();
+            a.hop(hop);
+            b.hop(hop);
+            start((&mut a, &mut b), (shape_a, shape_b), 0..copies, left > ahead as u64);
             async_copy::commit_group();
         }
-        // From here on the stage that is filled comes right before the one that is read.
-        let mut ring = Ring::new(stages, stage as isize);
-        let mut hop = -(stage as isize * (stages as isize - 1));
+        let hop = fill.step();
+        a.hop(hop);
+        b.hop(hop);
+        // Then the stage that is filled comes right before the one that is read, and makes the hop
+        // that the other made a step before.
+        let mut hop = fill.step();
         async_copy::wait_group::<PENDING>();
         thread::sync_threads();
         let (row, col) = warp_place(tiles);
-        let mut tile_a = stored::<T, A_ALONG_K>(memory, [bm, bk], row, T::place_a(A_ALONG_K));
-        let mut tile_b = stored::<T, B_ALONG_K>(memory_b, [bn, bk], col, T::place_b(B_ALONG_K));
+        let mut tile_a = stored::<T, A_ALONG_K>(memory, shape_a, row, T::place_a(A_ALONG_K));
+        let mut tile_b = stored::<T, B_ALONG_K>(memory_b, shape_b, col, T::place_b(B_ALONG_K));
         // The factors of the first k of a step are read at the end of the step before.
         let mut now = (read_a::<T, MT>(tile_a, 0), read_b::<T, NT>(tile_b, 0));
         while left > 0 {
-            let more = left > stages as u64 - 1;
-            a.start([bm, bk], threads, more, hop);
-            b.start([bn, bk], threads, more, hop);
-            async_copy::commit_group();
-            for step in 1..bk / T::K + 1 {
-                let mut k = step * T::K;
+            left -= 1;
+            let more = left > stages as u64 - 2;
+            start((&mut a, &mut b), (shape_a, shape_b), 0..due(0), more);
+            for step in 0..bk / T::K {
+                let mut k = (step + 1) * T::K;
                 if k == bk {
+                    async_copy::commit_group();
                     async_copy::wait_group::<PENDING>();
                     thread::sync_threads();
-                    hop = ring.hop();
-                    tile_a.start = tile_a.start.offset(hop);
-                    tile_b.start = tile_b.start.offset(hop);
+                    a.hop(hop);
+                    b.hop(hop);
+                    hop = read.step();
+                    tile_a = tile_a.hop(hop);
+                    tile_b = tile_b.hop(hop);
                     k = 0;
                 }
                 let factors = || (read_a::<T, MT>(tile_a, k), read_b::<T, NT>(tile_b, k));
                 let ahead = if T::AHEAD { factors() } else { now };
                 for m in 0..MT {
                     for n in 0..NT {
+                        let slot = (step * MT + m) * NT + n;
                         T::multiply(&now.0[m], &now.1[n / 2][n % 2], &mut sums[m][n]);
+                        let due = due(slot)..due(slot + 1);
+                        start((&mut a, &mut b), (shape_a, shape_b), due, more);
                     }
                 }
                 now = if T::AHEAD { ahead } else { factors() };
             }
-            left -= 1;
+        }
+    }
+}
+
+/// Starts those of a step's copies, if `more`: A's, then B's.
+///
+/// # Safety
+/// As [`TileCourier::start`].
+#[inline(always)]
+unsafe fn start<
+    T: Element,
+    const NA: usize,
+    const NB: usize,
+    const A_ALONG_K: bool,
+    const B_ALONG_K: bool,
+    const PACKS: bool,
+>(
+    (a, b): (&mut TileCourier<T, NA, A_ALONG_K, PACKS>, &mut TileCourier<T, NB, B_ALONG_K, PACKS>),
+    (shape_a, shape_b): (TileShape, TileShape),
+    copies: Range<usize>,
+    more: bool,
+) {
+    for c in copies {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match c.checked_sub(TileCourier::<T, NA, A_ALONG_K, PACKS>::COPIES) {
+                None => a.start(shape_a, c, more),
+                Some(c) => b.start(shape_b, c, more),
+            }
         }
     }
 }
@@ -263,7 +318,7 @@ unsafe fn read_b<T: TensorCore, const NT: usize>(tile: StoredTile<T>, k: usize) 
     }
 }
 
-/// The tile of `outer` x `depth` elements at `start`, for a lane that begins at `place` behind
+/// The tile of that shape at `start`, for a lane that begins at `place` behind
 /// `first`, where its warp's part begins.
 ///
 /// # Safety
@@ -271,12 +326,11 @@ unsafe fn read_b<T: TensorCore, const NT: usize>(tile: StoredTile<T>, k: usize) 
 #[inline(always)]
 unsafe fn stored<T: Element, const ALONG_K: bool>(
     start: SharedTile<T>,
-    extents: [usize; 2],
+    shape: TileShape,
     first: usize,
     (outer, k): (usize, usize),
 ) -> StoredTile<T> {
-    let pitch = Tiles::tensor_pitch(extents, ALONG_K, size_of::<T>());
-    let tile = StoredTile { start, pitch, along_k: ALONG_K };
+    let tile = StoredTile { start, pitch: shape.pitch, along_k: ALONG_K };
     // SAFETY: the caller's promise.
     StoredTile { start: unsafe { tile.at(first + outer, k) }, ..tile }
 }

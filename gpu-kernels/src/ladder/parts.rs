@@ -96,27 +96,29 @@ impl<T: Element> Operand<T> {
 /// not change, and keeps one register for each read.
 #[derive(Clone, Copy)]
 pub struct Ring {
-    number: u32,
-    stages: u32,
-    stage: isize,
+    /// Bytes from the first stage to the present one.
+    at: u32,
+    /// Bytes from one stage to the next, and from the first to the last.
+    stage: u32,
+    last: u32,
 }
 
 impl Ring {
-    /// At the first of `stages` stages that are `stage` bytes apart.
+    /// At the first of `stages` stages of `stage` bytes.
     #[inline(always)]
-    pub fn new(stages: usize, stage: isize) -> Self {
-        Ring { number: 0, stages: stages as u32, stage }
+    pub fn new(stages: usize, stage: usize) -> Self {
+        Ring { at: 0, stage: stage as u32, last: ((stages - 1) * stage) as u32 }
     }
 
     /// Goes to the next stage, which is so many bytes further.
     #[inline(always)]
-    pub fn hop(&mut self) -> isize {
-        self.number += 1;
-        if self.number < self.stages {
-            self.stage
+    pub fn step(&mut self) -> isize {
+        if self.at == self.last {
+            self.at = 0;
+            -(self.last as isize)
         } else {
-            self.number = 0;
-            -(self.stage * (self.stages as isize - 1))
+            self.at += self.stage;
+            self.stage as isize
         }
     }
 }
@@ -217,7 +219,7 @@ pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
     (col, cols): (u64, Spread),
     sums: [[T::Sum; TN]; TM],
 ) {
-    const { assert!(TN % 2 == 0) };
+    const { assert!(TN.is_multiple_of(2)) };
     let tile = OutputTile::<T>::new(c, p, (row, col), [block[0], block[1]]);
     // SAFETY: the caller's promise.
     unsafe {

@@ -27,7 +27,7 @@ pub enum TensorElement {
     F32 = 7,
     F64 = 8,
     Bf16 = 9,
-    /// f32 that is rounded to TF32 (nearest, ties away from zero) on its way to shared memory.
+    /// f32 that is rounded to TF32 on its way to shared memory.
     Tf32 = 11,
 }
 
@@ -108,6 +108,9 @@ impl fmt::Debug for TensorMap {
 ///
 /// All lists are innermost dimension first: a row-major matrix has its columns first.
 ///
+/// N.B. Stores write whole chunks of 16 bytes: where the innermost size is no multiple of that,
+/// they write to what lies behind the rows' ends, up to the next multiple.
+///
 /// ```
 /// use gemmite::cuda::{TensorElement, TensorLayout, TensorSwizzle};
 /// // A row-major 4096 x 1024 matrix of bf16, in boxes of 64 rows of 64 elements (128 bytes).
@@ -147,7 +150,10 @@ pub(crate) enum TensorLayoutError {
     Box { dimension: usize, size: u32 },
     #[error("a row of a box has {0} bytes; it must be a multiple of 16")]
     BoxRow(u64),
-    #[error("a row of a box has {bytes} bytes; swizzle {swizzle:?} takes {} at most", .swizzle.row_bytes())]
+    #[error(
+        "a row of a box has {bytes} bytes; swizzle {swizzle:?} takes {} at most",
+        .swizzle.row_bytes()
+    )]
     Swizzle { swizzle: TensorSwizzle, bytes: u64 },
     #[error("the tensor's address {0:#x} must be a multiple of 16 and not 0")]
     Address(u64),
@@ -291,8 +297,8 @@ impl TensorLayout {
     }
 }
 
-/// `cuTensorMapEncodeTiled`: map, element type, rank, address, sizes, strides, box, element strides,
-/// interleave (none), swizzle, promotion, what is outside (zeros).
+/// `cuTensorMapEncodeTiled`: map, element type, rank, address, sizes, strides, box, element
+/// strides, interleave (none), swizzle, promotion, what is outside (zeros).
 type EncodeTiled = unsafe extern "C" fn(
     *mut TensorMap,
     c_int,

@@ -14,8 +14,7 @@ pub fn entry(module: &str, name: &str) -> String {
     lines.map(|line| line.split("//").next().unwrap_or_default().trim().to_owned() + "\n").collect()
 }
 
-/// The entry has a line with each of the instructions.
-pub fn assert_has(module: (&str, &str), name: &str, instructions: &[&str]) {
+fn assert_has(module: (&str, &str), name: &str, instructions: &[&str]) {
     let text = entry(module.1, name);
     for instruction in instructions {
         let found = text.lines().any(|line| line.contains(instruction));

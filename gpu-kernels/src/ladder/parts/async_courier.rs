@@ -29,14 +29,14 @@ pub struct AsyncCourier<T, const N: usize, const PACKS: bool> {
 }
 
 /// Tiles of `outer` x `depth` elements, their rows `pitch` apart, that `threads` threads bring.
-/// Numbers of the program: of places in the tile a thread keeps no more than its first.
+/// Constants of the program: of the places in a tile a thread keeps no more than its first.
 #[derive(Clone, Copy)]
 pub struct TileShape {
     /// Rows of A or columns of B.
     pub outer: usize,
     /// Values of k.
     pub depth: usize,
-    /// Elements from one k to the next.
+    /// Elements from one stored row to the next.
     pub pitch: usize,
     /// Threads of the block.
     pub threads: usize,
@@ -44,7 +44,7 @@ pub struct TileShape {
 
 impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
     /// Copies of a thread.
-    const COPIES: usize = if PACKS { N / T::LANES } else { N };
+    pub const COPIES: usize = if PACKS { N / T::LANES } else { N };
 
     /// From one copy of a thread to its next: outer indices, values of k.
     #[inline(always)]
@@ -102,21 +102,24 @@ impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
     #[inline(always)]
     pub unsafe fn start_first(&mut self, shape: TileShape, depth: i32) {
         let (_, k_step) = Self::steps(shape);
-        let k = self.k;
         let next = self.source.wrapping_byte_offset((i64::from(depth) * self.k_stride) as isize);
-        // SAFETY: the caller's promise.
-        unsafe { self.copy(shape, true, |v| k + ((v * k_step) as i32) < depth) };
+        for v in 0..Self::COPIES {
+            let in_k = self.k + ((v * k_step) as i32) < depth;
+            // SAFETY: the caller's promise.
+            unsafe { self.copy(shape, v, true, in_k) };
+        }
         self.source = next;
     }
 
-    /// Starts the copies of the next tile, all of it, if `more`.
+    /// Starts copy number `v` of the next tile, if `more`; all of them, one after the other, make a
+    /// whole tile.
     ///
     /// # Safety
     /// As [`AsyncCourier::start_first`].
     #[inline(always)]
-    pub unsafe fn start(&mut self, shape: TileShape, more: bool) {
+    pub unsafe fn start(&mut self, shape: TileShape, v: usize, more: bool) {
         // SAFETY: the caller's promise.
-        unsafe { self.copy(shape, more, |_| true) };
+        unsafe { self.copy(shape, v, more, true) };
     }
 
     /// Goes to the stage so many bytes further.
@@ -130,22 +133,18 @@ impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
     }
 
     #[inline(always)]
-    unsafe fn copy(&mut self, shape: TileShape, more: bool, in_k: impl Fn(usize) -> bool) {
+    unsafe fn copy(&mut self, shape: TileShape, v: usize, more: bool, in_k: bool) {
         let (outer_step, k_step) = Self::steps(shape);
-        let mut source = self.source;
+        self.source = async_copy::walk(self.source, if v == 0 { self.rest } else { self.step });
+        let wanted = self.inside >> v & 1 != 0 && in_k;
         // SAFETY: the places lie in the tile; only elements inside of the matrix are wanted.
         unsafe {
-            for v in 0..Self::COPIES {
-                source = async_copy::walk(source, if v == 0 { self.rest } else { self.step });
-                let wanted = self.inside >> v & 1 != 0 && in_k(v);
-                let target = self.target.add(v * (k_step * shape.pitch + outer_step));
-                if PACKS {
-                    async_copy::copy_if(more, target.cast::<u128>(), source.cast(), wanted);
-                } else {
-                    async_copy::copy_if(more, target, source, wanted);
-                }
+            let target = self.target.add(v * (k_step * shape.pitch + outer_step));
+            if PACKS {
+                async_copy::copy_if(more, target.cast::<u128>(), self.source.cast(), wanted);
+            } else {
+                async_copy::copy_if(more, target, self.source, wanted);
             }
         }
-        self.source = source;
     }
 }

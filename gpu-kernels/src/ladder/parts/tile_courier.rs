@@ -1,9 +1,8 @@
 //! Tiles that are stored as their matrix is.
 
-use super::Operand;
+use super::{Operand, TileShape};
 use crate::{Element, SharedTile, pack};
 use cuda_std::{async_copy, thread};
-use gemm_spec::Tiles;
 
 impl<T: Element> Operand<T> {
     /// Whether packs of 16 bytes along the outer extent are packs of the matrix: it is contiguous
@@ -50,15 +49,16 @@ fn aligned<T>(start: *const T, stride: i64) -> bool {
 /// packs are gathered through registers.
 #[derive(Clone, Copy)]
 pub struct TileCourier<T, const N: usize, const ALONG_K: bool, const PACKS: bool> {
-    /// The thread's first element of the next tile, and its place.
+    /// What the thread's last copy was of, or would have been of in a tile before the first.
     source: *const T,
+    /// The place of its first copy in the tile.
     target: SharedTile<T>,
-    /// Elements of the matrix from one of the thread's copies to its next, from one tile to the
+    /// Bytes of the matrix from a tile's last copy to the next one's first, from one copy to the
     /// next, and from one k to the next.
+    rest: i64,
     step: i64,
-    tile: i64,
     k_stride: i64,
-    /// Elements of the matrix from one element of a pack to the next, where it is gathered.
+    /// Bytes of the matrix from one element of a pack to the next, where it is gathered.
     stride: i64,
     /// Outer indices from the first copy's to the end of the matrix; 0 or less: none.
     room: i32,
@@ -69,121 +69,123 @@ pub struct TileCourier<T, const N: usize, const ALONG_K: bool, const PACKS: bool
 impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
     TileCourier<T, N, ALONG_K, PACKS>
 {
-    /// Elements of one copy, and copies of a tile.
-    const UNIT: usize = if PACKS || size_of::<T>() < 4 { T::LANES } else { 1 };
-    const COPIES: usize = N * T::LANES / Self::UNIT;
+    /// Whether packs are gathered through registers: elements of 2 bytes are too small for an
+    /// asynchronous copy.
+    const GATHERED: bool = !PACKS && size_of::<T>() < 4;
+    /// Elements of one copy.
+    const UNIT: usize = if PACKS || Self::GATHERED { T::LANES } else { 1 };
+    /// The thread's copies of a tile.
+    pub const COPIES: usize = N * T::LANES / Self::UNIT;
 
     /// Copies to a stored row, and the stored rows that the threads fill at once.
     #[inline(always)]
-    fn across_and_rows([outer, depth]: [usize; 2], threads: usize) -> (usize, usize) {
-        let across = if ALONG_K { depth } else { outer } / Self::UNIT;
-        (across, threads / across)
+    fn across_and_rows(shape: TileShape) -> (usize, usize) {
+        let across = if ALONG_K { shape.depth } else { shape.outer } / Self::UNIT;
+        (across, shape.threads / across)
     }
 
-    /// For tiles of `outer` x `depth`, the first at `tile`, carried by `threads` threads.
+    /// For tiles of that shape, the first at `tile`; the pitch is that of stored rows.
     ///
     /// # Safety
     /// The tile lies in shared memory.
     #[inline(always)]
-    pub unsafe fn new(
-        operand: Operand<T>,
-        tile: SharedTile<T>,
-        extents: [usize; 2],
-        threads: usize,
-    ) -> Self {
+    pub unsafe fn new(operand: Operand<T>, tile: SharedTile<T>, shape: TileShape) -> Self {
         let thread = thread::thread_idx_x() as usize;
-        let (across, rows) = Self::across_and_rows(extents, threads);
+        let (across, rows) = Self::across_and_rows(shape);
         let (row, col) = (thread / across, thread % across * Self::UNIT);
         let (outer, k) = if ALONG_K { (row, col) } else { (col, row) };
-        let pitch = Tiles::tensor_pitch(extents, ALONG_K, size_of::<T>());
+        let bytes = size_of::<T>() as i64;
+        let (outer_stride, k_stride) = (operand.outer_stride * bytes, operand.k_stride * bytes);
         let (row_stride, stride) = match ALONG_K {
-            true => (operand.outer_stride, operand.k_stride),
-            false => (operand.k_stride, operand.outer_stride),
+            true => (outer_stride, k_stride),
+            false => (k_stride, outer_stride),
         };
+        let step = rows as i64 * row_stride;
+        let rest = shape.depth as i64 * k_stride - (Self::COPIES as i64 - 1) * step;
         TileCourier {
-            source: operand.at(outer, k),
+            source: operand.at(outer, k).wrapping_byte_offset(-rest as isize),
             // SAFETY: the thread's first copy lies in the tile.
-            target: unsafe { tile.add(row * pitch + col) },
-            step: rows as i64 * row_stride,
-            tile: extents[1] as i64 * operand.k_stride,
-            k_stride: operand.k_stride,
+            target: unsafe { tile.add(row * shape.pitch + col) },
+            rest,
+            step,
+            k_stride,
             stride,
-            room: operand.outer_left.min(extents[0] as u64) as i32 - outer as i32,
+            room: operand.outer_left.min(shape.outer as u64) as i32 - outer as i32,
             k: k as i32,
         }
     }
 
     /// Starts the copies of the first tile, of which `depth` values of k are wanted; what lies
-    /// outside of the matrix becomes 0. The next tile's place is `hop` elements further.
-    /// `extents` and `threads` are those of [`Self::new`].
+    /// outside of the matrix becomes 0.
     ///
     /// # Safety
     /// The matrix may be read, as far as `depth` goes. The tile lies in shared memory, and no other
     /// thread touches these elements of it before the copies have arrived.
     #[inline(always)]
-    pub unsafe fn start_first(
-        &mut self,
-        extents: [usize; 2],
-        threads: usize,
-        depth: usize,
-        hop: isize,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.bring(extents, threads, depth as i32, true);
-            self.target = self.target.offset(hop);
+    pub unsafe fn start_first(&mut self, shape: TileShape, depth: usize) {
+        let next = self.source.wrapping_byte_offset(depth as isize * self.k_stride as isize);
+        for v in 0..Self::COPIES {
+            // SAFETY: the caller's promise.
+            unsafe { self.bring(shape, v, depth as i32, true) };
         }
-        self.source = self.source.wrapping_offset(depth as isize * self.k_stride as isize);
+        self.source = next;
     }
 
-    /// Starts the copies of the next tile, all of it, if `more`.
+    /// Starts copy number `v` of the next tile, if `more`; all of them, one after the other, make a
+    /// whole tile.
     ///
     /// # Safety
     /// As [`Self::start_first`].
     #[inline(always)]
-    pub unsafe fn start(&mut self, extents: [usize; 2], threads: usize, more: bool, hop: isize) {
+    pub unsafe fn start(&mut self, shape: TileShape, v: usize, more: bool) {
         // SAFETY: the caller's promise.
-        unsafe {
-            self.bring(extents, threads, i32::MAX, more);
-            self.target = self.target.offset(hop);
-        }
-        self.source = self.source.wrapping_offset(self.tile as isize);
+        unsafe { self.bring(shape, v, i32::MAX, more) };
+    }
+
+    /// Goes to the stage so many bytes further.
+    ///
+    /// # Safety
+    /// A tile may be written there.
+    #[inline(always)]
+    pub unsafe fn hop(&mut self, bytes: isize) {
+        // SAFETY: the caller's promise.
+        self.target = unsafe { self.target.cast::<u8>().offset(bytes).cast() };
     }
 
     #[inline(always)]
-    unsafe fn bring(&self, extents: [usize; 2], threads: usize, k_left: i32, more: bool) {
-        let pitch = Tiles::tensor_pitch(extents, ALONG_K, size_of::<T>());
-        let (_, rows) = Self::across_and_rows(extents, threads);
+    unsafe fn bring(&mut self, shape: TileShape, v: usize, k_left: i32, more: bool) {
+        let (_, rows) = Self::across_and_rows(shape);
+        let (room, k) = (self.room, self.k);
         // Outer indices and values of k from copy v on to the end.
         let left = |v: usize| match ALONG_K {
-            true => (self.room - (v * rows) as i32, k_left.saturating_sub(self.k)),
-            false => (self.room, k_left.saturating_sub(self.k + (v * rows) as i32)),
+            true => (room - (v * rows) as i32, k_left.saturating_sub(k)),
+            false => (room, k_left.saturating_sub(k + (v * rows) as i32)),
         };
-        let mut source = self.source;
         // SAFETY: the places lie in the tile; only what lies inside of the matrix is read.
         unsafe {
-            if Self::UNIT == 1 || PACKS {
-                for v in 0..Self::COPIES {
-                    let (outer_left, k_left) = left(v);
-                    let wanted = outer_left > 0 && k_left > 0;
-                    let target = self.target.add(v * rows * pitch);
-                    match (PACKS, size_of::<T>()) {
-                        (true, _) => {
-                            async_copy::copy_if(more, target.cast::<u128>(), source.cast(), wanted);
-                        }
-                        (false, 8) => {
-                            async_copy::copy_if(more, target.cast::<u64>(), source.cast(), wanted);
-                        }
-                        _ => {
-                            async_copy::copy_if(more, target.cast::<u32>(), source.cast(), wanted);
-                        }
+            if !Self::GATHERED {
+                self.source =
+                    async_copy::walk(self.source, if v == 0 { self.rest } else { self.step });
+                let (outer_left, k_left) = left(v);
+                let (wanted, target) =
+                    (outer_left > 0 && k_left > 0, self.target.add(v * rows * shape.pitch));
+                let source = self.source;
+                match (PACKS, size_of::<T>()) {
+                    (true, _) => {
+                        async_copy::copy_if(more, target.cast::<u128>(), source.cast(), wanted);
                     }
-                    source = source.wrapping_offset(self.step as isize);
+                    (false, 8) => {
+                        async_copy::copy_if(more, target.cast::<u64>(), source.cast(), wanted);
+                    }
+                    _ => async_copy::copy_if(more, target.cast::<u32>(), source.cast(), wanted),
                 }
-            } else if more {
-                // N.B. The number of packs is computed where a constant would do, so that the loop
-                // stays one: unrolled, its addresses take the registers that the sums need.
-                for v in 0..threads * N / thread::block_dim_x() as usize {
+            } else if v == 0 {
+                // All at once, and one after the other. N.B. Their number is computed where a
+                // constant would do, so that the loop stays one: unrolled, its addresses take the
+                // registers that the sums need.
+                let number = shape.threads * N / thread::block_dim_x() as usize;
+                let mut source = self.source.wrapping_byte_offset(self.rest as isize);
+                for v in 0..if more { number } else { 0 } {
                     let (outer_left, k_left) = left(v);
                     let mut lanes = T::ZEROS;
                     for (l, lane) in lanes.as_mut().iter_mut().enumerate() {
@@ -192,13 +194,15 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
                             false => outer_left > l as i32 && k_left > 0,
                         };
                         if inside {
-                            *lane =
-                                source.wrapping_offset(l as isize * self.stride as isize).read();
+                            let way = l as isize * self.stride as isize;
+                            *lane = source.wrapping_byte_offset(way).read();
                         }
                     }
-                    pack::write_shared(self.target.add(v * rows * pitch), lanes);
-                    source = source.wrapping_offset(self.step as isize);
+                    pack::write_shared(self.target.add(v * rows * shape.pitch), lanes);
+                    source = source.wrapping_byte_offset(self.step as isize);
                 }
+                let tile = shape.depth as isize * self.k_stride as isize;
+                self.source = self.source.wrapping_byte_offset(tile);
             }
         }
     }

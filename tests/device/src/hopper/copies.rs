@@ -54,8 +54,6 @@ macro_rules! copies {
                 let full = shared_array![Mbarrier; 1];
                 make_barrier(full);
                 if thread == 0 {
-                    tma::prefetch_map(from);
-                    tma::prefetch(from, start);
                     full.arrive_expect(4 * words);
                     match hint {
                         0 => tma::load(tile, from, start, full),
@@ -104,6 +102,37 @@ copies! {
     copy_box_3, 3;
     copy_box_4, 4;
     copy_box_5, 5;
+}
+
+macro_rules! prefetches {
+    ($($name:ident, $rank:literal;)*) => {$(
+        #[doc = concat!("One thread: prefetches the map and the box at `at` of a tensor of ", $rank,
+            " dimensions, and leaves 1 in `out`.")]
+        ///
+        /// # Safety
+        /// The map is alive; nothing else accesses the word at `out`.
+        #[kernel(max_threads = 1)]
+        pub unsafe fn $name(
+            #[grid_constant] map: &TensorMap<$rank>,
+            at: &[i32; $rank],
+            out: *mut u32,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                tma::prefetch_map(map);
+                tma::prefetch(map, *at);
+                out.write(1);
+            }
+        }
+    )*};
+}
+
+prefetches! {
+    prefetch_box_1, 1;
+    prefetch_box_2, 2;
+    prefetch_box_3, 3;
+    prefetch_box_4, 4;
+    prefetch_box_5, 5;
 }
 
 /// A cluster of 4 blocks of 32 threads. Block `sender` sends the box at (`x`, `y`) of 256 words to

@@ -18,7 +18,7 @@ unsafe fn answers(barrier: SharedPtr<Mbarrier>) -> u32 {
     }
 }
 
-/// One thread, a barrier for two arrivals. Leaves [`answers`] in `out`: fresh, after one arrival,
+/// One thread, a barrier for two arrivals. Leaves `answers` in `out`: fresh, after one arrival,
 /// after two, after two more; then after an arrival that expects 32 bytes and another one, after
 /// 16 bytes have come, after 32. The bytes are the first at `bytes`, which come to lie behind one
 /// another and are left in `out` behind the answers.

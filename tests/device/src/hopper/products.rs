@@ -333,8 +333,8 @@ swizzles! {
     swizzled_32, B32, [];
 }
 
-/// One block of 128 threads, dynamic shared memory of 3 * (2 * 64 + 256) rows of 128 bytes: the
-/// product of 128 x K and K x 256 `bf16`, K being 64 * `count`, in a ring of 3 stages. Each of the
+/// One block of 128 threads, dynamic shared memory of 3 * 256 rows of 128 bytes: the
+/// product of 128 x K and K x 128 `bf16`, K being 64 * `count`, in a ring of 3 stages. Each of the
 /// two accumulators of a thread has 64 x 128; a stage's products run while the next ones are
 /// started. `out` has 64 x 256 elements; rows 64 to 127 of A make its right half.
 ///
@@ -402,11 +402,11 @@ pub unsafe fn pipelined(
             }
         }
         wgmma::wait_group::<0, _>(&mut sums);
-        for half in 0..2 {
-            for i in 0..64 {
+        for (half, sums) in sums.iter().enumerate() {
+            for (i, sum) in sums.iter().enumerate() {
                 let (row, column) = place(thread::thread_idx_x(), i as u32);
                 let at = row * 256 + 128 * half as u32 + column;
-                out.add(at as usize).write(sums[half][i]);
+                out.add(at as usize).write(*sum);
             }
         }
     }

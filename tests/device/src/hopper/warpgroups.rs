@@ -36,20 +36,20 @@ pub unsafe fn register_counts(numbers: *const u32, out: *mut u32) {
     }
 }
 
-/// One block of 128 threads in two pairs of warps that meet at barriers of their own, 100 times:
-/// each thread gives its number to the thread 63 - t of its pair, which adds it to its own; the
+/// One block of 128 threads in two pairs of warps, each with a barrier of its own. `rounds` times
+/// each thread gives its number to thread 63 - t of its pair, which adds it to 3 times its own; the
 /// pairs never meet. Leaves the numbers, modulo 2^32, in `out`.
 ///
 /// # Safety
 /// `out` points to 128 words that nothing else accesses.
 #[kernel(max_threads = 128)]
-pub unsafe fn named_barriers(out: *mut u32) {
+pub unsafe fn named_barriers(rounds: u32, out: *mut u32) {
     let thread = thread::thread_idx_x() as usize;
     let mut number = thread as u32 + 1;
     // SAFETY: barriers of the pair part the accesses of different threads.
     unsafe {
         let shared = shared_array![u32; 128];
-        for _ in 0..100 {
+        for _ in 0..rounds {
             shared.add(thread).write(number);
             if thread < 64 {
                 NamedBarrier::<1, 64>.sync();

@@ -17,7 +17,8 @@ struct Case {
     swizzle: TensorSwizzle,
 }
 
-/// The index, in a tensor of these sizes and strides in words, of the box's element; `None` outside.
+/// The index, in a tensor of these sizes and strides in words, of the box's element; `None` where
+/// it is outside.
 fn index(sizes: &[u64], strides: &[u64], at: &[i32], inside: &[u64]) -> Option<usize> {
     let mut index = 0;
     for dimension in 0..sizes.len() {
@@ -45,10 +46,10 @@ fn layout(sizes: &[u64], boxes: &[u32]) -> TensorLayout {
     words(sizes, boxes).strides(&bytes)
 }
 
-/// Words from the first of a tensor to its last.
+/// Words from the first of a tensor to its last, in chunks of 16 bytes.
 fn extent(sizes: &[u64]) -> usize {
     let last = sizes.iter().zip(strides(sizes)).map(|(size, stride)| (size - 1) * stride);
-    last.sum::<u64>() as usize + 1
+    (last.sum::<u64>() as usize + 1).next_multiple_of(4)
 }
 
 fn swizzled(swizzle: TensorSwizzle, word: usize) -> usize {
@@ -84,6 +85,9 @@ impl Case {
         ];
         Launch::new(1, 64).run(gpu, &format!("copy_box_{rank}"), &arguments);
 
+        // Where a store writes: to the end of the chunk of 16 bytes in which a row ends.
+        let mut written = to_sizes.to_vec();
+        written[0] = written[0].next_multiple_of(4);
         let (mut raw_expected, mut expected) = (vec![0; count as usize], before);
         for word in 0..count as u64 {
             let mut rest = word;
@@ -97,7 +101,7 @@ impl Case {
                 .collect();
             let element = index(sizes, &strides(sizes), at, &inside).map_or(0, |i| from[i]);
             raw_expected[swizzled(swizzle, word as usize)] = element;
-            if let Some(i) = index(to_sizes, &strides(to_sizes), to, &inside) {
+            if let Some(i) = index(&written, &strides(to_sizes), to, &inside) {
                 expected[i] = element.wrapping_add(1);
             }
         }
@@ -106,35 +110,99 @@ impl Case {
     }
 }
 
+/// Innermost coordinates are multiples of 4 words, and those of stores are not negative: an H100
+/// answers "illegal instruction" to others.
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    Case { sizes: &[300], boxes: &[64], at: &[250], to_sizes: &[200], to: &[-3],
+    Case { sizes: &[300], boxes: &[64], at: &[248], to_sizes: &[200], to: &[148],
         swizzle: TensorSwizzle::None },
     Case { sizes: &[64, 20], boxes: &[32, 8], at: &[16, 7], to_sizes: &[80, 30], to: &[40, 20],
         swizzle: TensorSwizzle::None },
-    Case { sizes: &[64, 20], boxes: &[32, 64], at: &[48, -2], to_sizes: &[33, 30], to: &[-8, 3],
+    Case { sizes: &[64, 20], boxes: &[32, 64], at: &[48, -2], to_sizes: &[36, 30], to: &[8, 3],
         swizzle: TensorSwizzle::B128 },
-    Case { sizes: &[64, 90], boxes: &[16, 64], at: &[17, 20], to_sizes: &[64, 70], to: &[8, 16],
+    Case { sizes: &[64, 90], boxes: &[16, 64], at: &[20, 20], to_sizes: &[64, 70], to: &[8, 60],
         swizzle: TensorSwizzle::B64 },
     Case { sizes: &[64, 90], boxes: &[8, 64], at: &[60, 40], to_sizes: &[64, 70], to: &[8, 16],
         swizzle: TensorSwizzle::B32 },
     Case { sizes: &[16, 7, 5], boxes: &[8, 4, 3], at: &[4, 1, 3], to_sizes: &[12, 9, 9],
-        to: &[2, 6, -1], swizzle: TensorSwizzle::None },
+        to: &[8, 6, 7], swizzle: TensorSwizzle::None },
     Case { sizes: &[32, 16, 5], boxes: &[32, 8, 3], at: &[0, 5, 1], to_sizes: &[32, 9, 9],
         to: &[0, 1, 2], swizzle: TensorSwizzle::B128 },
-    Case { sizes: &[8, 5, 4, 3], boxes: &[4, 3, 2, 2], at: &[2, 1, 3, 0], to_sizes: &[9, 9, 9, 9],
-        to: &[1, 2, 3, 4], swizzle: TensorSwizzle::None },
-    Case { sizes: &[8, 3, 4, 3, 2], boxes: &[4, 2, 2, 3, 2], at: &[1, 1, 2, 0, 1],
-        to_sizes: &[5, 6, 7, 8, 9], to: &[1, 2, 3, 4, 5], swizzle: TensorSwizzle::None },
+    Case { sizes: &[8, 5, 4, 3], boxes: &[4, 3, 2, 2], at: &[4, 1, 3, 0], to_sizes: &[12, 9, 9, 9],
+        to: &[4, 2, 3, 4], swizzle: TensorSwizzle::None },
+    Case { sizes: &[8, 3, 4, 3, 2], boxes: &[4, 2, 2, 3, 2], at: &[4, 1, 2, 0, 1],
+        to_sizes: &[8, 6, 7, 8, 9], to: &[4, 2, 3, 4, 5], swizzle: TensorSwizzle::None },
 ];
 
-#[test]
-fn boxes_go_there_and_back() {
+#[rustfmt::skip]
+const BEFORE_THE_FIRST_COLUMN: Case =
+    Case { sizes: &[64, 20], boxes: &[32, 8], at: &[-8, -3], to_sizes: &[80, 30], to: &[4, 2],
+        swizzle: TensorSwizzle::None };
+
+/// A store writes whole chunks of 16 bytes: here the 3 words behind the 41 columns too.
+#[rustfmt::skip]
+const WITHIN_16_BYTES: Case =
+    Case { sizes: &[33, 20], boxes: &[32, 8], at: &[16, 3], to_sizes: &[41, 30], to: &[16, 4],
+        swizzle: TensorSwizzle::None };
+
+/// All cases of a rank, with each hint.
+fn check_rank(rank: usize) {
     sm_90a(|gpu| {
-        for case in CASES {
+        for case in CASES.iter().filter(|case| case.sizes.len() == rank) {
             for hint in 0..3 {
                 case.check(gpu, hint);
             }
+        }
+    });
+}
+
+#[test]
+fn boxes_of_1_dimension() {
+    check_rank(1);
+}
+
+#[test]
+fn boxes_of_2_dimensions() {
+    check_rank(2);
+}
+
+#[test]
+fn boxes_of_3_dimensions() {
+    check_rank(3);
+}
+
+#[test]
+fn boxes_of_4_dimensions() {
+    check_rank(4);
+}
+
+#[test]
+fn boxes_of_5_dimensions() {
+    check_rank(5);
+}
+
+#[test]
+fn boxes_that_begin_before_the_first_column() {
+    sm_90a(|gpu| BEFORE_THE_FIRST_COLUMN.check(gpu, 0));
+}
+
+#[test]
+fn rows_that_end_within_16_bytes() {
+    sm_90a(|gpu| WITHIN_16_BYTES.check(gpu, 0));
+}
+
+#[test]
+fn a_prefetch_changes_nothing() {
+    sm_90a(|gpu| {
+        for case in CASES.iter().rev() {
+            let numbers = vec![5u32; extent(case.sizes)];
+            let from = Buffer::new(&numbers);
+            let from_map = map(&layout(case.sizes, case.boxes), &from);
+            let (at, out) = (Buffer::new(case.at), Buffer::<u32>::zeros(1));
+            let kernel = format!("prefetch_box_{}", case.sizes.len());
+            let arguments = [(&from_map).into(), (&at).into(), (&out).into()];
+            Launch::new(1, 1).run(gpu, &kernel, &arguments);
+            assert_eq!((out.download(), from.download()), (vec![1], numbers), "{kernel}");
         }
     });
 }

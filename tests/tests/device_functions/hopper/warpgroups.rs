@@ -20,7 +20,7 @@ fn registers_change_hands() {
 fn pairs_of_warps_meet_alone() {
     sm_90a(|gpu| {
         let out = Buffer::<u32>::zeros(128);
-        Launch::new(1, 128).run(gpu, "named_barriers", &[(&out).into()]);
+        Launch::new(1, 128).run(gpu, "named_barriers", &[100u32.into(), (&out).into()]);
         let mut numbers: Vec<u32> = (1..=128).collect();
         for _ in 0..100 {
             let before = numbers.clone();
