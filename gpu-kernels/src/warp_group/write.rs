@@ -3,14 +3,18 @@
 use super::{GROUP_COLS, GROUP_ROWS, GROUPS, Operands, Rows64, Sums, TILES_B, WarpGroup};
 use crate::{OutputTile, SharedTile};
 use cuda_std::barrier::NamedBarrier;
-use cuda_std::{fence, mma, thread, tma, wgmma};
+use cuda_std::{fence, misc, mma, thread, tma, wgmma};
 use gemm_spec::GemmParams;
 
-/// Whether C's map is used: its rows are contiguous, and start at multiples of 16 bytes.
+/// Whether C's map is used: its rows are contiguous, and start and end at multiples of 16 bytes,
+/// since the copy engine writes whole chunks of them.
 #[inline(always)]
 pub fn is_mappable<T>(start: *const T, p: &GemmParams<f32>) -> bool {
-    let bytes = (p.c_row_stride as u64).wrapping_mul(size_of::<T>() as u64);
-    p.c_col_stride == 1 && p.c_row_stride > 0 && (start as u64 | bytes).is_multiple_of(16)
+    let bytes = |elements: u64| elements.wrapping_mul(size_of::<T>() as u64);
+    let at_chunks = start as u64 | bytes(p.c_row_stride as u64) | bytes(p.n);
+    // The host has no map of rows that are further apart.
+    let is_near = p.c_row_stride > 0 && p.c_row_stride < (1 << 40) / size_of::<T>() as i64;
+    p.c_col_stride == 1 && is_near && at_chunks.is_multiple_of(16)
 }
 
 /// Finishes the sums of the group's 64 x 256 elements of C from (row, col) on, and writes them: past
@@ -34,7 +38,10 @@ pub unsafe fn write<T: WarpGroup>(
     if row >= p.m {
         return;
     }
-    let tile = OutputTile::<T>::new(operands.start, p, (row, col), [GROUP_ROWS, GROUP_COLS]);
+    // N.B. Places of columns do not change from tile to tile. Unless the stride is a new number for
+    // each, the compiler computes all of them before the first tile, and keeps them in memory.
+    let fresh = GemmParams { c_col_stride: afresh(p.c_col_stride), ..*p };
+    let tile = OutputTile::<T>::new(operands.start, &fresh, (row, col), [GROUP_ROWS, GROUP_COLS]);
     // SAFETY: the caller's promise.
     unsafe {
         if p.reads_c == 0 && is_mappable(operands.start, p) {
@@ -47,16 +54,20 @@ pub unsafe fn write<T: WarpGroup>(
     }
 }
 
-/// Waits for the boxes that are on their way: shared memory goes when the block does.
-///
-/// # Safety
-/// By all threads of the group.
+/// Waits for the boxes that are on their way: shared memory goes when the block does. For all threads
+/// of the group.
 #[inline(always)]
-pub unsafe fn finish() {
+pub fn finish() {
     if thread::thread_idx_x() % 128 == 0 {
-        // SAFETY: waits for copies of this thread.
-        unsafe { tma::wait_group::<0>() };
+        tma::wait_group::<0>();
     }
+}
+
+/// [`misc::afresh`] of both halves.
+#[inline(always)]
+fn afresh(stride: i64) -> i64 {
+    let high = misc::afresh((stride >> 32) as u32);
+    (u64::from(high) << 32 | u64::from(misc::afresh(stride as u32))) as i64
 }
 
 /// A thread's part of 16 columns, as [`wgmma::place`] has it: two pairs of neighbours, 8 columns
