@@ -7,7 +7,7 @@
 use crate::device::DeviceInfo;
 use crate::element::{Element, Scalar};
 use crate::error::{Error, Kind, Operand};
-use gemm_spec::{DType, Kernel, Launch, Layout, Op, Shape, Strides, is_along_k};
+use gemm_spec::{DType, Kernel, Launch, Layout, Op, Shape, is_along_k};
 use std::fmt;
 
 /// Which kernel computes a product.
@@ -169,24 +169,35 @@ pub(crate) struct Task {
     pub shape: Shape,
     /// Whether A and B lie along K; see [`GemmParams::a_is_along_k`].
     pub along_k: [bool; 2],
-    /// A and B can be described by tensor maps; see [`mappable`].
+    /// A and B can be described by tensor maps (see [`mappable`]), as far as there is work to do.
     pub maps: bool,
 }
 
 impl Task {
-    /// For a C of that shape, and A and B with these strides.
-    pub fn new(dtype: DType, shape: Shape, [a, b]: [Strides; 2], maps: bool) -> Self {
+    /// For a C of that shape, sums of `k` products, and A and B with these layouts from the device
+    /// addresses `bases` on.
+    pub fn new(
+        dtype: DType,
+        shape: Shape,
+        k: usize,
+        operands: [&Layout; 2],
+        bases: [u64; 2],
+    ) -> Self {
+        let [a, b] = operands.map(|layout| layout.strides);
         let along_k = [is_along_k(a.row, a.col), is_along_k(b.col, b.row)];
-        Task { dtype, shape, along_k, maps }
+        let mut operands = operands.into_iter().zip(bases);
+        let mapped = operands.all(|(layout, base)| mappable(layout, dtype, base));
+        Task { dtype, shape, along_k, maps: shape.is_empty() || k > 0 && mapped }
     }
 }
 
 /// Whether a tensor map can describe a matrix (CUDA driver API, `cuTensorMapEncodeTiled`): it is
 /// contiguous along one extent, and along the other it goes forward by a multiple of 16 bytes, from
-/// an address that is one too.
-pub(crate) fn mappable(layout: &Layout, dtype: DType, address: u64) -> bool {
-    let Layout { shape, strides, .. } = *layout;
+/// an address that is one too. The layout's index 0 is at `base`.
+pub(crate) fn mappable(layout: &Layout, dtype: DType, base: u64) -> bool {
+    let Layout { shape, strides, offset } = *layout;
     let bytes = dtype.size_bytes() as u64;
+    let address = base.wrapping_add(bytes.wrapping_mul(offset as u64));
     let stride = match (strides.row, strides.col) {
         (stride, 1) | (1, stride) => u64::try_from(stride).unwrap_or(0).saturating_mul(bytes),
         _ => 0,
@@ -204,7 +215,7 @@ pub(crate) fn choose_kernel(
     task: Task,
     info: &DeviceInfo,
 ) -> Result<&'static Kernel, Error> {
-    let Task { dtype, shape, .. } = task;
+    let Task { dtype, .. } = task;
     let named = |name: &str| {
         Kernel::find_for(name, dtype, task.along_k)
             .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))

@@ -58,7 +58,7 @@ pub unsafe fn write<T: WarpGroup>(
 /// of the group.
 #[inline(always)]
 pub fn finish() {
-    if thread::thread_idx_x() % 128 == 0 {
+    if thread::thread_idx_x().is_multiple_of(128) {
         tma::wait_group::<0>();
     }
 }

@@ -151,11 +151,14 @@ impl Backend for CudaBackend {
     ) -> Result<(), Error> {
         let (dtype, shape) = (product.dtype, product.c.shape);
         // Before any copy: a choice that cannot run shall not cost one.
-        choose_kernel(
-            kernel,
-            Task::new(dtype, shape, [product.a.strides, product.b.strides], true),
-            self.info(),
-        )?;
+        let travelled = |layout: &Layout| match product.k {
+            0 => Ok(*layout),
+            _ => self.transfer(dtype, layout).map(|transfer| transfer.copy),
+        };
+        let (a, b) = (travelled(&product.a)?, travelled(&product.b)?);
+        // Memory of a context starts at multiples of 256 bytes.
+        let task = Task::new(dtype, shape, product.k, [&a, &b], [0, 0]);
+        choose_kernel(kernel, task, self.info())?;
         if shape.is_empty() {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use super::maps::TensorMaps;
 use super::module::Function;
 use crate::element::{Element, Scalar};
 use crate::error::Error;
-use crate::plan::{Factor, KernelChoice, Product, Task, choose_kernel, mappable};
+use crate::plan::{Factor, KernelChoice, Product, Task, choose_kernel};
 use cust::sys::{self, CUstream};
 use gemm_spec::{DType, GemmParams, Kernel, Launch, Layout, Op, Strides};
 use half::{bf16, f16};
@@ -70,12 +70,8 @@ unsafe fn typed<T: Element>(
     addresses: Addresses,
 ) -> Result<(), Error> {
     let shape = product.c.shape;
-    let operands = [(product.a, addresses.a), (product.b, addresses.b)];
-    let maps = product.k > 0
-        && operands
-            .iter()
-            .all(|(layout, base)| mappable(layout, T::DTYPE, address::<T>(*base, layout, 0, 0)));
-    let task = Task::new(T::DTYPE, shape, [product.a.strides, product.b.strides], maps);
+    let (operands, bases) = ([&product.a, &product.b], [addresses.a, addresses.b]);
+    let task = Task::new(T::DTYPE, shape, product.k, operands, bases);
     let kernel = choose_kernel(choice, task, context.info())?;
     if shape.is_empty() {
         return Ok(());
