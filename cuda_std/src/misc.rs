@@ -1,4 +1,4 @@
-//! Debugging and measuring.
+//! Debugging and measuring, and a word with the compiler.
 
 use crate::gpu_only;
 #[cfg(target_arch = "nvptx64")]
@@ -32,6 +32,23 @@ pub fn profiler_counter(counter: u32) {
         };
     }
     event!(0 1 2 3 4 5 6 7)
+}
+
+/// The same number, which the compiler takes for another: what is computed from it is computed
+/// behind this call, and not kept in registers from before.
+///
+/// Lowers to nothing but a name, `mov.u32` (PTX ISA, data movement and conversion instructions).
+#[inline(always)]
+pub fn afresh(number: u32) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let mut number = number;
+        // SAFETY: changes nothing; without `pure` it keeps its place.
+        unsafe { asm!("mov.u32 {0}, {0};", inout(reg32) number, options(nostack)) };
+        number
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    number
 }
 
 /// The multiprocessor's clock-cycle counter.

@@ -156,7 +156,16 @@ impl Product {
 /// variants in order; the first that has the dtype and runs on the device is taken. C of fewer rows
 /// or columns leaves most of a large tile empty.
 const AUTO: [(usize, &[&str]); 2] = [
-    (32, &["k11_tensor_core", "k10_grouped_order", "k08_double_buffer", "k07_warp_tile"]),
+    (
+        32,
+        &[
+            "k11_tensor_deep",
+            "k11_tensor_core",
+            "k10_grouped_order",
+            "k08_double_buffer",
+            "k07_warp_tile",
+        ],
+    ),
     (0, &["k02_tiled_16"]),
 ];
 
