@@ -97,10 +97,9 @@ pub trait TensorCore: Element {
         [Self::sum(sums[t], 2 * r), Self::sum(sums[t], 2 * r + 1)]
     }
 
-    /// Row and column of the first sum of pair 0 of row `r`.
+    /// Row and column of the first sum of pair 0 of row `r`, for that lane.
     #[inline(always)]
-    fn place(r: usize, _along_k: [bool; 2]) -> (usize, usize) {
-        let (_, lane) = warp_and_lane();
+    fn place(r: usize, lane: usize, _along_k: [bool; 2]) -> (usize, usize) {
         (lane / 4 + r * 8, lane % 4 * 2)
     }
 
@@ -116,7 +115,7 @@ macro_rules! half_tensor {
         impl TensorCore for $half {
             const K: usize = 16;
             const AHEAD: bool = true;
-            const SPREAD: bool = false;
+            const SPREAD: bool = true;
             type A = [u32; 4];
             type B = [u32; 2];
             type Sums = [f32; 4];
@@ -244,8 +243,7 @@ impl TensorCore for i8 {
     }
 
     #[inline(always)]
-    fn place(r: usize, [a_along_k, b_along_k]: [bool; 2]) -> (usize, usize) {
-        let (_, lane) = warp_and_lane();
+    fn place(r: usize, lane: usize, [a_along_k, b_along_k]: [bool; 2]) -> (usize, usize) {
         let row = if a_along_k { lane / 4 + r * 8 } else { lane / 4 * 2 + r };
         (row, if b_along_k { lane % 4 * 2 } else { lane % 4 * 4 })
     }

@@ -195,6 +195,7 @@ impl Error {
                 | LaunchLimit { .. }
                 | Tiles { .. }
                 | MissingKernel { .. }
+                | NotMappable { .. }
                 | NoEntry { .. }
         )
     }

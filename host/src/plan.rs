@@ -157,7 +157,16 @@ impl Product {
 /// or columns leaves most of a large tile empty.
 const AUTO: [(usize, &[&str]); 3] = [
     (64, &["warp_group_128x256"]),
-    (32, &["k11_tensor_core", "k10_grouped_order", "k08_double_buffer", "k07_warp_tile"]),
+    (
+        32,
+        &[
+            "k11_tensor_deep",
+            "k11_tensor_core",
+            "k10_grouped_order",
+            "k08_double_buffer",
+            "k07_warp_tile",
+        ],
+    ),
     (0, &["k02_tiled_16"]),
 ];
 

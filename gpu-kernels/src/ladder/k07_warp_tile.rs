@@ -60,7 +60,7 @@ pub unsafe fn warp_tile<
     let mut a = Courier::<T, NA>::new(Operand::a(a, &p, row), [bm, bk], threads);
     let mut b = Courier::<T, NB>::new(Operand::b(b, &p, col), [bn, bk], threads);
     let (pitch_a, pitch_b) = (bm + Tiles::PADDING, bn + Tiles::PADDING);
-    let (rows, cols) = in_warp_tile::<T::Sum>(bn, warp, [TM, TN]);
+    let (rows, cols) = in_warp_tile::<T::Sum>(thread::thread_idx_x() as usize, bn, warp, [TM, TN]);
     let mut sums = [[T::Sum::ZERO; TN]; TM];
     let mut left = p.k;
     // SAFETY: elements of A and B are read only inside of the matrices; between the writes of a

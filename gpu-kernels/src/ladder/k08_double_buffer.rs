@@ -62,7 +62,7 @@ pub unsafe fn double_buffer<
     let mut a = Courier::<T, NA>::new(Operand::a(a, &p, row), [bm, bk], threads);
     let mut b = Courier::<T, NB>::new(Operand::b(b, &p, col), [bn, bk], threads);
     let (pitch_a, pitch_b) = (bm + Tiles::PADDING, bn + Tiles::PADDING);
-    let (rows, cols) = in_warp_tile::<T::Sum>(bn, warp, [TM, TN]);
+    let (rows, cols) = in_warp_tile::<T::Sum>(thread::thread_idx_x() as usize, bn, warp, [TM, TN]);
     let mut sums = [[T::Sum::ZERO; TN]; TM];
     let mut left = p.k;
     // Distances of this step's tiles from the first ones; they change places with the others.

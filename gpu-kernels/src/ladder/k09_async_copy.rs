@@ -35,6 +35,7 @@ use super::parts::{
     AsyncCourier, Operand, Ring, Spread, TileShape, in_warp_tile, outer_product, store_tile,
 };
 use crate::{SharedTile, Sum};
+use cuda_std::misc::afresh;
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles};
 
@@ -119,7 +120,14 @@ pub unsafe fn multiply_tile<
                 &mut sums,
             ),
         }
-        let (rows, cols) = in_warp_tile::<T>(tiles.block[1], tiles.warp, [TM, TN]);
+        // N.B. The thread's place is computed again: kept, it would take registers that the loop
+        // needs.
+        let (rows, cols) = in_warp_tile::<T>(
+            afresh(thread::thread_idx_x()) as usize,
+            tiles.block[1],
+            tiles.warp,
+            [TM, TN],
+        );
         store_tile::<T, TM, TN>((c, tiles.block), &p, (row, rows), (col, cols), sums);
     }
 }
@@ -150,12 +158,12 @@ unsafe fn main_loop<
     let shape_b = TileShape { outer: bn, depth: bk, pitch: pitch_b, threads };
     // One stage: the tile of A, then the tile of B.
     let (size_a, stage) = (bk * pitch_a, bk * (pitch_a + pitch_b));
-    let (rows, cols) = in_warp_tile::<T>(bn, warp, [TM, TN]);
+    let (rows, cols) = in_warp_tile::<T>(thread::thread_idx_x() as usize, bn, warp, [TM, TN]);
     let copies_a = AsyncCourier::<T, NA, PACKS_A>::COPIES;
     let copies_b = AsyncCourier::<T, NB, PACKS_B>::COPIES;
-    // Many copies, where both operands come element by element, start in two parts, which takes the fewest
-    // registers.
-    let second = if PACKS_A || PACKS_B { 0 } else { 1 };
+    // Where both operands come element by element there are many copies, and they start in two
+    // parts, A's with the first k of a step and B's with the last but one.
+    let second = if PACKS_A || PACKS_B { 0 } else { bk - 2 };
     // The first step has what K has more than whole steps.
     let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its

@@ -4,13 +4,13 @@
 //!
 //! ```text
 //! as step 10, but in place of each lane's outer products:
-//!     for k in 0..BK step KI:                              KI: 16; for i32 32
+//!     for k in 0..BK step KI:                              KI: 16; i8 32, f64 4
 //!         a[i] = 16 rows of tile_a, KI of K                for each 16 rows of the warp's tile
 //!         b[j] = 8 columns of tile_b, KI of K              for each 8 columns
 //!         sum[i][j] += a[i] * b[j]                         one instruction, 16 x 8 x KI products
 //! ```
 //!
-//! f16 and bf16 are multiplied exactly and summed in f32. f64 is multiplied and summed as f64. i32
+//! f16 and bf16 are multiplied exactly and summed in f32, i8 exactly and summed in i32. f64 is multiplied and summed as f64. i32
 //! has no instruction: its numbers are taken apart into bytes, whose ten products that matter
 //! modulo 2^32 are summed in 32 bits, so that the result is the exact one.
 //!
@@ -42,6 +42,7 @@ use super::parts::{Operand, Ring, TileCourier, TileShape};
 use crate::tensor::{StoredTile, TensorCore};
 use crate::{Element, OutputTile, SharedTile, Sum};
 use core::ops::Range;
+use cuda_std::misc::afresh;
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles, order};
 
@@ -66,10 +67,13 @@ pub unsafe fn tensor_core<
     tiles: Tiles,
     memory: SharedTile<T>,
 ) {
-    let number = thread::block_idx_y() * thread::grid_dim_x() + thread::block_idx_x();
-    let (row, col) = order::grouped(number, thread::grid_dim_y(), thread::grid_dim_x(), GROUP);
     let [bm, bn, _] = tiles.block;
-    let (row, col) = (u64::from(row) * bm as u64, u64::from(col) * bn as u64);
+    let place = |x: u32| {
+        let number = thread::block_idx_y() * thread::grid_dim_x() + x;
+        let (row, col) = order::grouped(number, thread::grid_dim_y(), thread::grid_dim_x(), GROUP);
+        (u64::from(row) * bm as u64, u64::from(col) * bn as u64)
+    };
+    let (row, col) = place(thread::block_idx_x());
     let (a, b) = (Operand::a(a, &p, row), Operand::b(b, &p, col));
     let mut sums = [[T::NO_SUMS; NT]; MT];
     // SAFETY: the caller's promise.
@@ -99,7 +103,9 @@ pub unsafe fn tensor_core<
             (true, false, false) => multiply!(true, false, false),
             (true, true, false) => multiply!(true, true, false),
         };
-        let tile = OutputTile::<T>::new(c, &p, (row, col), [bm, bn]);
+        // N.B. The place is computed again: kept, it would take registers that the loop needs.
+        let place = place(afresh(thread::block_idx_x()));
+        let tile = OutputTile::<T>::new(c, &p, place, [bm, bn]);
         match tile.pairs {
             true => store_sums::<T, MT, NT, true>(tile, &p, tiles, along_k, &sums),
             false => store_sums::<T, MT, NT, false>(tile, &p, tiles, along_k, &sums),
@@ -120,7 +126,9 @@ unsafe fn store_sums<T: TensorCore, const MT: usize, const NT: usize, const PAIR
     along_k: [bool; 2],
     sums: &[[T::Sums; NT]; MT],
 ) {
-    let (warp_row, warp_col) = warp_place(tiles);
+    // N.B. Afresh, as the tile's place is.
+    let thread = afresh(thread::thread_idx_x()) as usize;
+    let (warp_row, warp_col) = warp_place(tiles, thread / 32);
     for m in 0..MT {
         for r in 0..2 {
             let mut pairs = [[T::Sum::ZERO; 2]; NT];
@@ -128,7 +136,7 @@ unsafe fn store_sums<T: TensorCore, const MT: usize, const NT: usize, const PAIR
                 let neighbours = [&sums[m][n / 2 * 2], &sums[m][n / 2 * 2 + 1]];
                 pairs[n] = T::pair(neighbours, r, n % 2, along_k);
             }
-            let (row, col) = T::place(r, along_k);
+            let (row, col) = T::place(r, thread % 32, along_k);
             let (row, col) = (warp_row + m * 16 + row, warp_col + col);
             let further = |n: usize| n % 2 * T::second_pair(along_k) + n / 2 * 16;
             // SAFETY: the caller's promise.
@@ -137,10 +145,9 @@ unsafe fn store_sums<T: TensorCore, const MT: usize, const NT: usize, const PAIR
     }
 }
 
-/// Row and column of the warp's tile within the block's.
+/// Row and column within the block's tile of that of warp `number`.
 #[inline(always)]
-fn warp_place(Tiles { block, warp, .. }: Tiles) -> (usize, usize) {
-    let (number, _) = super::warp_and_lane();
+fn warp_place(Tiles { block, warp, .. }: Tiles, number: usize) -> (usize, usize) {
     let across = block[1] / warp[1];
     (number / across * warp[0], number % across * warp[1])
 }
@@ -219,7 +226,7 @@ unsafe fn main_loop<
         let mut hop = fill.step();
         async_copy::wait_group::<PENDING>();
         thread::sync_threads();
-        let (row, col) = warp_place(tiles);
+        let (row, col) = warp_place(tiles, super::warp_and_lane().0);
         let mut tile_a = stored::<T, A_ALONG_K>(memory, shape_a, row, T::place_a(A_ALONG_K));
         let mut tile_b = stored::<T, B_ALONG_K>(memory_b, shape_b, col, T::place_b(B_ALONG_K));
         // The factors of the first k of a step are read at the end of the step before.

@@ -259,11 +259,12 @@ pub fn warp_and_lane() -> (usize, usize) {
 /// warp's tile so that neighbours read neighbouring packs of shared memory.
 #[inline(always)]
 pub fn in_warp_tile<S: Sum>(
+    thread_number: usize,
     block_cols: usize,
     warp: [usize; 2],
     thread: [usize; 2],
 ) -> (Spread, Spread) {
-    let (number, lane) = warp_and_lane();
+    let (number, lane) = (thread_number / 32, thread_number % 32);
     let warps_across = block_cols / warp[1];
     let lanes_across = warp[1] / thread[1];
     let spread = |number: usize, lane: usize, axis: usize| Spread {

@@ -48,8 +48,16 @@ fn auto_follows_its_rule() {
     assert_eq!(auto(DType::F64, (9, 0)), "k11_tensor_core_f64");
     assert_eq!(auto(DType::F64, (8, 0)), "k10_grouped_order_f64");
     assert_eq!(auto(DType::F64, (7, 0)), "k08_double_buffer_f64");
-    assert_eq!(auto(DType::BF16, (8, 0)), "k11_tensor_core_bf16");
+    assert_eq!(auto(DType::BF16, (8, 0)), "k11_tensor_deep_bf16");
     assert_eq!(auto(DType::BF16, (7, 5)), "k08_double_buffer_bf16");
+    assert_eq!(auto(DType::I8, (7, 0)), "k07_warp_tile_i8");
+    // With the shared memory of a GPU of capability 8.6.
+    let limits =
+        LaunchLimits { shared_bytes_per_block_optin: 99 << 10, ..gpu().launch_limits.unwrap() };
+    let small = DeviceInfo { launch_limits: Some(limits), ..gpu() };
+    let shape = Shape::new(100, 100);
+    let chosen = choose_kernel(&KernelChoice::Auto, DType::F16, shape, &small).unwrap();
+    assert_eq!(chosen.name, "k11_tensor_core_f16");
     let error = choose("k99".into(), (1, 1)).unwrap_err();
     assert!(error.is_unsupported() && error.to_string().contains("k01_naive"), "{error}");
 }

@@ -50,6 +50,6 @@ echo "product,kernel,time_unit,$joined"
 for layout in nn nt; do
     line "f32 $layout" k10_grouped_order_f32 3 --dtype f32 --layout $layout --against none
     for dtype in f64 i32 i8 f16 bf16; do
-        line "$dtype $layout" "k11_tensor_core_$dtype" 3 --dtype $dtype --layout $layout --against none
+        line "$dtype $layout" "k11_tensor_(core|deep)_$dtype" 3 --dtype $dtype --layout $layout --against none
     done
 done
