@@ -7,18 +7,19 @@
 //! element, innermost dimension first. What of a box lies outside of the tensor is read as zeros
 //! and is not written.
 //!
-//! N.B. Not in the manual, or not at the instruction:
-//! - The innermost coordinate times the element's size is a multiple of 16 bytes, and a store has no
-//!   negative coordinates: an H100 answers "illegal instruction" to others. A load may have them.
-//! - A store writes whole chunks of 16 bytes. Where the innermost size is no multiple of that, it
-//!   writes to the bytes behind the row's end too, up to the next multiple (triton issue 11583).
-//!
 //! - A load ([`load`] and its kin) reports its bytes, those outside of the tensor too, to an
 //!   [`Mbarrier`].
 //! - A store ([`store`]) belongs to a group of its thread, as those of
 //!   [`async_copy`](crate::async_copy) do: [`commit_group`] closes it, [`wait_group`] and
 //!   [`wait_group_read`] wait. [`fence::async_shared`](crate::fence::async_shared) comes between
 //!   the writes and the store.
+//!
+//! N.B. Not in the manual, or not at the instruction:
+//! - The innermost coordinate times the element's size is a multiple of 16 bytes, and a store has
+//!   no negative coordinates; an H100 answers "illegal instruction" to others. A load may have
+//!   negative ones.
+//! - A store writes whole chunks of 16 bytes. Where the innermost size is no multiple of that, it
+//!   writes to the bytes behind the row's end too, up to the next multiple (triton issue 11583).
 //!
 //! A map is best passed as a `#[grid_constant]` argument of the kernel. One that lies in global
 //! memory has been written by the host before the launch and stays as it is.
@@ -180,9 +181,9 @@ pub unsafe fn load_multicast_with_policy<T, const RANK: usize>(
 /// `cp.async.bulk.tensor`).
 ///
 /// # Safety
-/// `map`, `at` and `source` as [`load`] has `map`, `at` and `target`; no coordinate is negative. The
-/// tensor's rows are whole chunks of 16 bytes, or the rest of the last chunk is memory that may be
-/// written. What threads wrote at `source` is followed by
+/// `map`, `at` and `source` as [`load`] has `map`, `at` and `target`; no coordinate is negative.
+/// The tensor's rows are whole chunks of 16 bytes, or the rest of the last chunk is memory that may
+/// be written. What threads wrote at `source` is followed by
 /// [`fence::async_shared`](crate::fence::async_shared) of theirs and a barrier; nobody writes there
 /// until [`wait_group_read`], and nobody touches the box in the tensor until [`wait_group`], or the
 /// end of the kernel.

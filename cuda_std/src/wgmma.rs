@@ -3,7 +3,7 @@
 //! A warpgroup is four warps, of which the first has a number that is a multiple of 4. Its 128
 //! threads hold the sums of a 64 x N tile in registers; A (64 x K) and B (K x N) come from shared
 //! memory, by [`Descriptor`]s, or A from registers. K of one instruction is 32 bytes: 16 elements
-//! of [`f16`] or [`bf16`], 8 of [`Tf32`], 32 of [`E4m3`], [`E5m2`] or `i8`.
+//! of `f16` or `bf16`, 8 of [`Tf32`], 32 of [`E4m3`], [`E5m2`] or `i8`.
 //!
 //! The products run beside the threads' other work:
 //!
