@@ -75,7 +75,9 @@ fn kernels_that_take_maps_have_cases() {
         let engine = engine(path);
         let taken = |case: &gemmite_tests::Case| !engine.refuses::<bf16>(case);
         let cases = table();
-        assert!(cases.iter().filter(|case| taken(case)).count() >= 40, "{path:?}");
+        let count = cases.iter().filter(|case| taken(case)).count();
+        let least = if path == Path::Raw { 50 } else { 25 };
+        assert!(count >= least, "{count} with {path:?}");
         let in_chunks = cases.iter().filter(|case| case.name.contains("in chunks"));
         for case in in_chunks.chain(&many_tiles()) {
             // A copy from the host has no room between its rows.

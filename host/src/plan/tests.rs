@@ -55,8 +55,7 @@ fn auto_follows_its_rule() {
     let limits =
         LaunchLimits { shared_bytes_per_block_optin: 99 << 10, ..gpu().launch_limits.unwrap() };
     let small = DeviceInfo { launch_limits: Some(limits), ..gpu() };
-    let shape = Shape::new(100, 100);
-    let chosen = choose_kernel(&KernelChoice::Auto, DType::F16, shape, &small).unwrap();
+    let chosen = choose_kernel(&KernelChoice::Auto, task(DType::F16, (100, 100)), &small).unwrap();
     assert_eq!(chosen.name, "k11_tensor_core_f16");
     let error = choose("k99".into(), (1, 1)).unwrap_err();
     assert!(error.is_unsupported() && error.to_string().contains("k01_naive"), "{error}");
@@ -130,7 +129,7 @@ fn warp_groups_take_what_maps_describe() {
         (mapped, &blackwell),
         (mapped, &gpu()),
     ] {
-        assert_eq!(auto(task, info), "k11_tensor_core_bf16");
+        assert_eq!(auto(task, info), "k11_tensor_deep_bf16");
     }
     let named = "warp_group_128x256".into();
     let unmapped = Task { maps: false, ..mapped };
