@@ -84,7 +84,7 @@ pub struct Operands<'a, T> {
     pub a: &'a TensorMap<2>,
     /// B's.
     pub b: &'a TensorMap<2>,
-    /// C's, which is used where [`write::is_mappable`] says so.
+    /// C's, which is used where `write::is_mappable` says so.
     pub c: &'a TensorMap<2>,
     /// C's first element.
     pub start: *mut T,
