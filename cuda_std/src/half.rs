@@ -25,8 +25,8 @@ pub trait HalfExt: Copy + private::Sealed {
     /// before (PTX ISA, data movement and conversion instructions).
     fn from_f32_gpu(value: f32) -> Self;
 
-    /// Two numbers, each rounded as by [`Self::from_f32_gpu`], as one word with the first in its low
-    /// half.
+    /// Two numbers, each rounded as by [`Self::from_f32_gpu`], as one word with the first in its
+    /// low half.
     ///
     /// Lowers to `cvt.rn.f16x2.f32` or `cvt.rn.bf16x2.f32` from sm_80 (PTX ISA, data movement and
     /// conversion instructions).

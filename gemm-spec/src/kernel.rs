@@ -32,7 +32,8 @@ pub enum KernelFamily {
     GroupedOrder,
     /// Warps multiply small matrices on their tensor cores (`k11_tensor_core`).
     TensorCore,
-    /// Groups of four warps multiply tiles that the tensor memory accelerator brings (`warp_group`).
+    /// Groups of four warps multiply tiles that the tensor memory accelerator brings
+    /// (`warp_group`).
     WarpGroup,
 }
 

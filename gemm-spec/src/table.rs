@@ -207,14 +207,22 @@ macro_rules! k11_tensor_core_sm90_kernels {
 macro_rules! warp_group_kernels {
     ($with:ident) => {
         $with! {
-        (warp_group_128x256_nn_f16, "warp_group_128x256", f16, Nn, [128, 256, 64], [64, 256], [64, 256], 3, 1),
-        (warp_group_128x256_nt_f16, "warp_group_128x256", f16, Nt, [128, 256, 64], [64, 256], [64, 256], 3, 1),
-        (warp_group_128x256_tn_f16, "warp_group_128x256", f16, Tn, [128, 256, 64], [64, 256], [64, 256], 3, 1),
-        (warp_group_128x256_tt_f16, "warp_group_128x256", f16, Tt, [128, 256, 64], [64, 256], [64, 256], 3, 1),
-        (warp_group_128x256_nn_bf16, "warp_group_128x256", bf16, Nn, [128, 256, 64], [64, 256], [64, 256], 3, 1),
-        (warp_group_128x256_nt_bf16, "warp_group_128x256", bf16, Nt, [128, 256, 64], [64, 256], [64, 256], 3, 1),
-        (warp_group_128x256_tn_bf16, "warp_group_128x256", bf16, Tn, [128, 256, 64], [64, 256], [64, 256], 3, 1),
-        (warp_group_128x256_tt_bf16, "warp_group_128x256", bf16, Tt, [128, 256, 64], [64, 256], [64, 256], 3, 1),
+        (warp_group_128x256_nn_f16, "warp_group_128x256", f16, Nn,
+            [128, 256, 64], [64, 256], [64, 256], 3, 1),
+        (warp_group_128x256_nt_f16, "warp_group_128x256", f16, Nt,
+            [128, 256, 64], [64, 256], [64, 256], 3, 1),
+        (warp_group_128x256_tn_f16, "warp_group_128x256", f16, Tn,
+            [128, 256, 64], [64, 256], [64, 256], 3, 1),
+        (warp_group_128x256_tt_f16, "warp_group_128x256", f16, Tt,
+            [128, 256, 64], [64, 256], [64, 256], 3, 1),
+        (warp_group_128x256_nn_bf16, "warp_group_128x256", bf16, Nn,
+            [128, 256, 64], [64, 256], [64, 256], 3, 1),
+        (warp_group_128x256_nt_bf16, "warp_group_128x256", bf16, Nt,
+            [128, 256, 64], [64, 256], [64, 256], 3, 1),
+        (warp_group_128x256_tn_bf16, "warp_group_128x256", bf16, Tn,
+            [128, 256, 64], [64, 256], [64, 256], 3, 1),
+        (warp_group_128x256_tt_bf16, "warp_group_128x256", bf16, Tt,
+            [128, 256, 64], [64, 256], [64, 256], 3, 1),
         }
     };
 }

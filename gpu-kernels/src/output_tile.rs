@@ -42,8 +42,8 @@ impl<T: Element> OutputTile<T> {
         }
     }
 
-    /// Finishes and writes a thread's part of a row, as [`store`](crate::store) does with an element.
-    /// Of `sums` nothing is left. Arguments are those of [`Self::finish_row`].
+    /// Finishes and writes a thread's part of a row, as [`store`](crate::store) does with an
+    /// element. Of `sums` nothing is left. Arguments are those of [`Self::finish_row`].
     ///
     /// # Safety
     ///
@@ -73,8 +73,8 @@ impl<T: Element> OutputTile<T> {
     ///
     /// # Safety
     ///
-    /// The elements that lie in C may be read where `p.reads_c` is set; `row` and the columns lie in
-    /// the tile.
+    /// The elements that lie in C may be read where `p.reads_c` is set; `row` and the columns lie
+    /// in the tile.
     #[inline(always)]
     pub unsafe fn finish_row<const PAIRS: bool>(
         &self,

@@ -14,21 +14,21 @@
 //!
 //! # Mapping
 //!
-//! A cluster of two blocks takes 256 rows of C and 256 columns. Each block brings its own rows of A,
-//! and half of the columns of B for both. Clusters take tiles in groups of rows, as in step 10 of
-//! the ladder, each the next one that is as many further as there are clusters.
+//! A cluster of two blocks takes 256 rows of C and 256 columns. Each block brings its own rows of
+//! A, and half of the columns of B for both. Clusters take tiles in groups of rows, as in step 10
+//! of the ladder, each the next one that is as many further as there are clusters.
 //!
 //! # Shared memory
 //!
 //! A ring of stages, each a tile of A and one of B in rows of 128 bytes, swizzled, as the tensor
-//! cores read them: rows run along K, or along the extent that C keeps where the matrix does. Behind
-//! the ring the tile of C, of which whole boxes are copied out. Two barriers a stage.
+//! cores read them: rows run along K, or along the extent that C keeps where the matrix does.
+//! Behind the ring the tile of C, of which whole boxes are copied out. Two barriers a stage.
 //!
 //! # Preconditions
 //!
-//! Those of [`GemmParams`], K not 0, and a grid from `Kernel::launches` as `Kernel::resident` says. A and B as
-//! tensor maps, of boxes of 128 bytes by 128 rows along K, or by 64 along the other extent; C in any
-//! strides, as a map where its rows allow one. Compute capability 9.0.
+//! Those of [`GemmParams`], K not 0, and a grid from `Kernel::launches` as `Kernel::resident` says.
+//! A and B as tensor maps, of boxes of 128 bytes by 128 rows along K, or by 64 along the other
+//! extent; C in any strides, as a map where its rows allow one. Compute capability 9.0.
 
 mod bring;
 mod ring;
@@ -175,7 +175,8 @@ unsafe fn consume<T: WarpGroup, const STAGES: usize, const A_ALONG_K: bool, cons
             let mut sums: Sums = [0.0; GROUP_COLS / 2];
             let mut step = 0;
             // N.B. K is not 0, and the loop is one that runs at least once: were there a way around
-            // it, the sums would be copied where the ways meet, while instructions still add to them.
+            // it, the sums would be copied where the ways meet, while instructions still add to
+            // them.
             loop {
                 ring.wait_full();
                 let stage = stages.add(ring.stage() * TILES);

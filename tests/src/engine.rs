@@ -145,8 +145,8 @@ impl Engine {
     }
 }
 
-/// The layout of a copy: as it is where the elements lie side by side, else row by row. An extent of
-/// stride 0 is copied once.
+/// The layout of a copy: as it is where the elements lie side by side, else row by row. An extent
+/// of stride 0 is copied once.
 fn copied(layout: &Layout) -> Layout {
     let Layout { shape, strides, .. } = *layout;
     let reach = |count: usize, stride: isize| count.saturating_sub(1) * stride.unsigned_abs();

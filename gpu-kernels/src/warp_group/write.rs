@@ -17,8 +17,8 @@ pub fn is_mappable<T>(start: *const T, p: &GemmParams<f32>) -> bool {
     p.c_col_stride == 1 && is_near && at_chunks.is_multiple_of(16)
 }
 
-/// Finishes the sums of the group's 64 x 256 elements of C from (row, col) on, and writes them: past
-/// shared memory by whole boxes, while the next tile is multiplied, or one by one.
+/// Finishes the sums of the group's 64 x 256 elements of C from (row, col) on, and writes them:
+/// past shared memory by whole boxes, while the next tile is multiplied, or one by one.
 ///
 /// # Safety
 ///
@@ -54,8 +54,8 @@ pub unsafe fn write<T: WarpGroup>(
     }
 }
 
-/// Waits for the boxes that are on their way: shared memory goes when the block does. For all threads
-/// of the group.
+/// Waits for the boxes that are on their way: shared memory goes when the block does. For all
+/// threads of the group.
 #[inline(always)]
 pub fn finish() {
     if thread::thread_idx_x().is_multiple_of(128) {
@@ -106,8 +106,8 @@ unsafe fn write_rows<T: WarpGroup, const PAIRS: bool>(
     }
 }
 
-/// Multiplies by alpha and rounds, puts the sums into shared memory as the copy engine reads them, four
-/// boxes of 64 columns, and has these copied.
+/// Multiplies by alpha and rounds, puts the sums into shared memory as the copy engine reads them,
+/// four boxes of 64 columns, and has these copied.
 ///
 /// # Safety
 /// As [`write`].
