@@ -34,8 +34,9 @@
 //!
 //! # Change since the last step
 //!
-//! On an H100 at 4096^3 (`2026-11-21-76db565e7.csv`), against the fastest step without tensor
-//! cores: f16 0.401 ms and not 3.19, f64 2.88 and not 7.11, i32 2.45 and not 4.39.
+//! On an H100 at 4096^3 (`2026-11-21-4eeb005a7.csv`), against the fastest step without tensor
+//! cores: f16 0.349 ms (with the larger step of `k11_tensor_deep`) and not 3.18, f64 2.46 and not
+//! 7.1, i32 2.33 and not 4.4.
 
 use super::k10_grouped_order::GROUP;
 use super::parts::{Operand, Ring, TileCourier, TileShape};
