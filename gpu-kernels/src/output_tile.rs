@@ -42,9 +42,9 @@ impl<T: Element> OutputTile<T> {
         }
     }
 
-    /// Writes a thread's part of a row as [`store`](crate::store) writes an element: pair `i` of `sums` lies at
-    /// the tile's columns `first + further(i)`, which is even, and the next. Of `sums` nothing is
-    /// left.
+    /// Writes a thread's part of a row as [`store`](crate::store) writes an element: pair `i` of
+    /// `sums` lies at the tile's columns `first + further(i)`, which is even, and the next. Of
+    /// `sums` nothing is left.
     ///
     /// Where `further(i)` is a constant of the program, as it should be, it ends up in the
     /// instructions, and the row has one address. `PAIRS` is [`Self::pairs`], asked once for all
@@ -52,7 +52,8 @@ impl<T: Element> OutputTile<T> {
     ///
     /// # Safety
     ///
-    /// As [`store`](crate::store), for the elements that lie in C; `row` and the columns lie in the tile.
+    /// As [`store`](crate::store), for the elements that lie in C; `row` and the columns lie in the
+    /// tile.
     #[inline(always)]
     pub unsafe fn store_row<const PAIRS: bool>(
         &self,

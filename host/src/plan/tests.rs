@@ -45,7 +45,8 @@ fn auto_follows_its_rule() {
     assert_eq!(auto(DType::F64, (9, 0)), "k11_tensor_core_f64");
     assert_eq!(auto(DType::F64, (8, 0)), "k10_grouped_order_f64");
     assert_eq!(auto(DType::F64, (7, 0)), "k08_double_buffer_f64");
-    assert_eq!(auto(DType::BF16, (8, 0)), "k11_tensor_deep_bf16");
+    assert_eq!(auto(DType::I8, (9, 0)), "k11_tensor_deep_i8");
+    assert_eq!(auto(DType::BF16, (8, 0)), "k11_tensor_core_bf16");
     assert_eq!(auto(DType::BF16, (7, 5)), "k08_double_buffer_bf16");
     assert_eq!(auto(DType::I8, (7, 0)), "k07_warp_tile_i8");
     // With the shared memory of a GPU of capability 8.6.
