@@ -188,8 +188,8 @@ macro_rules! k11_tensor_core_sm80_kernels {
     };
 }
 
-/// The same for compute capability 9.0: f64, and a step that takes more shared memory than most GPUs
-/// before have.
+/// The same for compute capability 9.0: f64, and a step that takes more shared memory than most
+/// GPUs before have.
 #[macro_export]
 macro_rules! k11_tensor_core_sm90_kernels {
     ($with:ident) => {
