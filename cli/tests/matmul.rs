@@ -79,7 +79,7 @@ fn products_of_i8_are_i32() {
     assert!(stdout.contains("1x1 i32  c.npy"), "{stdout}");
     let c: Array2<i32> = ndarray_npy::read_npy(folder.file("c.npy")).unwrap();
     assert_eq!(c, arr2(&[[128 * 128 + 127 * 127 + 3_000_000]]));
-    let refused = folder.gemmite(&[&arguments[..], &["a.npy"]].concat());
+    let refused = folder.gemmite(&[&arguments[..], &["a.npy", "--force"]].concat());
     refused.error(&["the product of i8 matrices is i32", "a.npy is i8"]);
 }
 

@@ -42,12 +42,18 @@ impl<T: Element> OutputTile<T> {
         }
     }
 
-    /// Finishes and writes a thread's part of a row, as [`store`](crate::store) does with an
-    /// element. Of `sums` nothing is left. Arguments are those of [`Self::finish_row`].
+    /// Writes a thread's part of a row as [`store`](crate::store) writes an element: pair `i` of
+    /// `sums` lies at the tile's columns `first + further(i)`, which is even, and the next. Of
+    /// `sums` nothing is left.
+    ///
+    /// Where `further(i)` is a constant of the program, as it should be, it ends up in the
+    /// instructions, and the row has one address. `PAIRS` is [`Self::pairs`], asked once for all
+    /// rows: between the instructions for whole tiles there shall stand no others.
     ///
     /// # Safety
     ///
-    /// As [`Self::finish_row`] and [`Self::write_row`].
+    /// As [`store`](crate::store), for the elements that lie in C; `row` and the columns lie in the
+    /// tile.
     #[inline(always)]
     pub unsafe fn store_row<const PAIRS: bool>(
         &self,
@@ -57,106 +63,46 @@ impl<T: Element> OutputTile<T> {
         further: impl Fn(usize) -> usize,
         sums: &mut [[T::Sum; 2]],
     ) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.finish_row::<PAIRS>(p, row, first, &further, sums);
-            self.write_row::<PAIRS>(row, first, further, sums);
-        }
-    }
-
-    /// Makes a thread's sums of a row elements of C, but for the rounding: alpha * sum + beta * C.
-    ///
-    /// Pair `i` of `sums` lies at the tile's columns `first + further(i)`, which is even, and the
-    /// next. Where `further(i)` is a constant of the program, as it should be, it ends up in the
-    /// instructions, and the row has one address. `PAIRS` is [`Self::pairs`], asked once for all
-    /// rows: between the instructions for whole tiles there shall stand no others.
-    ///
-    /// # Safety
-    ///
-    /// The elements that lie in C may be read where `p.reads_c` is set; `row` and the columns lie
-    /// in the tile.
-    #[inline(always)]
-    pub unsafe fn finish_row<const PAIRS: bool>(
-        &self,
-        p: &GemmParams<T::Sum>,
-        row: usize,
-        first: usize,
-        further: impl Fn(usize) -> usize,
-        sums: &mut [[T::Sum; 2]],
-    ) {
+        let row_start = self.start.wrapping_offset((row as i64 * self.row_stride) as isize);
         for pair in sums.iter_mut() {
             *pair = [p.alpha.mul(pair[0]), p.alpha.mul(pair[1])];
         }
-        if p.reads_c == 0 {
-            return;
-        }
-        // All reads of a row before its first write, so that none of them waits for another.
-        for (i, pair) in sums.iter_mut().enumerate() {
-            // SAFETY: only elements in C are read; a pair is aligned where `pairs` says so.
-            unsafe {
-                if PAIRS {
-                    let start = self.row(row).wrapping_add(first);
-                    let [old, next]: [T::Output; 2] =
-                        read_pair(start.wrapping_add(further(i)).cast());
-                    *pair = [
-                        p.beta.mul_add(old.widen(), pair[0]),
-                        p.beta.mul_add(next.widen(), pair[1]),
-                    ];
-                } else {
-                    for (j, sum) in pair.iter_mut().enumerate() {
-                        if let Some(c) = self.element(row, first + further(i) + j) {
-                            *sum = p.beta.mul_add(c.read().widen(), *sum);
-                        }
+        // SAFETY: only elements in C are touched; a pair is aligned where `pairs` says so.
+        unsafe {
+            if PAIRS {
+                let start = row_start.wrapping_add(first);
+                // All reads before the first write, so that none of them waits for another.
+                if p.reads_c != 0 {
+                    for (i, pair) in sums.iter_mut().enumerate() {
+                        let old = start.wrapping_add(further(i)).cast::<[T::Output; 2]>();
+                        let [first, second] = read_pair(old);
+                        *pair = [
+                            p.beta.mul_add(first.widen(), pair[0]),
+                            p.beta.mul_add(second.widen(), pair[1]),
+                        ];
                     }
                 }
-            }
-        }
-    }
-
-    /// Writes a thread's part of a row, rounded. Arguments are those of [`Self::finish_row`].
-    ///
-    /// # Safety
-    ///
-    /// The elements that lie in C may be written, and no other thread touches them; `row` and the
-    /// columns lie in the tile.
-    #[inline(always)]
-    pub unsafe fn write_row<const PAIRS: bool>(
-        &self,
-        row: usize,
-        first: usize,
-        further: impl Fn(usize) -> usize,
-        sums: &[[T::Sum; 2]],
-    ) {
-        for (i, pair) in sums.iter().enumerate() {
-            // SAFETY: as above.
-            unsafe {
-                if PAIRS {
-                    let start = self.row(row).wrapping_add(first);
-                    let pair = [T::narrow(pair[0]), T::narrow(pair[1])];
+                for (i, &[first, second]) in sums.iter().enumerate() {
+                    let pair = [T::narrow(first), T::narrow(second)];
                     write_pair(start.wrapping_add(further(i)).cast(), pair);
-                } else {
+                }
+            } else if (row as u32) < self.rows {
+                for (i, pair) in sums.iter().enumerate() {
                     for (j, &sum) in pair.iter().enumerate() {
-                        if let Some(c) = self.element(row, first + further(i) + j) {
-                            c.write(T::narrow(sum));
+                        let col = first + further(i) + j;
+                        if (col as u32) < self.cols {
+                            let offset = col as i64 * self.col_stride;
+                            let c = row_start.wrapping_offset(offset as isize);
+                            let mut value = sum;
+                            if p.reads_c != 0 {
+                                value = p.beta.mul_add(c.read().widen(), value);
+                            }
+                            c.write(T::narrow(value));
                         }
                     }
                 }
             }
         }
-    }
-
-    /// The first element of a row.
-    #[inline(always)]
-    fn row(&self, row: usize) -> *mut T::Output {
-        self.start.wrapping_offset((row as i64 * self.row_stride) as isize)
-    }
-
-    /// An element of the tile, where it lies in C.
-    #[inline(always)]
-    fn element(&self, row: usize, col: usize) -> Option<*mut T::Output> {
-        let inside = (row as u32) < self.rows && (col as u32) < self.cols;
-        let offset = (col as i64 * self.col_stride) as isize;
-        inside.then(|| self.row(row).wrapping_offset(offset))
     }
 }
 

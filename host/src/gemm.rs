@@ -35,7 +35,8 @@ pub fn matmul<'a, 'b, T: Element>(
 /// - Without beta, or with a beta of 0, C's old value is never read.
 /// - With an alpha of 0, A and B are never read. With k = 0 their product is 0.
 /// - `i32` wraps around. `i8` is multiplied and summed in `i32`, which is what C holds
-///   ([`Element::Output`]). `f16` and `bf16` are summed in `f32`, alpha * sum + beta * C is computed
+///   ([`Element::Output`]).
+/// - `f16` and `bf16` are summed in `f32`, alpha * sum + beta * C is computed
 ///   in `f32` and rounded once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gemm<T: Element> {

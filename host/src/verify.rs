@@ -1,9 +1,9 @@
 //! Checks a product against a reference that is more exact than any engine.
 //!
 //! [`check`] sums every element again, for f16, bf16 and f32 in f64, for f64 in compensated
-//! arithmetic of about twice its precision, for i8 and i32 in the same wrapping arithmetic, and compares
-//! within a bound that follows from K and the dtype. NaN passes only where IEEE arithmetic gives
-//! NaN. The bound and the rules are derived in docs/numerics.md.
+//! arithmetic of about twice its precision, for i8 and i32 in the same wrapping arithmetic, and
+//! compares within a bound that follows from K and the dtype. NaN passes only where IEEE arithmetic
+//! gives NaN. The bound and the rules are derived in docs/numerics.md.
 //!
 //! ```
 //! use gemmite::{Device, Op, Shape, matmul, random, verify};

@@ -15,8 +15,8 @@ pub enum Data {
     /// N(0, 1) with infinities of both signs in A's last column and in B's last row, and zeros to
     /// meet them.
     Infinite,
-    /// Numbers whose products reach the end of the dtype's range and go past it; i32 wraps around, i8
-    /// has its whole range.
+    /// Numbers whose products reach the end of the dtype's range and go past it; i32 wraps around,
+    /// i8 has its whole range.
     Large,
     /// Numbers whose products are subnormal or 0.
     Tiny,

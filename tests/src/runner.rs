@@ -22,6 +22,9 @@ pub struct Summary {
     pub largest: Option<(f64, String)>,
 }
 
+/// What became of a try to multiply.
+pub type Attempt = Result<(), String>;
+
 /// Runs `case` on `engine` in dtype `T` and checks the result and everything around the operands.
 ///
 /// # Errors
@@ -39,7 +42,7 @@ pub fn run_case<T: Element>(case: &Case, engine: &Engine) -> Result<Exactness, S
 /// As [`run_case`].
 pub fn run_case_with<T: Element>(
     case: &Case,
-    multiply: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<T::Output>) -> Result<(), String>,
+    multiply: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<T::Output>) -> Attempt,
 ) -> Result<Exactness, String> {
     let (a, b, before) = (case.a::<T>(), case.b::<T>(), case.c::<T>());
     let (mut a_after, mut b_after, mut c) = (a.clone(), b.clone(), before.clone());

@@ -173,7 +173,8 @@ impl<'a, T: Element> Loaded<'a, T> {
         let Row { m, n, k, batch, leading: [lda, ldb, ldc], epilogue, .. } = case.row;
         let [a, b, c] = &paths;
         let request = json!({
-            "op": "case", "dtype": T::DTYPE.name(), "output": T::DTYPE.output().name(), "layout": case.row.ops().to_string(),
+            "op": "case", "dtype": T::DTYPE.name(), "output": T::DTYPE.output().name(),
+            "layout": case.row.ops().to_string(),
             "m": m, "n": n, "k": k, "batch": batch, "lda": lda, "ldb": ldb, "ldc": ldc,
             "alpha": epilogue.alpha, "beta": epilogue.beta, "a": a, "b": b, "c": c,
         });

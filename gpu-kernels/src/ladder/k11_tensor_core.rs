@@ -10,9 +10,9 @@
 //!         sum[i][j] += a[i] * b[j]                         one instruction, 16 x 8 x KI products
 //! ```
 //!
-//! f16 and bf16 are multiplied exactly and summed in f32, i8 exactly and summed in i32. f64 is multiplied and summed as f64. i32
-//! has no instruction: its numbers are taken apart into bytes, whose ten products that matter
-//! modulo 2^32 are summed in 32 bits, so that the result is the exact one.
+//! f16 and bf16 are multiplied exactly and summed in f32, i8 exactly and summed in i32. f64 is
+//! multiplied and summed as f64. i32 has no instruction: its numbers are taken apart into bytes,
+//! whose ten products that matter modulo 2^32 are summed in 32 bits, so that the result is exact.
 //!
 //! # Mapping
 //!
@@ -29,13 +29,14 @@
 //!
 //! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; a matrix
 //! that packs of 16 bytes do not fit is copied element by element, and through registers where an
-//! element has fewer than 4 bytes. No thread leaves before the last barrier, and all lanes of a warp
-//! stay together. Compute capability 8.0, for f64 9.0.
+//! element has fewer than 4 bytes. No thread leaves before the last barrier, and all lanes of a
+//! warp stay together. Compute capability 8.0, for f64 9.0.
 //!
 //! # Change since the last step
 //!
-//! On an H100 at 4096^3 (`2026-11-21-76db565e7.csv`), against the fastest step without tensor
-//! cores: f16 0.401 ms and not 3.19, f64 2.88 and not 7.11, i32 2.45 and not 4.39.
+//! On an H100 at 4096^3 (`2026-11-21-4eeb005a7.csv`), against the fastest step without tensor
+//! cores: f16 0.370 ms and not 3.18, f64 2.46 and not
+//! 7.1, i32 2.33 and not 4.4.
 
 use super::k10_grouped_order::GROUP;
 use super::parts::{Operand, Ring, TileCourier, TileShape};

@@ -48,7 +48,8 @@ fn auto_follows_its_rule() {
     assert_eq!(auto(DType::F64, (9, 0)), "k11_tensor_core_f64");
     assert_eq!(auto(DType::F64, (8, 0)), "k10_grouped_order_f64");
     assert_eq!(auto(DType::F64, (7, 0)), "k08_double_buffer_f64");
-    assert_eq!(auto(DType::BF16, (8, 0)), "k11_tensor_deep_bf16");
+    assert_eq!(auto(DType::I8, (9, 0)), "k11_tensor_deep_i8");
+    assert_eq!(auto(DType::BF16, (8, 0)), "k11_tensor_core_bf16");
     assert_eq!(auto(DType::BF16, (7, 5)), "k08_double_buffer_bf16");
     assert_eq!(auto(DType::I8, (7, 0)), "k07_warp_tile_i8");
     // With the shared memory of a GPU of capability 8.6.
@@ -129,7 +130,7 @@ fn warp_groups_take_what_maps_describe() {
         (mapped, &blackwell),
         (mapped, &gpu()),
     ] {
-        assert_eq!(auto(task, info), "k11_tensor_deep_bf16");
+        assert_eq!(auto(task, info), "k11_tensor_core_bf16");
     }
     let named = "warp_group_128x256".into();
     let unmapped = Task { maps: false, ..mapped };

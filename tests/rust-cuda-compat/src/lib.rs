@@ -81,7 +81,10 @@ macro_rules! float_sums {
 float_sums!(f32 f64);
 
 macro_rules! elements {
-    ($($element:ident, $sum:ident, $output:ident, |$value:ident| $widen:expr, |$from:ident| $narrow:expr;)*) => {$(
+    ($(
+        $element:ident, $sum:ident, $output:ident,
+        |$value:ident| $widen:expr, |$from:ident| $narrow:expr;
+    )*) => {$(
         impl Element for $element {
             type Sum = $sum;
             type Output = $output;

@@ -34,7 +34,7 @@ pub struct AsyncCourier<T, const N: usize, const PACKS: bool> {
 pub struct TileShape {
     /// Rows of A or columns of B.
     pub outer: usize,
-    /// Values of k, a multiple of 8.
+    /// Values of k.
     pub depth: usize,
     /// Elements from one stored row to the next.
     pub pitch: usize,
@@ -69,10 +69,7 @@ impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
             let across = shape.outer / T::LANES;
             (thread % across * T::LANES, thread / across)
         } else if along_k {
-            // A warp takes 8 values of k of 4 outer indices: with rows 4 elements longer than a
-            // multiple of 32 these lie in 32 banks.
-            let (warp, parts) = (thread / 32, shape.depth / 8);
-            (thread / 8 % 4 + warp / parts * 4, thread % 8 + warp % parts * 8)
+            (thread / shape.depth, thread % shape.depth)
         } else {
             (thread % outer_step, thread / outer_step)
         };
