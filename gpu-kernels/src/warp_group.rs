@@ -27,8 +27,8 @@
 //! # Preconditions
 //!
 //! Those of [`GemmParams`], K not 0, and a grid from `Kernel::launches` as `Kernel::resident` says.
-//! A and B as tensor maps, of boxes of 128 bytes by 128 rows along K, or by 64 along the other
-//! extent; C in any strides, as a map where its rows allow one. Compute capability 9.0.
+//! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous; C
+//! in any strides, as a map where its rows allow one. Compute capability 9.0.
 
 mod bring;
 mod ring;
@@ -39,7 +39,7 @@ use crate::SharedTile;
 use bring::bring;
 use cuda_std::half::HalfExt;
 use cuda_std::mbarrier::{self, Mbarrier};
-use cuda_std::tma::TensorMap;
+use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Tile};
 use cuda_std::{cluster, registers, shared, thread};
 use gemm_spec::GemmParams;
@@ -90,6 +90,16 @@ pub struct Operands<'a, T> {
     pub start: *mut T,
 }
 
+impl<T> Operands<'_, T> {
+    /// Has the maps brought near, for the first copies not to wait for them.
+    #[inline(always)]
+    fn prefetch_maps(&self) {
+        tma::prefetch_map(self.a);
+        tma::prefetch_map(self.b);
+        tma::prefetch_map(self.c);
+    }
+}
+
 /// Computes a cluster's tiles of C, with the blocks of the cluster.
 ///
 /// # Safety
@@ -112,18 +122,21 @@ pub unsafe fn multiply<
     Sums: Accumulator<T>,
 {
     // SAFETY: the memory is the block's own, and as large as the caller promises. The barriers are
-    // ready in both blocks before either uses the other's, and no block leaves before the other is
-    // done with it.
+    // ready in both blocks before either uses the other's, and the thread that brings stays until
+    // the other block is done with them.
     unsafe {
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
         let c = stages.add(STAGES * TILES);
         let barriers: SharedTile<Mbarrier> = c.add(GROUPS * TILES_B).cast();
         let ring = Ring::<STAGES>::new(barriers);
         if thread::thread_idx_x() == 0 {
+            operands.prefetch_maps();
             ring.init((GROUPS * CLUSTER) as u32);
             mbarrier::fence_init();
         }
-        cluster::sync();
+        // That fence covers the barriers, and nothing else was written.
+        cluster::arrive_relaxed();
+        cluster::wait();
         let tiles = ClusterTiles::new(p);
         match thread::thread_idx_x() / 128 {
             0 => {
@@ -145,7 +158,6 @@ pub unsafe fn multiply<
                 );
             }
         }
-        cluster::sync();
     }
 }
 

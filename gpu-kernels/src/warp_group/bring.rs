@@ -7,7 +7,8 @@ use crate::SharedTile;
 use cuda_std::{cluster, tma};
 use gemm_spec::GemmParams;
 
-/// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty.
+/// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
+/// until the last ones are.
 ///
 /// # Safety
 ///
@@ -35,24 +36,27 @@ pub unsafe fn bring<T, const STAGES: usize, const A_ALONG_K: bool, const B_ALONG
                 full.arrive_expect(TILES as u32 * Rows64::<T>::BYTES);
                 let a = stages.add(ring.stage() * TILES);
                 let b = a.add(TILES_A + rank * SHARE);
-                // Rows along K come in one box, others in one for each 64 of M or N.
-                if A_ALONG_K {
-                    tma::load(a, operands.a, [k, row], full);
-                } else {
-                    for i in 0..GROUPS {
-                        tma::load(a.add(i), operands.a, [row + 64 * i as i32, k], full);
-                    }
+                for i in 0..GROUPS {
+                    let at = place::<A_ALONG_K>(row + 64 * i as i32, k);
+                    tma::load(a.add(i), operands.a, at, full);
                 }
-                if B_ALONG_K {
-                    tma::load_multicast(b, operands.b, [k, col], full, 0b11);
-                } else {
-                    for i in 0..SHARE {
-                        let at = [col + 64 * i as i32, k];
-                        tma::load_multicast(b.add(i), operands.b, at, full, 0b11);
-                    }
+                for i in 0..SHARE {
+                    let at = place::<B_ALONG_K>(col + 64 * i as i32, k);
+                    tma::load_multicast(b.add(i), operands.b, at, full, 0b11);
                 }
                 ring.next();
             }
         }
+        // The other block gives stages back here, in shared memory that goes when the block does.
+        for _ in 0..STAGES {
+            ring.wait_empty();
+            ring.next();
+        }
     }
+}
+
+/// Coordinates of a box, the contiguous extent first.
+#[inline(always)]
+fn place<const ALONG_K: bool>(outer: i32, k: i32) -> [i32; 2] {
+    if ALONG_K { [k, outer] } else { [outer, k] }
 }

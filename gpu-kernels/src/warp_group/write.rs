@@ -54,12 +54,12 @@ pub unsafe fn write<T: WarpGroup>(
     }
 }
 
-/// Waits for the boxes that are on their way: shared memory goes when the block does. For all
-/// threads of the group.
+/// Waits until the boxes have been read: shared memory goes when the block does. For all threads of
+/// the group.
 #[inline(always)]
 pub fn finish() {
     if thread::thread_idx_x().is_multiple_of(128) {
-        tma::wait_group::<0>();
+        tma::wait_group_read::<0>();
     }
 }
 

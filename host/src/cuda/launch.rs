@@ -92,7 +92,7 @@ unsafe fn typed<T: Element>(
         // own, within the device's limits; the caller vouches for the memory.
         let result = unsafe {
             if kernel.takes_maps() {
-                let mut maps = TensorMaps::new::<T>(kernel, product, [a, b, c])?;
+                let mut maps = TensorMaps::new::<T>(product, [a, b, c])?;
                 let [map_a, map_b, map_c] = maps.arguments();
                 let arguments = [map_a, map_b, map_c, c_argument, block];
                 launch_kernel(function, kernel, &launch, stream, arguments)
