@@ -256,6 +256,11 @@ pub struct Kernel {
     pub target: Target,
 }
 
+/// Boxes of C that each group of a [`KernelFamily::WarpGroup`] kernel has on their way at a time.
+pub const C_BOXES: usize = 2;
+/// Bytes of such a box: 64 rows of 128.
+const C_BOX_BYTES: usize = 64 * 128;
+
 impl Kernel {
     /// Threads of a block along (x, y); for tiles too large to count, more than any GPU allows.
     pub fn block(&self) -> (u32, u32) {
@@ -337,7 +342,8 @@ impl Kernel {
             KernelFamily::WarpGroup => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
-                let c = rows.saturating_mul(cols).saturating_mul(self.dtype.output().size_bytes());
+                let c =
+                    C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);
                 // Two barriers a stage, of 8 bytes.
                 stage.saturating_add(16).saturating_mul(stages).saturating_add(c)
             }

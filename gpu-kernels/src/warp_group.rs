@@ -22,7 +22,7 @@
 //!
 //! A ring of stages, each a tile of A and one of B in rows of 128 bytes, swizzled, as the tensor
 //! cores read them: rows run along K, or along the extent that C keeps where the matrix does.
-//! Behind the ring the tile of C, of which whole boxes are copied out. Two barriers a stage.
+//! Behind the ring boxes of C that are copied out. Two barriers a stage.
 //!
 //! # Preconditions
 //!
@@ -35,51 +35,131 @@ mod ring;
 mod tiles;
 mod write;
 
-use crate::SharedTile;
+use crate::{Element, SharedTile, Sum};
 use bring::bring;
-use cuda_std::half::HalfExt;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
-use cuda_std::wgmma::{self, Accumulate, Accumulator, Tile};
-use cuda_std::{cluster, registers, shared, thread};
-use gemm_spec::GemmParams;
+use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, KMajor, MnMajor, Tile};
+use cuda_std::{cluster, grid, registers, shared, thread};
+use gemm_spec::{C_BOXES, GemmParams};
 use ring::Ring;
 use tiles::ClusterTiles;
 
-/// Rows of C that a group of four warps computes, and columns.
+/// Rows of C that a group of four warps computes.
 pub const GROUP_ROWS: usize = 64;
-/// See [`GROUP_ROWS`].
-pub const GROUP_COLS: usize = 256;
 /// Groups that multiply.
 pub const GROUPS: usize = 2;
 /// Blocks of a cluster.
 pub const CLUSTER: usize = 2;
-/// Elements of 16 bits in a row of 128 bytes: the K of a step.
-pub const DEPTH: usize = 64;
 
-/// Elements of 16 bits that Hopper's tensor cores multiply.
-pub trait WarpGroup: wgmma::Element + crate::Element<Sum = f32, Output = Self> + HalfExt
-where
-    wgmma::MnMajor: wgmma::Major<Self>,
-{
+/// Elements that Hopper's tensor cores multiply.
+pub trait WarpGroup: wgmma::Element + Element {
+    /// K of a step: a row of 128 bytes.
+    const DEPTH: u32 = 128 / size_of::<Self>() as u32;
+
+    /// Writes a group's sums to C; see [`write`].
+    ///
+    /// # Safety
+    /// As [`write::by_boxes`].
+    unsafe fn write<const SUMS: usize>(
+        operands: &Operands<'_, Self>,
+        p: &GemmParams<Self::Sum>,
+        at: (u64, u64),
+        c: SharedTile<Rows64<Self::Output>>,
+        group: usize,
+        sums: &[Self::Sum; SUMS],
+    );
 }
 
-impl WarpGroup for cuda_std::half::f16 {}
-impl WarpGroup for cuda_std::half::bf16 {}
+macro_rules! by_boxes {
+    ($($element:ty)*) => {$(
+        impl WarpGroup for $element {
+            #[inline(always)]
+            unsafe fn write<const SUMS: usize>(
+                operands: &Operands<'_, Self>,
+                p: &GemmParams<f32>,
+                at: (u64, u64),
+                c: SharedTile<Rows64<Self>>,
+                group: usize,
+                sums: &[f32; SUMS],
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { write::by_boxes(operands, p, at, c, group, sums) }
+            }
+        }
+    )*};
+}
+
+by_boxes! { cuda_std::half::f16 cuda_std::half::bf16 }
+
+impl WarpGroup for i8 {
+    // Elements of 32 bits fill whole sectors from the registers.
+    #[inline(always)]
+    unsafe fn write<const SUMS: usize>(
+        operands: &Operands<'_, Self>,
+        p: &GemmParams<i32>,
+        at: (u64, u64),
+        _: SharedTile<Rows64<i32>>,
+        _: usize,
+        sums: &[i32; SUMS],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { write::by_rows(operands, p, at, sums) }
+    }
+}
+
+/// The direction in which tiles of an operand are contiguous.
+pub trait Side<T>: wgmma::Major<T> {
+    /// Whether it is K.
+    const ALONG_K: bool;
+
+    /// The four instructions' parts of a stage.
+    ///
+    /// # Safety
+    /// The pointer is to the first of the stage's tiles that the instructions read.
+    unsafe fn parts(tiles: SharedTile<Rows64<T>>) -> [Descriptor<T, Self>; 4];
+}
+
+impl<T: wgmma::Element> Side<T> for KMajor {
+    const ALONG_K: bool = true;
+
+    #[inline(always)]
+    unsafe fn parts(tiles: SharedTile<Rows64<T>>) -> [Descriptor<T, Self>; 4] {
+        // SAFETY: the caller's promise.
+        let tile = unsafe { tiles.k_major() };
+        [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()]
+    }
+}
+
+impl<T: wgmma::Element> Side<T> for MnMajor
+where
+    MnMajor: wgmma::Major<T>,
+{
+    const ALONG_K: bool = false;
+
+    #[inline(always)]
+    unsafe fn parts(tiles: SharedTile<Rows64<T>>) -> [Descriptor<T, Self>; 4] {
+        // SAFETY: the caller's promise; elements have 16 bits, so that the tile has 64 values of K.
+        unsafe {
+            let tile = tiles.mn_major();
+            [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()]
+        }
+    }
+}
 
 /// A tile of 64 rows of 128 bytes.
 pub type Rows64<T> = Tile<T, 64>;
 
-/// Tiles of 64 rows in a stage: of A, and of B.
+/// Tiles of 64 rows of A in a stage.
 const TILES_A: usize = GROUPS;
-const TILES_B: usize = GROUP_COLS / 64;
-const TILES: usize = TILES_A + TILES_B;
 
-/// The sums of a thread.
-pub type Sums = [f32; GROUP_COLS / 2];
+/// Tiles of 64 rows of B in a stage, for so many sums a thread: two columns each.
+const fn tiles_b(sums: usize) -> usize {
+    sums / 32
+}
 
 /// The operands of a launch as maps, and C's address.
-pub struct Operands<'a, T> {
+pub struct Operands<'a, T: Element> {
     /// A's map.
     pub a: &'a TensorMap<2>,
     /// B's.
@@ -87,10 +167,10 @@ pub struct Operands<'a, T> {
     /// C's, which is used where `write::is_mappable` says so.
     pub c: &'a TensorMap<2>,
     /// C's first element.
-    pub start: *mut T,
+    pub start: *mut T::Output,
 }
 
-impl<T> Operands<'_, T> {
+impl<T: Element> Operands<'_, T> {
     /// Has the maps brought near, for the first copies not to wait for them.
     #[inline(always)]
     fn prefetch_maps(&self) {
@@ -105,29 +185,27 @@ impl<T> Operands<'_, T> {
 /// # Safety
 ///
 /// Called by all threads of a block of `128 * (GROUPS + 1)`, in clusters of [`CLUSTER`], whose
-/// dynamic shared memory holds `STAGES` stages, the tile of C and the barriers. The maps and the
+/// dynamic shared memory holds `STAGES` stages, [`C_BOXES`] boxes of C a group and the barriers. The
+/// maps and the
 /// parameter block describe matrices that the grid may read (A, B) and write (C), and no other code
 /// touches C during the launch.
 #[inline(always)]
-pub unsafe fn multiply<
-    T: WarpGroup,
-    const STAGES: usize,
-    const A_ALONG_K: bool,
-    const B_ALONG_K: bool,
->(
+pub unsafe fn multiply<T, A, B, const STAGES: usize, const SUMS: usize>(
     operands: &Operands<'_, T>,
-    p: &GemmParams<f32>,
+    p: &GemmParams<T::Sum>,
 ) where
-    wgmma::MnMajor: wgmma::Major<T>,
-    Sums: Accumulator<T>,
+    T: WarpGroup,
+    A: Side<T>,
+    B: Side<T>,
+    [T::Sum; SUMS]: Accumulator<T>,
 {
     // SAFETY: the memory is the block's own, and as large as the caller promises. The barriers are
     // ready in both blocks before either uses the other's, and the thread that brings stays until
     // the other block is done with them.
     unsafe {
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
-        let c = stages.add(STAGES * TILES);
-        let barriers: SharedTile<Mbarrier> = c.add(GROUPS * TILES_B).cast();
+        let c = stages.add(STAGES * (TILES_A + tiles_b(SUMS))).cast::<Rows64<T::Output>>();
+        let barriers: SharedTile<Mbarrier> = c.add(GROUPS * C_BOXES).cast();
         let ring = Ring::<STAGES>::new(barriers);
         if thread::thread_idx_x() == 0 {
             operands.prefetch_maps();
@@ -136,26 +214,25 @@ pub unsafe fn multiply<
         }
         // That fence covers the barriers, and nothing else was written.
         cluster::arrive_relaxed();
+        let tiles = ClusterTiles::new(p, 2 * SUMS);
+        if thread::thread_idx_x() == 0 {
+            bring::prefetch::<T, A, B, STAGES, SUMS>(operands, p, tiles);
+        }
         cluster::wait();
-        let tiles = ClusterTiles::new(p);
+        // The next kernel of the stream may get ready; what the one before wrote is there from here.
+        grid::launch_dependents();
+        grid::wait_for_grids();
         match thread::thread_idx_x() / 128 {
             0 => {
                 registers::decrease::<40>();
                 if thread::thread_idx_x() == 0 {
-                    bring::<T, STAGES, A_ALONG_K, B_ALONG_K>(operands, p, tiles, ring, stages);
+                    bring::<T, A, B, STAGES, SUMS>(operands, p, tiles, ring, stages);
                 }
             }
             group => {
                 registers::increase::<232>();
                 let group = group as usize - 1;
-                consume::<T, STAGES, A_ALONG_K, B_ALONG_K>(
-                    operands,
-                    p,
-                    tiles,
-                    ring,
-                    (stages, c),
-                    group,
-                );
+                consume::<T, A, B, STAGES, SUMS>(operands, p, tiles, ring, (stages, c), group);
             }
         }
     }
@@ -167,34 +244,36 @@ pub unsafe fn multiply<
 ///
 /// As [`multiply`]; by the 128 threads of group number `group` of those that multiply.
 #[inline(always)]
-unsafe fn consume<T: WarpGroup, const STAGES: usize, const A_ALONG_K: bool, const B_ALONG_K: bool>(
+unsafe fn consume<T, A, B, const STAGES: usize, const SUMS: usize>(
     operands: &Operands<'_, T>,
-    p: &GemmParams<f32>,
+    p: &GemmParams<T::Sum>,
     mut tiles: ClusterTiles,
     mut ring: Ring<STAGES>,
-    (stages, c): (SharedTile<Rows64<T>>, SharedTile<Rows64<T>>),
+    (stages, c): (SharedTile<Rows64<T>>, SharedTile<Rows64<T::Output>>),
     group: usize,
 ) where
-    wgmma::MnMajor: wgmma::Major<T>,
-    Sums: Accumulator<T>,
+    T: WarpGroup,
+    A: Side<T>,
+    B: Side<T>,
+    [T::Sum; SUMS]: Accumulator<T>,
 {
-    let steps = p.k.div_ceil(DEPTH as u64) as u32;
+    let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
     // SAFETY: a stage is read when its copies have arrived, and given back when the products that
     // read it are done; the maps' and C's use is as the caller promises.
     unsafe {
-        let c = c.add(group * TILES_B);
+        let c = c.add(group * C_BOXES);
         while let Some((row, col)) = tiles.next() {
-            let mut sums: Sums = [0.0; GROUP_COLS / 2];
+            let mut sums = [T::Sum::ZERO; SUMS];
             let mut step = 0;
             // N.B. K is not 0, and the loop is one that runs at least once: were there a way around
             // it, the sums would be copied where the ways meet, while instructions still add to
             // them.
             loop {
                 ring.wait_full();
-                let stage = stages.add(ring.stage() * TILES);
-                let (a, b) = (stage.add(group), stage.add(TILES_A));
+                let stage = stages.add(ring.stage() * (TILES_A + tiles_b(SUMS)));
                 let start = if step == 0 { Accumulate::Start } else { Accumulate::Continue };
-                multiply_stage::<T, A_ALONG_K, B_ALONG_K>(&mut sums, a, b, start);
+                let parts = (A::parts(stage.add(group)), B::parts(stage.add(TILES_A)));
+                multiply_stage(&mut sums, parts, start);
                 wgmma::commit_group();
                 // The products of the step before are done; these go on.
                 wgmma::wait_group::<1, _>(&mut sums);
@@ -210,45 +289,30 @@ unsafe fn consume<T: WarpGroup, const STAGES: usize, const A_ALONG_K: bool, cons
             wgmma::wait_group::<0, _>(&mut sums);
             ring.before().release();
             let row = row + (group * GROUP_ROWS) as u64;
-            write::write(operands, p, (row, col), c, group, &sums);
+            T::write(operands, p, (row, col), c, group, &sums);
         }
         write::finish();
     }
 }
 
-/// Starts the products of one stage: four instructions, each of 16 values of k.
+/// Starts the products of one stage: four instructions, each of 32 bytes of K.
 ///
 /// # Safety
 ///
 /// By all threads of the group, on tiles that have arrived.
 #[inline(always)]
-unsafe fn multiply_stage<T: WarpGroup, const A_ALONG_K: bool, const B_ALONG_K: bool>(
-    sums: &mut Sums,
-    a: SharedTile<Rows64<T>>,
-    b: SharedTile<Rows64<T>>,
+unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>>(
+    sums: &mut R,
+    (a, b): ([Descriptor<T, A>; 4], [Descriptor<T, B>; 4]),
     start: Accumulate,
-) where
-    wgmma::MnMajor: wgmma::Major<T>,
-    Sums: Accumulator<T>,
-{
+) {
     // SAFETY: the caller's promise.
     unsafe {
         wgmma::fence(sums);
-        macro_rules! steps {
-            ($a:ident, $b:ident) => {{
-                let (a, b) = (a.$a(), b.$b());
-                wgmma::multiply(sums, a.step::<0>(), b.step::<0>(), start);
-                wgmma::multiply(sums, a.step::<1>(), b.step::<1>(), Accumulate::Continue);
-                wgmma::multiply(sums, a.step::<2>(), b.step::<2>(), Accumulate::Continue);
-                wgmma::multiply(sums, a.step::<3>(), b.step::<3>(), Accumulate::Continue);
-            }};
-        }
-        match (A_ALONG_K, B_ALONG_K) {
-            (true, true) => steps!(k_major, k_major),
-            (true, false) => steps!(k_major, mn_major),
-            (false, true) => steps!(mn_major, k_major),
-            (false, false) => steps!(mn_major, mn_major),
-        }
+        wgmma::multiply(sums, a[0], b[0], start);
+        wgmma::multiply(sums, a[1], b[1], Accumulate::Continue);
+        wgmma::multiply(sums, a[2], b[2], Accumulate::Continue);
+        wgmma::multiply(sums, a[3], b[3], Accumulate::Continue);
     }
 }
 
@@ -272,23 +336,31 @@ macro_rules! warp_group {
             #[grid_constant] a: &::cuda_std::tma::TensorMap<2>,
             #[grid_constant] b: &::cuda_std::tma::TensorMap<2>,
             #[grid_constant] c: &::cuda_std::tma::TensorMap<2>,
-            start: *mut $element,
-            p: ::gemm_spec::GemmParams<f32>,
+            start: *mut <$element as $crate::Element>::Output,
+            p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
         ) {
-            const { assert!($bm == 128 && $bn == 256 && $bk == 64) };
+            const {
+                assert!($bm == 128 && $bk == <$element as $crate::warp_group::WarpGroup>::DEPTH)
+            };
             // SAFETY: the host's promise, passed on.
             unsafe {
                 let operands = $crate::warp_group::Operands { a, b, c, start };
-                $crate::warp_group!(@multiply $stored, $element, $stages, (&operands, &p))
+                $crate::warp_group!(@multiply $stored, $element, $stages, $bn, (&operands, &p))
             }
         }
     )*};
-    (@multiply Nn, $($rest:tt)*) => { $crate::warp_group!(@call true, false, $($rest)*) };
-    (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@call true, true, $($rest)*) };
-    (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@call false, false, $($rest)*) };
-    (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@call false, true, $($rest)*) };
-    (@call $a:literal, $b:literal, $element:ident, $stages:literal, $arguments:tt) => {
-        $crate::warp_group::multiply::<$element, $stages, $a, $b> $arguments
+    (@multiply Nn, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, MnMajor, $($rest)*) };
+    (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, KMajor, $($rest)*) };
+    (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, MnMajor, $($rest)*) };
+    (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, KMajor, $($rest)*) };
+    (@call $a:ident, $b:ident, $element:ident, $stages:literal, $bn:literal, $arguments:tt) => {
+        $crate::warp_group::multiply::<
+            $element,
+            ::cuda_std::wgmma::$a,
+            ::cuda_std::wgmma::$b,
+            $stages,
+            { $bn / 2 },
+        > $arguments
     };
 }
 

@@ -12,6 +12,7 @@ mod backend;
 mod context;
 mod driver;
 mod launch;
+mod launch_ex;
 mod maps;
 mod memory;
 mod module;

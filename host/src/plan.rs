@@ -170,6 +170,9 @@ const AUTO: [(usize, &[&str]); 3] = [
     (0, &["k02_tiled_16"]),
 ];
 
+/// What takes the place of a variant whose tiles of C would leave half of the GPU without work.
+const FINER: [(&str, &str); 1] = [("warp_group_128x256", "warp_group_128x128")];
+
 /// What the choice of a kernel goes by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
@@ -227,6 +230,8 @@ pub(crate) fn choose_kernel(
     let Task { dtype, .. } = task;
     let named = |name: &str| {
         Kernel::find_for(name, dtype, task.along_k)
+            // Stored otherwise than its instances take them, which the check below says.
+            .or_else(|| Kernel::find(name, dtype))
             .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))
     };
     let kernel = match choice {
@@ -255,7 +260,18 @@ fn automatic(task: Task, info: &DeviceInfo) -> Option<&'static Kernel> {
     let ranked = AUTO.iter().filter(wide_enough).flat_map(|(_, variants)| *variants);
     let kernels = ranked.filter_map(|variant| Kernel::find_for(variant, dtype, along_k));
     let smallest = kernels.clone().next_back();
-    kernels.clone().find(|kernel| check_launch(kernel, task, info).is_ok()).or(smallest)
+    let runs = |kernel: &&Kernel| check_launch(kernel, task, info).is_ok();
+    let kernel = kernels.clone().find(runs).or(smallest)?;
+    let finer = FINER.iter().find(|(coarse, _)| *coarse == kernel.variant);
+    let finer = finer.and_then(|(_, fine)| Kernel::find_for(fine, dtype, along_k)).filter(runs);
+    Some(finer.filter(|_| leaves_idle(kernel, shape, info)).unwrap_or(kernel))
+}
+
+/// Whether half of the GPU's multiprocessors or more get no block.
+fn leaves_idle(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> bool {
+    let first = kernel.launches(shape).and_then(|mut launches| launches.next());
+    let blocks = first.map_or(0, |launch| u64::from(launch.grid.0) * u64::from(launch.grid.1));
+    blocks * 2 <= u64::from(info.multiprocessors.unwrap_or(0))
 }
 
 /// Checks a kernel against the device's compute capability and launch limits.
@@ -268,7 +284,8 @@ fn check_launch(kernel: &Kernel, task: Task, info: &DeviceInfo) -> Result<(), Er
         let (device, target) = (info.name.clone(), kernel.target);
         return Err(Error::new(Kind::MissingKernel { kernel: kernel.name, device, target, has }));
     }
-    if kernel.takes_maps() && !task.maps {
+    let is_stored_so = shape.is_empty() || kernel.stored.takes(task.along_k);
+    if kernel.takes_maps() && !(task.maps && is_stored_so) {
         return Err(Error::new(Kind::NotMappable { kernel: kernel.name }));
     }
     let limit = |what, needed: u128, limit: u32| {

@@ -64,18 +64,28 @@ impl Engine {
             return false;
         }
         let no_terms = case.k == 0 || case.alpha::<T>() == T::Scalar::ZERO;
-        let operands = [(case.a::<T>().layout, case.op_a), (case.b::<T>().layout, case.op_b)];
-        let is_mappable = |(layout, op)| is_mappable::<T>(&self.on_device(layout, op));
-        no_terms || !operands.into_iter().all(is_mappable)
+        let a = self.on_device(case.a::<T>().layout, case.op_a);
+        let b = self.on_device(case.b::<T>().layout, case.op_b);
+        no_terms || ![a, b].iter().all(is_mappable::<T>) || !self.is_stored_for(T::DTYPE, [a, b])
     }
 
-    /// An operand's layout in the memory of a GPU.
+    /// Whether its kernel has an instance for A and B as they are stored.
+    fn is_stored_for(&self, dtype: DType, [a, b]: [Layout; 2]) -> bool {
+        let along_k = [
+            gemm_spec::is_along_k(a.strides.row, a.strides.col),
+            gemm_spec::is_along_k(b.strides.col, b.strides.row),
+        ];
+        let find = |variant| gemm_spec::Kernel::find_for(variant, dtype, along_k);
+        self.kernel.is_none_or(|variant| find(variant).is_some())
+    }
+
+    /// The layout of op(A) or op(B) in the memory of a GPU.
     fn on_device(&self, layout: Layout, op: Op) -> Layout {
         match self.path {
             // The whole buffer is there, at a multiple of 256 bytes.
-            Path::Raw => layout,
+            Path::Raw => layout.apply(op),
             Path::Host => copied(&layout.apply(op)),
-            Path::Device => copied(&layout),
+            Path::Device => copied(&layout).apply(op),
         }
     }
 

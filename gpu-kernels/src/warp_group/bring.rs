@@ -2,7 +2,7 @@
 
 use super::ring::Ring;
 use super::tiles::ClusterTiles;
-use super::{CLUSTER, DEPTH, GROUPS, Operands, Rows64, TILES, TILES_A, TILES_B};
+use super::{CLUSTER, GROUPS, Operands, Rows64, Side, TILES_A, WarpGroup, tiles_b};
 use crate::SharedTile;
 use cuda_std::{cluster, tma};
 use gemm_spec::GemmParams;
@@ -14,34 +14,40 @@ use gemm_spec::GemmParams;
 ///
 /// By one thread of the block; the rest as [`multiply`](super::multiply).
 #[inline(always)]
-pub unsafe fn bring<T, const STAGES: usize, const A_ALONG_K: bool, const B_ALONG_K: bool>(
+pub unsafe fn bring<
+    T: WarpGroup,
+    A: Side<T>,
+    B: Side<T>,
+    const STAGES: usize,
+    const SUMS: usize,
+>(
     operands: &Operands<'_, T>,
-    p: &GemmParams<f32>,
+    p: &GemmParams<T::Sum>,
     mut tiles: ClusterTiles,
     mut ring: Ring<STAGES>,
     stages: SharedTile<Rows64<T>>,
 ) {
-    const SHARE: usize = TILES_B / CLUSTER;
+    let (tiles_b, share) = (tiles_b(SUMS), tiles_b(SUMS) / CLUSTER);
     let rank = cluster::block_rank() as usize;
-    let steps = p.k.div_ceil(DEPTH as u64) as u32;
+    let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
         while let Some((row, col)) = tiles.next() {
-            let (row, col) = (row as i32, col as i32 + (rank * SHARE * 64) as i32);
+            let (row, col) = (row as i32, col as i32 + (rank * share * 64) as i32);
             for step in 0..steps {
-                let k = (step * DEPTH as u32) as i32;
+                let k = (step * T::DEPTH) as i32;
                 ring.wait_empty();
                 let full = ring.full();
-                full.arrive_expect(TILES as u32 * Rows64::<T>::BYTES);
-                let a = stages.add(ring.stage() * TILES);
-                let b = a.add(TILES_A + rank * SHARE);
+                full.arrive_expect((TILES_A + tiles_b) as u32 * Rows64::<T>::BYTES);
+                let a = stages.add(ring.stage() * (TILES_A + tiles_b));
+                let b = a.add(TILES_A + rank * share);
                 for i in 0..GROUPS {
-                    let at = place::<A_ALONG_K>(row + 64 * i as i32, k);
+                    let at = place::<T, A>(row + 64 * i as i32, k);
                     tma::load(a.add(i), operands.a, at, full);
                 }
-                for i in 0..SHARE {
-                    let at = place::<B_ALONG_K>(col + 64 * i as i32, k);
+                for i in 0..share {
+                    let at = place::<T, B>(col + 64 * i as i32, k);
                     tma::load_multicast(b.add(i), operands.b, at, full, 0b11);
                 }
                 ring.next();
@@ -55,8 +61,43 @@ pub unsafe fn bring<T, const STAGES: usize, const A_ALONG_K: bool, const B_ALONG
     }
 }
 
+/// Has the block's part of the first stages brought into the L2 cache.
+///
+/// # Safety
+///
+/// As [`bring`].
+#[inline(always)]
+pub unsafe fn prefetch<
+    T: WarpGroup,
+    A: Side<T>,
+    B: Side<T>,
+    const STAGES: usize,
+    const SUMS: usize,
+>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<T::Sum>,
+    mut tiles: ClusterTiles,
+) {
+    let share = tiles_b(SUMS) / CLUSTER;
+    let Some((row, col)) = tiles.next() else { return };
+    let col = col as i32 + (cluster::block_rank() as usize * share * 64) as i32;
+    let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
+    for step in 0..steps.min(STAGES as u32) {
+        let k = (step * T::DEPTH) as i32;
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in 0..GROUPS {
+                tma::prefetch(operands.a, place::<T, A>(row as i32 + 64 * i as i32, k));
+            }
+            for i in 0..share {
+                tma::prefetch(operands.b, place::<T, B>(col + 64 * i as i32, k));
+            }
+        }
+    }
+}
+
 /// Coordinates of a box, the contiguous extent first.
 #[inline(always)]
-fn place<const ALONG_K: bool>(outer: i32, k: i32) -> [i32; 2] {
-    if ALONG_K { [k, outer] } else { [outer, k] }
+fn place<T, M: Side<T>>(outer: i32, k: i32) -> [i32; 2] {
+    if M::ALONG_K { [k, outer] } else { [outer, k] }
 }

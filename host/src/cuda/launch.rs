@@ -2,6 +2,7 @@
 
 use super::context::CudaContext;
 use super::driver::Check;
+use super::launch_ex::{LaunchAttribute, LaunchConfig, launch_ex};
 use super::maps::TensorMaps;
 use super::module::Function;
 use crate::element::{Element, Scalar};
@@ -114,6 +115,9 @@ unsafe fn typed<T: Element>(
     Ok(())
 }
 
+/// Kernels of compute capability 9.0 start while the one before them in the stream ends, and wait for
+/// it before they touch memory.
+///
 /// # Safety
 /// The arguments are those that the kernel takes, over memory that it may use.
 unsafe fn launch_kernel<const N: usize>(
@@ -126,21 +130,36 @@ unsafe fn launch_kernel<const N: usize>(
     let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
     // `choose_kernel` has held it against the device's limit.
     let shared = kernel.dynamic_shared_bytes() as u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise; the attribute is for kernels that wait for the grids before them.
     unsafe {
-        sys::cuLaunchKernel(
-            function.0,
-            grid_x,
-            grid_y,
-            1,
-            block_x,
-            block_y,
-            1,
-            shared,
-            stream,
-            arguments.as_mut_ptr(),
-            std::ptr::null_mut(),
-        )
+        match launch_ex().filter(|_| kernel.takes_maps()) {
+            Some(launch_ex) => {
+                let mut overlap = LaunchAttribute::overlap();
+                let config = LaunchConfig {
+                    grid: [grid_x, grid_y, 1],
+                    block: [block_x, block_y, 1],
+                    shared,
+                    stream,
+                    attributes: &raw mut overlap,
+                    count: 1,
+                };
+                let (config, arguments) = (&raw const config, arguments.as_mut_ptr());
+                launch_ex(config, function.0, arguments, std::ptr::null_mut())
+            }
+            None => sys::cuLaunchKernel(
+                function.0,
+                grid_x,
+                grid_y,
+                1,
+                block_x,
+                block_y,
+                1,
+                shared,
+                stream,
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
+            ),
+        }
     }
 }
 
