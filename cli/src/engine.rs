@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use gemmite::verify::{Exactness, Mismatch, Problem, Rows, check};
-use gemmite::{
-    Device, DeviceKind, DeviceMatrix, Element, Gemm, KernelChoice, Matrix, MatrixRef, Shape, Stream,
-};
+use gemmite::{Device, DeviceKind, DeviceMatrix, Element, Gemm, Matrix, MatrixRef, Shape, Stream};
 
 use crate::progress::watch;
 
@@ -28,8 +26,7 @@ pub fn describe(device: &Device) -> String {
 }
 
 /// Computes `gemm`(`a`, `b`) into `c`, which holds C's old value. Runs once, as a user's call does,
-/// but for a product of two single elements that goes before it on a GPU, so that no time is the
-/// loading of the kernel.
+/// but that the kernel is loaded before, so that no time is the loading.
 pub fn run<T: Element>(
     device: &Device,
     gemm: &Gemm<T>,
@@ -43,7 +40,7 @@ pub fn run<T: Element>(
         watch("multiplying", || gemm.run_into(device, a, b, &mut *c))?;
         return Ok(Times { product: start.elapsed(), with_copies: None });
     }
-    watch("loading the kernel", || load(device, gemm, a, b))?;
+    watch("loading the kernel", || gemm.load(device, a.layout(), b.layout()))?;
     let start = Instant::now();
     let a = device.upload(a)?;
     let b = device.upload(b)?;
@@ -53,20 +50,6 @@ pub fn run<T: Element>(
     let product = launch.elapsed();
     *c = on_gpu.download()?;
     Ok(Times { product, with_copies: Some(start.elapsed()) })
-}
-
-/// Loads the kernel that the product will run, by running it on single elements.
-fn load<T: Element>(
-    device: &Device,
-    gemm: &Gemm<T>,
-    a: MatrixRef<'_, T>,
-    b: MatrixRef<'_, T>,
-) -> Result<()> {
-    let plan = gemm.plan(device.info(), a.layout(), b.layout())?;
-    let kernel = plan.kernel.map_or(KernelChoice::Auto, |kernel| kernel.variant.into());
-    let one = device.zeros::<T>(Shape::new(1, 1))?;
-    let mut c = device.uninit(Shape::new(1, 1))?;
-    Ok(Gemm::<T>::new().kernel(kernel).run_device(&one, &one, &mut c)?)
 }
 
 /// The time of one run of the kernel among several in a row, the operands on the device: launches

@@ -6,6 +6,7 @@
 use crate::device::DeviceInfo;
 use crate::error::Error;
 use crate::plan::{KernelChoice, Product};
+use gemm_spec::Kernel;
 use std::any::Any;
 use std::fmt::Debug;
 
@@ -18,6 +19,11 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
 
     /// A queue of its own.
     fn queue(&self) -> Result<Box<dyn Queue>, Error>;
+
+    /// Gets a kernel ready to be launched; else the first product that takes it does.
+    fn load(&self, _kernel: &'static Kernel) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Multiplies host data; when it returns, C holds the result and nothing but C's elements was
     /// written.

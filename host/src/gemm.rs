@@ -106,6 +106,18 @@ impl<T: Element> Gemm<T> {
         Ok(Plan { shape, k, kernel, multiprocessors })
     }
 
+    /// Gets ready what [`Gemm::plan`] says: on a GPU the driver compiles and loads the kernel, which
+    /// the first product that takes it does otherwise.
+    ///
+    /// # Errors
+    /// As [`Gemm::plan`], and when the driver refuses the kernel.
+    pub fn load(&self, device: &Device, a: Layout, b: Layout) -> Result<(), Error> {
+        match self.plan(device.info(), a, b)?.kernel {
+            Some(kernel) => device.backend.load(kernel),
+            None => Ok(()),
+        }
+    }
+
     /// alpha * op(A) * op(B) into a new matrix; host data, and the result is there when the call
     /// returns.
     ///

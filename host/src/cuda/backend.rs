@@ -9,7 +9,7 @@ use crate::device::{Device, DeviceInfo};
 use crate::error::{Error, Kind, Operand};
 use crate::plan::{KernelChoice, Product, Task, Transfer, choose_kernel, span, transfer};
 use bytemuck::Pod;
-use gemm_spec::{DType, Layout};
+use gemm_spec::{DType, Kernel, Layout};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -141,6 +141,11 @@ impl Backend for CudaBackend {
 
     fn queue(&self) -> Result<Box<dyn Queue>, Error> {
         Ok(Box::new(CudaQueue::new(&self.context)?))
+    }
+
+    fn load(&self, kernel: &'static Kernel) -> Result<(), Error> {
+        let _current = self.context.make_current()?;
+        self.context.modules().function(kernel, &self.context).map(drop)
     }
 
     unsafe fn multiply_host(
