@@ -1,0 +1,1 @@
+//! Runs PTX, NVIDIA's assembly language of GPU kernels, on the CPU, and reports what a GPU hides.
