@@ -1,0 +1,3 @@
+//! From text to a syntax tree.
+
+pub mod ast;
