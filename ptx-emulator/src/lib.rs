@@ -37,6 +37,7 @@ mod error;
 mod machine;
 mod memory;
 mod program;
+pub mod sync;
 pub mod syntax;
 
 pub use check::{AccessKind, AllocationNote, OtherSide, Report, ReportKind};

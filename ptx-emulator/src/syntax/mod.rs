@@ -1,3 +1,0 @@
-//! From text to a syntax tree.
-
-pub mod ast;
