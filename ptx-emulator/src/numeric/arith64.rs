@@ -58,8 +58,8 @@ fn soft_sub(format: Format, a: u64, b: u64, mode: Rounding) -> u64 {
 #[inline]
 pub fn fma_f64(a: u64, b: u64, c: u64, mode: Rounding) -> u64 {
     if mode == Rounding::NearestEven {
-        let exact = f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c));
-        finish(exact, &[a, b, c])
+        let [x, y, z] = [a, b, c].map(f64::from_bits);
+        finish(super::batch::fused_f64(x, y, z), &[a, b, c])
     } else {
         soft::fma(Format::F64, a, b, c, mode)
     }

@@ -110,6 +110,35 @@ impl Conversion {
     /// integer, comes extended to 64 bits by its sign or by zeros, as a wider register takes it.
     #[inline]
     pub fn convert(self, a: u64) -> u64 {
+        if let Some(bits) = self.common(a) {
+            return bits;
+        }
+        self.general(a)
+    }
+
+    /// The conversions that kernels are full of, without modifiers.
+    #[inline]
+    fn common(self, a: u64) -> Option<u64> {
+        let plain = Self::new(self.to, self.from, Rounding::NearestEven);
+        if self != plain {
+            return None;
+        }
+        let bits = a as u32;
+        Some(match (self.from, self.to) {
+            (Number::F32, Number::Bf16) => narrow_f32_bf16(bits).into(),
+            (Number::F32, Number::F16) => narrow_f32_f16(bits).into(),
+            (Number::Bf16, Number::F32) => canonical_f32(super::widen_bf16(a as u16)).into(),
+            (Number::F16, Number::F32) => canonical_f32(super::widen_f16(a as u16)).into(),
+            (Number::U32, Number::F32) => (bits as f32).to_bits().into(),
+            (Number::S32, Number::F32) => (bits as i32 as f32).to_bits().into(),
+            (Number::U32 | Number::S32 | Number::U64 | Number::S64, Number::U32) => bits.into(),
+            (Number::S32, Number::S64 | Number::U64) => i64::from(bits as i32) as u64,
+            (Number::U32, Number::S64 | Number::U64) => bits.into(),
+            _ => return None,
+        })
+    }
+
+    fn general(self, a: u64) -> u64 {
         match (self.from.format(), self.to.format()) {
             (None, None) => self.integer_to_integer(a),
             (None, Some(to)) => self.finish(self.integer_to_float(a, to), to),
@@ -250,13 +279,21 @@ fn integer_range(to: Number) -> (i128, i128) {
 /// Rounds to an integral value in the given mode; keeps the sign of zero.
 #[inline]
 pub fn round_to_integral(x: f64, mode: Rounding) -> f64 {
-    match mode {
-        Rounding::NearestEven => x.round_ties_even(),
-        Rounding::NearestAway => x.round(),
-        Rounding::TowardZero => x.trunc(),
-        Rounding::Down => x.floor(),
-        Rounding::Up => x.ceil(),
+    // From 2^52 on there is no fraction. The library's functions are calls on plain x86-64.
+    const INTEGRAL: f64 = (1u64 << 52) as f64;
+    if x.is_nan() || x.abs() >= INTEGRAL {
+        return x;
     }
+    let truncated = x as i64 as f64;
+    let rest = x - truncated;
+    let rounded = match mode {
+        Rounding::NearestEven => (x.abs() + INTEGRAL) - INTEGRAL,
+        Rounding::NearestAway => truncated.abs() + f64::from(rest.abs() >= 0.5),
+        Rounding::TowardZero => truncated,
+        Rounding::Down => truncated - f64::from(rest < 0.0),
+        Rounding::Up => truncated + f64::from(rest > 0.0),
+    };
+    rounded.copysign(x)
 }
 
 /// `x / 2^shift`, to nearest even; `shift` in 1..=63.

@@ -2,6 +2,8 @@
 
 use super::Rounding;
 
+const F64_INFINITY: u64 = 0x7ff0_0000_0000_0000;
+
 /// Which patterns of the largest exponent are not numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
@@ -187,15 +189,31 @@ impl Format {
     /// Rounds an `f64`; NaN gives the format's NaN.
     #[inline]
     pub fn from_f64(self, x: f64, mode: Rounding) -> u64 {
-        match Self::F64.decode(x.to_bits()) {
-            Value::Nan => self.nan,
-            Value::Infinite { negative } => {
-                self.infinity() | if negative { self.sign_mask() } else { 0 }
-            }
-            Value::Finite { negative, significand, exponent } => {
-                self.round(negative, u128::from(significand), exponent, false, mode)
-            }
+        let negative = x.is_sign_negative();
+        let sign = if negative { self.sign_mask() } else { 0 };
+        let magnitude = x.abs().to_bits();
+        if magnitude >= F64_INFINITY {
+            return if magnitude > F64_INFINITY { self.nan } else { sign | self.infinity() };
         }
+        if self.fraction_bits == 52 {
+            return x.to_bits();
+        }
+        // As `round`, in 64 bits: this path is hot.
+        let exponent = (magnitude >> 52) as i32 - 1023;
+        let significand = magnitude & ((1 << 52) - 1) | u64::from(magnitude >> 52 != 0) << 52;
+        let under = (self.min_exponent() - exponent).max(0);
+        let cut = (52 - self.fraction_bits as i32 + under).min(63);
+        let kept = significand >> cut;
+        let below = significand & ((1 << (cut - 1)) - 1);
+        let half = significand >> (cut - 1) & 1 == 1;
+        let up = mode.increments(negative, kept & 1 == 1, half, below != 0);
+        let field = (exponent + under - self.min_exponent()) as u64;
+        let result = (field << self.fraction_bits) + kept + u64::from(up);
+        if result > self.max_finite() {
+            let infinite = mode.overflows_to_infinity(negative);
+            return sign | if infinite { self.infinity() } else { self.max_finite() };
+        }
+        sign | result
     }
 
     /// The value as an `f64`; exact for every format of at most 64 bits.

@@ -48,16 +48,13 @@ fn fma_f32_is_native() {
     let mut batch = [[0u32; 32]; 4];
     for _ in 0..30_000 {
         batch = batch.map(|register| register.map(|_| p.f32()));
-        for lane in 0..32 {
-            let (a, b, c) = (batch[0][lane], batch[1][lane], batch[2][lane]);
+        let [a, b, c, d] = &mut batch;
+        batch::fma_f32(a, b, c, d);
+        for ((&a, &b), (&c, &d)) in a.iter().zip(&*b).zip(c.iter().zip(&*d)) {
             let [x, y, z] = [a, b, c].map(f32::from_bits);
             let expected = canonical_f32(x.mul_add(y, z));
             assert_eq!(fma_f32(a, b, c, RN), expected, "{x:e} * {y:e} + {z:e}");
-        }
-        let [a, b, c, d] = &mut batch;
-        batch::fma_f32(a, b, c, d);
-        for lane in 0..32 {
-            assert_eq!(d[lane], fma_f32(a[lane], b[lane], c[lane], RN));
+            assert_eq!(d, expected, "batch {x:e} * {y:e} + {z:e}");
         }
     }
 }

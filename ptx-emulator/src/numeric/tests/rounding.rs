@@ -119,3 +119,40 @@ fn fast_narrowing_equals_the_general_rounding() {
         check(f64::from_bits(patterns.next()));
     }
 }
+
+#[test]
+fn both_roundings_of_f64_agree() {
+    let mut patterns = Patterns(11);
+    for _ in 0..300_000 {
+        let x = f64::from_bits(patterns.f64());
+        let Value::Finite { negative, significand, exponent } = Format::F64.decode(x.to_bits())
+        else {
+            continue;
+        };
+        for format in SMALL.into_iter().chain([Format::F32, Format::F64]) {
+            for mode in MODES {
+                let general = format.round(negative, significand.into(), exponent, false, mode);
+                assert_eq!(format.from_f64(x, mode), general, "{format:?} {mode:?} {x:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn integral_rounding_is_the_libraries() {
+    let mut patterns = Patterns(12);
+    for i in 0..300_000 {
+        let random = f64::from_bits(patterns.f64());
+        let x = if i % 2 == 0 { random } else { f64::from(i - 150_000) / 4.0 };
+        for (mode, expected) in [
+            (Rounding::NearestEven, x.round_ties_even()),
+            (Rounding::NearestAway, x.round()),
+            (Rounding::TowardZero, x.trunc()),
+            (Rounding::Down, x.floor()),
+            (Rounding::Up, x.ceil()),
+        ] {
+            let rounded = round_to_integral(x, mode);
+            assert!(rounded.to_bits() == expected.to_bits() || x.is_nan(), "{x:e} {mode:?}");
+        }
+    }
+}

@@ -46,7 +46,10 @@ fn speed() {
     lanes("fma_f32 rn", &|a, b, c| fma_f32(a, b, c, rn));
     lanes("fma_f32 rz", &|a, b, c| fma_f32(a, b, c, Rounding::TowardZero));
     lanes("add_f32 rz", &|a, b, _| add_f32(a, b, Rounding::TowardZero));
-    lanes("fma_f64 rn", &|a, b, c| fma_f64(a.into(), b.into(), c.into(), rn) as u32);
+    lanes("fma_f64 rn", &|a, b, c| {
+        let [a, b, c] = [a, b, c].map(|x| u64::from(x) << 32 | 1);
+        fma_f64(a, b, c, rn) as u32
+    });
     lanes("fma_bf16x2", &|a, b, c| packed3(a, b, c, fma_bf16));
     let to = |to, from| Conversion::new(to, from, rn);
     let bf16 = to(Number::Bf16, Number::F32);
