@@ -29,13 +29,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#![forbid(unsafe_code)]
-
 mod check;
 mod emulator;
 mod error;
 mod machine;
 mod memory;
+pub mod numeric;
 mod program;
 pub mod sync;
 pub mod syntax;
