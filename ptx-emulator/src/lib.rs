@@ -1,4 +1,5 @@
 //! Runs PTX, NVIDIA's assembly language of GPU kernels, on the CPU, and reports what a GPU hides.
 
 pub mod bulk;
+pub mod order;
 pub mod sync;
