@@ -135,16 +135,10 @@ impl Tables {
             cell.read = stamp;
             return;
         }
-        self.read_many(cell, stamp, ops, replaces);
+        self.read_many(cell, stamp, ops);
     }
 
-    fn read_many(
-        &mut self,
-        cell: &mut Cell,
-        stamp: Stamp,
-        ops: &Ops,
-        replaces: impl Fn(&Stamp) -> bool,
-    ) {
+    fn read_many(&mut self, cell: &mut Cell, stamp: Stamp, ops: &Ops) {
         let old = cell.read;
         if old.agent != MANY {
             let list = self.new_list();
@@ -153,21 +147,24 @@ impl Tables {
             return;
         }
         let list = &mut self.lists[old.time as usize];
-        let place = list.iter_mut().find(|read| {
-            let is_same_step = (read.agent, read.time) == (stamp.agent, stamp.time);
-            is_same_step && read.flags == stamp.flags || replaces(read)
-        });
-        match place {
-            Some(read) => {
-                let is_same_step = (read.agent, read.time) == (stamp.agent, stamp.time);
-                let lanes = stamp.lanes | if is_same_step { read.lanes } else { 0 };
-                if read.agent == OP {
-                    ops.forget(read.time);
-                }
-                *read = Stamp { lanes, ..stamp };
+        for read in list.iter_mut() {
+            if read.agent != stamp.agent || read.flags != stamp.flags {
+                continue;
             }
-            None => list.push(stamp),
+            if read.time == stamp.time {
+                read.lanes |= stamp.lanes;
+                if stamp.agent == OP {
+                    ops.forget(stamp.time);
+                }
+                return;
+            }
+            // The same lanes later.
+            if stamp.agent != OP && read.lanes & !stamp.lanes == 0 {
+                *read = stamp;
+                return;
+            }
         }
+        list.push(stamp);
     }
 
     fn new_list(&mut self) -> u32 {
@@ -204,11 +201,9 @@ impl Tables {
         match cell.read.agent {
             OP => ops.forget(cell.read.time),
             MANY => {
-                for read in self.lists[cell.read.time as usize].drain(..) {
-                    if read.agent == OP {
-                        ops.forget(read.time);
-                    }
-                }
+                let list = &mut self.lists[cell.read.time as usize];
+                list.iter().filter(|read| read.agent == OP).for_each(|read| ops.forget(read.time));
+                list.clear();
                 self.free_lists.push(cell.read.time);
             }
             _ => {}
