@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod dot;
+mod lanes;
 pub mod layout;
 mod mma;
 mod planes;

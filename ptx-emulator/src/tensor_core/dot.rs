@@ -7,6 +7,7 @@
 
 use crate::numeric::{Format, NAN_16, NAN_F32, Rounding, narrow_f64_f16};
 
+use super::lanes::{Lanes, Left};
 use super::planes::{BLOCK, Row, SPECIAL, ZERO, exponent};
 use super::{Accumulator, Arithmetic};
 
@@ -14,20 +15,10 @@ use super::{Accumulator, Arithmetic};
 /// rounded first, being subnormal; above, it might overflow.
 const MODERATE: std::ops::RangeInclusive<i16> = -90..=120;
 
-/// Terms that are added in 32 bits: each is less than 2^27.
-const GROUP: usize = 8;
-
-/// A row of A for one step: values and exponents.
-#[derive(Clone, Copy)]
-pub(super) struct Left<'a> {
-    pub value: &'a [f32],
-    pub exponent: &'a [i16],
-}
-
 /// Adds the products of a row of A and a block of B to `c`: one step. The elements of `c` are
 /// values of the accumulator's type.
 #[inline(always)]
-pub(super) fn block(
+pub(super) fn block<L: Lanes>(
     arithmetic: Arithmetic,
     to: Accumulator,
     left: Left<'_>,
@@ -35,12 +26,7 @@ pub(super) fn block(
     c: &mut [f32; BLOCK],
     min_exponent_c: i16,
 ) {
-    let mut largest = c.map(|x| exponent(x, min_exponent_c));
-    for (&e, row) in left.exponent.iter().zip(right) {
-        for (largest, &other) in largest.iter_mut().zip(&row.exponent) {
-            *largest = (*largest).max(e + other);
-        }
-    }
+    let largest = L::largest(left, right, c.map(|x| exponent(x, min_exponent_c)));
     // Columns of zeros alone fit every scale.
     let all_zero = ZERO / 2;
     let scaled = largest.map(|e| if e < all_zero { 0 } else { e });
@@ -53,31 +39,12 @@ pub(super) fn block(
     // 2^(fraction_bits - largest), exact, for the f32 exponent is at most 25 + 90.
     let bits = arithmetic.fraction_bits;
     let scale = scaled.map(|e| f32::from_bits(((bits - i32::from(e) + 127) as u32) << 23));
-    let mut total = [0f64; BLOCK];
-    for j in 0..BLOCK {
-        total[j] = f64::from(cut(c[j] * scale[j]));
-    }
-    for (values, rows) in left.value.chunks(GROUP).zip(right.chunks(GROUP)) {
-        let mut sum = [0i32; BLOCK];
-        for (&a, row) in values.iter().zip(rows) {
-            for j in 0..BLOCK {
-                sum[j] += cut(a * row.value[j] * scale[j]);
-            }
-        }
-        for j in 0..BLOCK {
-            total[j] += f64::from(sum[j]);
-        }
-    }
+    let sums = L::sums(left, right, scale);
     for j in 0..BLOCK {
         let weight = f64::from_bits(((i64::from(scaled[j]) - i64::from(bits) + 1023) as u64) << 52);
-        c[j] = round(total[j] * weight, arithmetic.narrow, to);
+        let total = sums[j] + f64::from((c[j] * scale[j]) as i32);
+        c[j] = round(total * weight, arithmetic.narrow, to);
     }
-}
-
-/// Cuts a number of magnitude below 2^27.
-#[inline(always)]
-fn cut(x: f32) -> i32 {
-    x as i32
 }
 
 /// Rounds an exact sum whose magnitude is a normal `f32`, or 0.

@@ -87,14 +87,12 @@ impl Mma {
         let mut matrix_c = [0; 16 * 8];
         let mut matrix_d = [0; 16 * 8];
         let (bits_a, bits_b) = (self.a.bits(), self.b.bits());
-        gather(a, bits_a, &mut matrix_a[..m * k], |lane, i| {
-            let (row, column) = layout::a(bits_a, m, lane, i);
-            row * k + column
-        });
-        gather(b, bits_b, &mut matrix_b[..k * n], |lane, i| {
+        gather_a(a, bits_a, m, k, &mut matrix_a[..m * k]);
+        let place_b = |lane, i| {
             let (row, column) = layout::b(bits_b, lane, i);
             row * n + column
-        });
+        };
+        gather(b, bits_b, &mut matrix_b[..k * n], place_b);
         let place = |lane, i| {
             let (row, column) = layout::c(lane, i);
             row * n + column
@@ -146,6 +144,23 @@ impl Mma {
     }
 }
 
+/// Takes A, row-major m x k, out of the registers of a warp.
+#[inline]
+pub(super) fn gather_a(registers: &Warp, bits: usize, m: usize, k: usize, matrix: &mut [u32]) {
+    let place = |bits: usize, m: usize| {
+        move |lane, i| {
+            let (row, column) = layout::a(bits, m, lane, i);
+            row * k + column
+        }
+    };
+    match (bits, m) {
+        (8, 8) => gather_of::<8>(registers, matrix, place(8, 8)),
+        (8, _) => gather_of::<8>(registers, matrix, place(8, 16)),
+        (16, _) => gather_of::<16>(registers, matrix, place(16, 16)),
+        _ => gather_of::<32>(registers, matrix, place(32, 16)),
+    }
+}
+
 /// Takes elements of `bits` out of registers to their places in a matrix.
 #[inline(always)]
 pub(super) fn gather(
@@ -154,20 +169,33 @@ pub(super) fn gather(
     matrix: &mut [u32],
     place: impl Fn(usize, usize) -> usize,
 ) {
-    let per_register = 32 / bits;
-    let mask = if bits == 32 { u32::MAX } else { (1 << bits) - 1 };
+    // Constants, so that the places are computed ahead.
+    match bits {
+        8 => gather_of::<8>(registers, matrix, place),
+        16 => gather_of::<16>(registers, matrix, place),
+        _ => gather_of::<32>(registers, matrix, place),
+    }
+}
+
+#[inline(always)]
+fn gather_of<const BITS: usize>(
+    registers: &Warp,
+    matrix: &mut [u32],
+    place: impl Fn(usize, usize) -> usize,
+) {
+    let per_register = 32 / BITS;
     assert_eq!(registers.len() * per_register * 32, matrix.len(), "registers of the operand");
     for (number, register) in registers.iter().enumerate() {
         for (lane, &word) in register.iter().enumerate() {
             for i in 0..per_register {
-                let element = word >> (i * bits) & mask;
+                let element = word >> (i * BITS) & (u32::MAX >> (32 - BITS));
                 matrix[place(lane, number * per_register + i)] = element;
             }
         }
     }
 }
 
-/// The inverse of [`gather`].
+/// The inverse of [`gather`] for C and D.
 #[inline(always)]
 pub(super) fn scatter(
     matrix: &[u32],
@@ -179,9 +207,11 @@ pub(super) fn scatter(
     assert_eq!(registers.len() * per_register * 32, matrix.len(), "registers of the operand");
     for (number, register) in registers.iter_mut().enumerate() {
         for (lane, word) in register.iter_mut().enumerate() {
-            *word = (0..per_register)
-                .map(|i| matrix[place(lane, number * per_register + i)] << (i * bits))
-                .sum();
+            *word = if bits == 32 {
+                matrix[place(lane, number)]
+            } else {
+                matrix[place(lane, 2 * number)] | matrix[place(lane, 2 * number + 1)] << 16
+            };
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Where the operands lie in shared memory is the caller's business: here they are matrices.
 
-use super::mma::{gather, scatter};
+use super::mma::{gather, gather_a, scatter};
 use super::{Accumulator, Arithmetic, Element, Product, Shape, Unit, layout};
 
 /// A `wgmma.mma_async` instruction: m is 64, k 32 bytes of A.
@@ -60,10 +60,7 @@ impl Wgmma {
         let (bits, k) = (self.a.bits(), self.shape().k);
         let mut matrix = vec![0; 64 * k];
         for (warp, rows) in warps.into_iter().zip(matrix.chunks_mut(16 * k)) {
-            gather(warp, bits, rows, |lane, i| {
-                let (row, column) = layout::a(bits, 16, lane, i);
-                row * k + column
-            });
+            gather_a(warp, bits, 16, k, rows);
         }
         matrix
     }

@@ -71,7 +71,7 @@ fn speed() {
 
 /// A word whose bytes, halves and whole are numbers near 1 in every type.
 fn numbers(bits: u64) -> u32 {
-    let high = (0x38 | bits & 0x87) << 8 | bits >> 8 & 0xff;
-    let low = (0x38 | bits >> 16 & 0x87) << 8 | bits >> 24 & 0xff;
+    let high = (0x38 | bits & 0x87) << 8 | bits >> 8 & 0xbf;
+    let low = (0x38 | bits >> 16 & 0x87) << 8 | bits >> 24 & 0xbf;
     (high << 16 | low) as u32
 }
