@@ -40,6 +40,7 @@ pub mod order;
 mod program;
 pub mod sync;
 pub mod syntax;
+pub mod tensor_core;
 
 pub use check::{AccessKind, AllocationNote, OtherSide, Report, ReportKind};
 pub use emulator::{Arch, Argument, Emulator, Launch, Options, Timing};
