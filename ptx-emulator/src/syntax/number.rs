@@ -37,7 +37,7 @@ pub(super) fn read(token: &Token) -> Result<Value, Error> {
         _ if text.contains(['.', 'e', 'E']) => {
             return text.parse().map(Value::Double).map_err(|_| bad("is not a number"));
         }
-        (b'0', Some(b'0'..=b'7')) => 8,
+        (b'0', Some(b'0'..=b'9')) => 8,
         _ => 10,
     };
     let (digits, suffix) = match text.strip_suffix('U') {
