@@ -1,19 +1,19 @@
-//! Whole files: the instructions that a modern GEMM uses, and the kernels that this repository
-//! ships, each instruction compared with the text that it came from.
+//! Whole files: the instructions that a modern GEMM uses, the kernels that this repository ships,
+//! and what NVIDIA's compiler made of CUDA C++. Each instruction is compared with its text.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::super::ast::{Constant, Instruction, Operand, Statement};
+use super::super::ast::{Constant, FunctionKind, Instruction, Operand, Statement};
 use super::super::parse;
 use super::{body, instruction};
 
 const INSTRUCTIONS: &str = include_str!("instructions.txt");
 
-/// The kernels as built, with their file names. The folder belongs to another crate.
-pub(super) fn shipped() -> Vec<(String, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/ptx");
-    let entries = std::fs::read_dir(&folder).expect("host/ptx is in the repository");
+/// The texts in a folder beside this crate's manifest, with their paths.
+fn texts(folder: &str) -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let entries = std::fs::read_dir(&folder).expect("the folder is in the repository");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let mut files: Vec<_> = paths
         .filter(|path| path.extension().is_some_and(|extension| extension == "ptx"))
@@ -22,6 +22,16 @@ pub(super) fn shipped() -> Vec<(String, String)> {
     files.sort();
     assert!(!files.is_empty());
     files
+}
+
+/// The kernels of this repository, as built by LLVM.
+pub(super) fn shipped() -> Vec<(String, String)> {
+    texts("../host/ptx")
+}
+
+/// Kernels as built by nvcc.
+pub(super) fn foreign() -> Vec<(String, String)> {
+    texts("tests/nvcc")
 }
 
 /// An instruction as LLVM would print it, without spaces.
@@ -96,22 +106,46 @@ fn instructions<'a>(statements: &'a [Statement], found: &mut Vec<&'a Instruction
 #[test]
 fn the_shipped_kernels() {
     for (path, text) in shipped() {
-        let module = parse(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert_eq!(module.functions.len(), text.matches(".entry").count(), "{path}");
-        let mut found = Vec::new();
-        for function in &module.functions {
-            instructions(function.body.as_ref().expect("a body"), &mut found);
-        }
-        let lines: Vec<&str> = text.lines().collect();
-        for instruction in &found {
-            let line = lines[instruction.at.line as usize - 1];
-            let from = &line[instruction.at.column as usize - 1..];
-            let end = from.find(';').map_or(from.len(), |end| end + 1);
-            let source: String = from[..end].chars().filter(|c| !c.is_whitespace()).collect();
-            let by_hand = source.contains("0x") || !source.ends_with(';');
-            assert!(by_hand || printed(instruction) == source, "{path}: {line}");
-        }
-        let ends = |line: &&&str| line.trim_end().ends_with(';') && !line.trim().starts_with('.');
-        assert!(found.len() >= lines.iter().filter(ends).count(), "{path}");
+        compare(&path, &text);
     }
+}
+
+#[test]
+fn foreign_kernels() {
+    for (path, text) in foreign() {
+        compare(&path, &text);
+    }
+}
+
+/// Every instruction is there, and is what its text says.
+fn compare(path: &str, text: &str) {
+    let module = parse(text).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let entries = module.functions.iter().filter(|f| f.kind == FunctionKind::Entry).count();
+    assert_eq!(entries, text.matches(".entry").count(), "{path}");
+    let mut found = Vec::new();
+    for body in module.functions.iter().filter_map(|function| function.body.as_ref()) {
+        instructions(body, &mut found);
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    for instruction in &found {
+        let first = instruction.at.line as usize - 1;
+        let from = &lines[first][instruction.at.column as usize - 1..];
+        let mut source = String::new();
+        for line in [from].iter().chain(&lines[first + 1..]) {
+            let end = line.find(';').map_or(line.len(), |end| end + 1);
+            source.extend(line[..end].chars().filter(|c| !c.is_whitespace()));
+            if end > 0 && line[..end].ends_with(';') {
+                break;
+            }
+        }
+        // Hexadecimal numbers and offsets of zero are not printed as they are written.
+        let source = source.replace("+0]", "]");
+        let by_hand = source.contains("0x") || source.contains("//");
+        assert!(by_hand || printed(instruction) == source, "{path}: {source}");
+    }
+    let whole = |line: &&&str| {
+        let begins = line.trim_start().starts_with(|c: char| c == '@' || c.is_ascii_lowercase());
+        begins && line.trim_end().ends_with(';') && !line.contains(" : ")
+    };
+    assert!(found.len() >= lines.iter().filter(whole).count(), "{path}");
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use super::super::parse;
-use super::files::shipped;
+use super::files::{foreign, shipped};
 use super::module_text;
 
 /// Every kind of token, and beginnings of some.
@@ -86,7 +86,7 @@ const TOKENS: [&str; 72] = [
 
 /// A piece of a shipped file, from the beginning of a line on, behind the header of a module.
 fn piece() -> impl Strategy<Value = String> {
-    let texts: Vec<String> = shipped().into_iter().map(|(_, text)| text).collect();
+    let texts: Vec<String> = shipped().into_iter().chain(foreign()).map(|(_, text)| text).collect();
     (select(texts), any::<Index>(), 200..4000_usize).prop_map(|(text, from, length)| {
         let from = from.index(text.len());
         let from = text[..from].rfind(".visible").unwrap_or(0);
