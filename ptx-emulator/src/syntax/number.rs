@@ -15,7 +15,7 @@ pub(super) enum Value {
     Double(f64),
 }
 
-/// Reads a token of the kind `Number`.
+/// Reads a token of the kind `Number`, or a point and digits.
 pub(super) fn read(token: &Token) -> Result<Value, Error> {
     let text = token.text;
     let bad = |what: &str| Error::new(token.at, format!("{} {what}", token.shown()));

@@ -112,7 +112,7 @@ fn the_shipped_kernels() {
 
 #[test]
 fn foreign_kernels() {
-    for (path, text) in foreign() {
+    for (path, text) in foreign().into_iter().chain(texts("tests/misuse")) {
         compare(&path, &text);
     }
 }
