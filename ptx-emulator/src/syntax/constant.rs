@@ -29,6 +29,12 @@ impl Parser<'_> {
         Ok(self.expression()?.into())
     }
 
+    /// A constant whose `!` has been read.
+    pub fn constant_after_not(&mut self) -> Result<Constant, Error> {
+        let value = self.nested(Self::unary)?;
+        self.constant_after(Value::Signed(i64::from(!value.is_true())))
+    }
+
     /// A constant whose first number has been read.
     pub fn constant_after(&mut self, first: Value) -> Result<Constant, Error> {
         let condition = self.binary_after(first, 0)?;
@@ -106,6 +112,11 @@ impl Parser<'_> {
                 self.advance()?;
                 number::read(&token)
             }
+            // `.5`
+            (Kind::Dotted, text) if text.as_bytes()[1].is_ascii_digit() => {
+                self.advance()?;
+                number::read(&token)
+            }
             (Kind::Word, "WARP_SZ") => {
                 self.advance()?;
                 Ok(Value::Signed(32))
@@ -164,8 +175,9 @@ fn negate(at: Position, operator: &str, value: Value) -> Result<Value, Error> {
     })
 }
 
-/// An operator between two operands. A float on one side makes both floats, an unsigned integer
-/// makes both unsigned; a shift looks at its left side alone.
+/// An operator between two operands. An unsigned integer makes both unsigned; a shift looks at its
+/// left side alone, and `%` takes both as unsigned. Seen with ptxas 13.0: `-7 % 4` is 1, and a
+/// shift's distance counts modulo 64.
 fn apply(operator: &Token, left: Value, right: Value) -> Result<Value, Error> {
     let truth = |value: bool| Ok(Value::Signed(i64::from(value)));
     match operator.text {
@@ -173,15 +185,15 @@ fn apply(operator: &Token, left: Value, right: Value) -> Result<Value, Error> {
         "||" => return truth(left.is_true() || right.is_true()),
         _ => {}
     }
-    let result = match (left, right) {
-        (Value::Signed(left), Value::Signed(right)) => signed(operator.text, left, right),
-        (Value::Signed(left), Value::Unsigned(right)) if operator.text == ">>" => {
-            Some(Value::Signed(left >> right.min(63)))
-        }
-        _ => match (left.integer(), right.integer()) {
-            (Some(left), Some(right)) => unsigned(operator.text, left as u64, right as u64),
-            _ => float(operator.text, left.double(), right.double()),
+    let result = match (left.integer(), right.integer()) {
+        (Some(a), Some(b)) => match (left, right, operator.text) {
+            (Value::Signed(_), Value::Signed(_), _) | (Value::Signed(_), _, "<<" | ">>") => {
+                signed(operator.text, a, b)
+            }
+            _ => unsigned(operator.text, a as u64, b as u64),
         },
+        (None, None) => float(operator.text, left.double(), right.double()),
+        _ => return Err(Error::new(operator.at, "an integer and a float do not mix")),
     };
     result.ok_or_else(|| {
         let message = match (operator.text, right.integer()) {
@@ -194,14 +206,13 @@ fn apply(operator: &Token, left: Value, right: Value) -> Result<Value, Error> {
 
 fn signed(operator: &str, a: i64, b: i64) -> Option<Value> {
     Some(match operator {
-        "/" | "%" if b == 0 => return None,
+        "/" if b == 0 => return None,
         "/" => Value::Signed(a.wrapping_div(b)),
-        "%" => Value::Signed(a.wrapping_rem(b)),
         "<" => Value::Signed(i64::from(a < b)),
         "<=" => Value::Signed(i64::from(a <= b)),
         ">" => Value::Signed(i64::from(a > b)),
         ">=" => Value::Signed(i64::from(a >= b)),
-        ">>" => Value::Signed(a >> (b as u64).min(63)),
+        ">>" => Value::Signed(a.wrapping_shr(b as u32)),
         _ => Value::Signed(unsigned(operator, a as u64, b as u64)?.integer()?),
     })
 }
@@ -221,8 +232,8 @@ fn unsigned(operator: &str, a: u64, b: u64) -> Option<Value> {
             "%" => a.checked_rem(b)?,
             "+" => a.wrapping_add(b),
             "-" => a.wrapping_sub(b),
-            "<<" => a.checked_shl(u32::try_from(b).unwrap_or(u32::MAX)).unwrap_or(0),
-            ">>" => a.checked_shr(u32::try_from(b).unwrap_or(u32::MAX)).unwrap_or(0),
+            "<<" => a.wrapping_shl(b as u32),
+            ">>" => a.wrapping_shr(b as u32),
             "&" => a & b,
             "^" => a ^ b,
             "|" => a | b,

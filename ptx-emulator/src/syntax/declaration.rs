@@ -30,7 +30,7 @@ struct Head {
 
 /// A list of initial values, flattened.
 struct Values {
-    /// The number of components that one list holds, by its depth; 1 below the last.
+    /// The number of components that one list holds, by its depth.
     spans: Vec<u64>,
     /// The first list may hold any number.
     unsized_array: bool,
@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         }
         let unsized_array = dimensions.first() == Some(&None);
         let mut values = Values { spans, unsized_array, found: Vec::new() };
-        if values.spans.is_empty() && !self.is("{") {
+        if values.spans.is_empty() {
             let value = self.initial_value()?;
             variable.initial = vec![(0, value)];
             return Ok(());
@@ -263,20 +263,16 @@ impl<'a> Parser<'a> {
             if next >= end {
                 return Err(Error::new(at, "more initial values than the variable has elements"));
             }
-            if !parser.is("{") {
+            if depth + 1 == values.spans.len() {
                 let value = parser.initial_value()?;
                 values.found.push((next, value));
                 next += 1;
-            } else if depth + 1 >= values.spans.len().max(1) {
-                return Err(Error::new(at, "more braces than the variable has dimensions"));
-            } else if inner == 0 || !(next - from).is_multiple_of(inner) {
-                return Err(Error::new(at, "this row begins in the midst of another"));
-            } else {
-                parser.nested(|parser| parser.initial_list(values, depth + 1, next))?;
-                next = next
-                    .checked_add(inner)
-                    .ok_or_else(|| Error::new(open.at, "the array is too large"))?;
+                return Ok(());
             }
+            parser.initial_list(values, depth + 1, next)?;
+            next = next
+                .checked_add(inner)
+                .ok_or_else(|| Error::new(open.at, "the array is too large"))?;
             Ok(())
         })?;
         Ok(next)

@@ -15,7 +15,7 @@ pub(super) enum Value {
     Double(f64),
 }
 
-/// Reads a token of the kind `Number`.
+/// Reads a token of the kind `Number`, or a point and digits.
 pub(super) fn read(token: &Token) -> Result<Value, Error> {
     let text = token.text;
     let bad = |what: &str| Error::new(token.at, format!("{} {what}", token.shown()));
@@ -37,7 +37,7 @@ pub(super) fn read(token: &Token) -> Result<Value, Error> {
         _ if text.contains(['.', 'e', 'E']) => {
             return text.parse().map(Value::Double).map_err(|_| bad("is not a number"));
         }
-        (b'0', Some(b'0'..=b'7')) => 8,
+        (b'0', Some(b'0'..=b'9')) => 8,
         _ => 10,
     };
     let (digits, suffix) = match text.strip_suffix('U') {

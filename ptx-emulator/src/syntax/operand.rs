@@ -48,14 +48,17 @@ impl Parser<'_> {
             (Kind::Word, _) => self.named(),
             (Kind::Mark, "!") => {
                 self.advance()?;
-                Ok(Operand::Negated(self.component("a predicate register")?))
+                match self.token.kind {
+                    Kind::Word => Ok(Operand::Negated(self.component("a predicate register")?)),
+                    _ => Ok(Operand::Constant(self.constant_after_not()?)),
+                }
             }
             (Kind::Mark, "[") => self.address(),
             (Kind::Mark, "{") => {
                 self.advance()?;
                 Ok(Operand::Vector(self.separated_until("}", Self::operand)?))
             }
-            (Kind::Number, _) | (Kind::Mark, "-" | "+" | "~" | "(") => {
+            (Kind::Number | Kind::Dotted, _) | (Kind::Mark, "-" | "+" | "~" | "(") => {
                 Ok(Operand::Constant(self.constant()?))
             }
             _ => Err(self.unexpected("an operand")),

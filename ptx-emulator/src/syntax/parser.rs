@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
 
     pub fn module(mut self) -> Result<Module, Error> {
         if !self.take_directive(".version")? {
-            return Err(self.unexpected("`.version`, with which a PTX module begins,"));
+            return Err(self.unexpected("`.version` at a module's beginning"));
         }
         let version = self.version()?;
         if !self.take_directive(".target")? {
