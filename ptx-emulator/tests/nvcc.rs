@@ -5,8 +5,12 @@ use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options};
 
 #[path = "nvcc/arithmetic.rs"]
 mod arithmetic;
+#[path = "nvcc/asynchronous.rs"]
+mod asynchronous;
 #[path = "nvcc/control.rs"]
 mod control;
+#[path = "nvcc/intrinsics.rs"]
+mod intrinsics;
 #[path = "nvcc/matrices.rs"]
 mod matrices;
 #[path = "nvcc/sums.rs"]
@@ -30,18 +34,23 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u8, u16, i32, u32, u64, f32, f64);
+numbers!(u8, u16, i32, u32, i64, u64, f32, f64);
 
-/// An A100 with one module.
+/// A GPU with one module.
 struct Gpu {
     emulator: Emulator,
     module: Module,
 }
 
 impl Gpu {
+    /// An A100.
     fn new(ptx: &str) -> Self {
+        Self::of(Arch::new(8, 0), ptx)
+    }
+
+    fn of(arch: Arch, ptx: &str) -> Self {
         let module = Module::parse(ptx).unwrap_or_else(|error| panic!("{error}"));
-        let options = Options { arch: Arch::new(8, 0), ..Options::default() };
+        let options = Options { arch, ..Options::default() };
         Self { emulator: Emulator::new(options), module }
     }
 
