@@ -53,6 +53,8 @@ pub struct Options {
     pub step_limit: u64,
     /// Bytes of device memory.
     pub memory: u64,
+    /// Whether to count sectors and bank conflicts, which takes time.
+    pub statistics: bool,
 }
 
 impl Default for Options {
@@ -64,6 +66,7 @@ impl Default for Options {
             threads: 0,
             step_limit: 1 << 30,
             memory: 16 << 30,
+            statistics: false,
         }
     }
 }

@@ -29,15 +29,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod bulk;
 mod check;
 mod emulator;
 mod error;
 mod machine;
 mod memory;
 pub mod numeric;
+pub mod order;
 mod program;
 pub mod sync;
 pub mod syntax;
+pub mod tensor_core;
 
 pub use check::{AccessKind, AllocationNote, OtherSide, Report, ReportKind};
 pub use emulator::{Arch, Argument, Emulator, Launch, Options, Timing};

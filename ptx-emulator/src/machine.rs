@@ -3,6 +3,7 @@
 //! Each family of instructions has a file with its lowering (from a syntax tree's instruction to a
 //! function and operands) and those functions. [`lower`] finds the family by the opcode.
 
+pub(crate) mod asynchronous;
 pub(crate) mod atomics;
 mod barrier;
 mod bits;
@@ -14,10 +15,10 @@ pub(crate) mod convert;
 mod float;
 mod integer;
 mod launch;
-pub(crate) mod matrix;
 mod memory;
 mod movement;
 mod packed;
+mod shared;
 mod statistics;
 mod vote;
 mod warp;
@@ -36,6 +37,7 @@ type Lower = fn(&mut Builder<'_, '_>, &ast::Instruction) -> Result<(), Error>;
 
 /// The families' tables: opcodes and what lowers them.
 const FAMILIES: [&[(&str, Lower)]; 13] = [
+    asynchronous::TABLE,
     atomics::TABLE,
     barrier::TABLE,
     bits::TABLE,
@@ -44,7 +46,6 @@ const FAMILIES: [&[(&str, Lower)]; 13] = [
     convert::TABLE,
     float::TABLE,
     integer::TABLE,
-    matrix::TABLE,
     memory::TABLE,
     movement::TABLE,
     packed::TABLE,

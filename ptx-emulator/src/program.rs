@@ -12,11 +12,12 @@ mod modifiers;
 mod module;
 mod operands;
 
-pub(crate) use builder::Builder;
+pub(crate) use builder::{Builder, frame_layout};
 pub(crate) use instruction::{
     Branch, CLASSES, CONSTANT, Call, Class, Detail, END, Handler, Instruction, Memory, NEGATED,
-    Predicate, Slot, TRUE,
+    Predicate, SINK, Slot, TRUE,
 };
 pub(crate) use modifiers::{Modifiers, bits, is_float, is_signed, type_of};
 pub use module::Module;
-pub(crate) use module::{Function, Instance, Program, Special, Value};
+pub(crate) use module::{Function, Instance, LaneMask, Program, Special, Value};
+pub(crate) use operands::{Address, exactly};

@@ -174,13 +174,7 @@ impl BlockShadow {
 
     /// An access to `size` (1, 2, 4 or 8) bytes at a multiple of it.
     #[inline]
-    pub fn access(
-        &mut self,
-        address: u64,
-        size: u32,
-        stamp: &Stamp,
-        writes: bool,
-    ) -> Option<Race> {
+    pub fn access(&mut self, address: u64, size: u32, stamp: &Stamp, writes: bool) -> Option<Race> {
         let new = stamp.record();
         let word = (address / 4) as usize;
         if size < 4 {

@@ -28,16 +28,8 @@ pub struct Statistics {
 impl Statistics {
     /// The names of the classes of instructions, each with the number executed.
     pub fn classes(&self) -> [(&'static str, u64); CLASSES] {
-        const NAMES: [&str; CLASSES] = [
-            "integer",
-            "float",
-            "move",
-            "memory",
-            "control",
-            "warp",
-            "synchronization",
-            "matrix",
-        ];
+        const NAMES: [&str; CLASSES] =
+            ["integer", "float", "move", "memory", "control", "warp", "synchronization", "matrix"];
         std::array::from_fn(|i| (NAMES[i], self.instructions[i]))
     }
 

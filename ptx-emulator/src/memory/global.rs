@@ -224,9 +224,8 @@ impl GlobalMemory {
             let end = a.base + a.bytes;
             if address < a.base { a.base - address } else { address.saturating_sub(end) }
         };
-        let nearest = before.into_iter().chain(self.allocations.get(after)).min_by_key(|a| {
-            distance(a)
-        })?;
+        let nearest =
+            before.into_iter().chain(self.allocations.get(after)).min_by_key(|a| distance(a))?;
         (distance(nearest) < 1 << 32).then(|| nearest.note(address))
     }
 

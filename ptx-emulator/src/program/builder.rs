@@ -4,8 +4,8 @@ use super::flow::{self, Flow};
 use super::instruction::{
     Branch, CONSTANT, Detail, Instruction, NEGATED, Predicate, SINK, Slot, TRUE,
 };
-use super::module::{self, Function, Special, Value};
 use super::modifiers::bits;
+use super::module::{self, Function, Special, Value};
 use crate::error::Error;
 use crate::memory::{RANK_SHIFT, SHARED_START};
 use crate::syntax::ast::{self, Label, Linkage, Name, Position, Space, Statement, Type, Variable};
@@ -67,6 +67,7 @@ pub(super) struct Layout {
     pub end: u64,
     pub bytes: u64,
     pub communicates: bool,
+    pub orders_blocks: bool,
     pub beyond_barriers: bool,
 }
 
@@ -341,6 +342,17 @@ impl<'s, 't> Builder<'s, 't> {
         }
     }
 
+    /// The offset of a variable in the function's frame, that has `bytes` bytes at least.
+    pub fn frame_offset(&mut self, name: &Name, bytes: u64) -> Result<u64, Error> {
+        match self.lookup(name)? {
+            Entity::Frame(offset) if offset + bytes <= self.out.frame => Ok(offset),
+            _ => {
+                let message = format!("`{name}` is no .param variable of {bytes} bytes");
+                Err(Error::invalid(self.at, message))
+            }
+        }
+    }
+
     /// Begins an instruction: what is added belongs to it.
     pub fn begin(&mut self, instruction: &ast::Instruction) -> Result<(), Error> {
         self.at = instruction.at;
@@ -365,6 +377,11 @@ impl<'s, 't> Builder<'s, 't> {
         self.out.code.push(instruction);
     }
 
+    /// The instruction that was added last.
+    pub fn last(&mut self) -> &mut Instruction {
+        self.out.code.last_mut().expect("an instruction was added")
+    }
+
     /// Adds an instruction that all lanes execute.
     pub fn add_unguarded(&mut self, instruction: Instruction) {
         let guard = std::mem::replace(&mut self.guard, TRUE);
@@ -383,6 +400,11 @@ impl<'s, 't> Builder<'s, 't> {
     /// Marks the kernel as one whose blocks may talk to each other.
     pub fn communicates(&mut self) {
         self.shared.layout.communicates = true;
+    }
+
+    /// Marks the kernel as one whose fences order accesses of different blocks.
+    pub fn orders_blocks(&mut self) {
+        self.shared.layout.orders_blocks = true;
     }
 
     /// Marks the kernel as one whose order isn't that of its barriers alone.

@@ -20,6 +20,9 @@ pub(crate) enum Flow {
 
 /// For each instruction that branches, the first instruction that every way from it leads through;
 /// [`END`] where there is none. `flows[i]` is instruction i's; the last one doesn't go on.
+///
+/// Lanes that leave early meet nobody, so ways to an early end don't count: only those to the end
+/// that most of the function leads to, where there is a way to that one.
 pub(crate) fn meeting_points(flows: &[Flow]) -> Vec<u32> {
     let starts = block_starts(flows);
     let block_of = |instruction: u32| starts.partition_point(|start| *start <= instruction) - 1;
@@ -39,15 +42,47 @@ pub(crate) fn meeting_points(flows: &[Flow]) -> Vec<u32> {
         }
         successors.push(to);
     }
-    let parents = post_dominators(&successors);
+    let all = post_dominators(&successors);
+    let mut main = successors.clone();
+    if let Some(chosen) = main_end(&successors) {
+        for (block, to) in main.iter_mut().enumerate() {
+            if block != chosen {
+                to.retain(|to| *to != end);
+            }
+        }
+    }
+    let parents = post_dominators(&main);
     let meet = |(i, flow): (usize, &Flow)| match flow {
-        Flow::Branch(_) | Flow::Jump(_) => match parents[block_of(i as u32)] {
-            Some(block) if block < end => starts[block],
-            _ => END,
-        },
+        Flow::Branch(_) | Flow::Jump(_) => {
+            let block = block_of(i as u32);
+            match parents[block].or(all[block]) {
+                Some(block) if block < end => starts[block],
+                _ => END,
+            }
+        }
         _ => END,
     };
     flows.iter().enumerate().map(meet).collect()
+}
+
+/// Of the blocks that leave the function, the one that most blocks lead to; of several, the last.
+fn main_end(successors: &[Vec<usize>]) -> Option<usize> {
+    let end = successors.len();
+    let mut predecessors = vec![Vec::new(); end + 1];
+    for (block, to) in successors.iter().enumerate() {
+        to.iter().for_each(|to| predecessors[*to].push(block));
+    }
+    let reach = |from: usize| {
+        let mut seen = vec![false; end];
+        let mut walk = vec![from];
+        while let Some(block) = walk.pop() {
+            if !std::mem::replace(&mut seen[block], true) {
+                walk.extend(&predecessors[block]);
+            }
+        }
+        seen.iter().filter(|seen| **seen).count()
+    };
+    predecessors[end].iter().copied().max_by_key(|block| (reach(*block), *block))
 }
 
 /// The first instructions of the basic blocks, rising.
@@ -145,9 +180,16 @@ mod tests {
     }
 
     #[test]
+    fn lanes_that_leave_early_are_not_waited_for() {
+        // 0: branch 3; 1: branch 3; 2: end; 3: next; 4: end
+        let flows = [Branch(vec![3]), Branch(vec![3]), End, Next, End];
+        assert_eq!(meeting_points(&flows)[..2], [3, 3]);
+    }
+
+    #[test]
     fn early_exits_meet_at_the_end_and_endless_loops_nowhere() {
         let flows = [Branch(vec![2]), End, End];
-        assert_eq!(meeting_points(&flows)[0], END);
+        assert_eq!(meeting_points(&flows)[0], 2);
         let flows = [Branch(vec![2]), Jump(vec![1]), End];
         assert_eq!(meeting_points(&flows)[0], 2);
         let flows = [Jump(vec![0])];

@@ -93,7 +93,6 @@ pub(crate) enum Detail {
     Memory(Memory),
     Atomic(crate::machine::atomics::Operation),
     Convert(Box<crate::machine::convert::Conversion>),
-    Matrix(Box<crate::machine::matrix::Product>),
 }
 
 /// A jump.

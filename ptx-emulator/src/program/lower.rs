@@ -1,8 +1,8 @@
 //! Lowering of a kernel and of the functions that it calls.
 
 use super::builder::{Builder, Shared};
-use super::module::{Function, Program};
 use super::modifiers::bits;
+use super::module::{Function, Program};
 use crate::error::{Error, ErrorKind};
 use crate::syntax::ast::{self, FunctionKind, Parameter, Statement};
 
@@ -33,6 +33,7 @@ pub(super) fn program(tree: &ast::Module, kernel: &str) -> Result<Program, Error
         shared_bytes: layout.bytes,
         directives: entry.directives.clone(),
         communicates: layout.communicates,
+        orders_blocks: layout.orders_blocks,
         beyond_barriers: layout.beyond_barriers,
     })
 }
@@ -58,7 +59,7 @@ pub(super) fn offsets(parameters: &[Parameter]) -> Result<(Vec<(u64, u64)>, u64)
 }
 
 /// Lowers one function.
-fn lower(shared: &mut Shared<'_>, function: &ast::Function) -> Result<Function, Error> {
+fn lower<'t>(shared: &mut Shared<'t>, function: &'t ast::Function) -> Result<Function, Error> {
     let mut builder = Builder::new(shared, function)?;
     statements(&mut builder, function.body.as_deref().unwrap_or_default())?;
     builder.finish()

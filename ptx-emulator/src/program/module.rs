@@ -78,6 +78,8 @@ pub(crate) struct Program {
     pub directives: ast::Directives,
     /// Blocks may talk to each other: global memory is accessed by atomics or strong operations.
     pub communicates: bool,
+    /// Fences of the whole GPU order accesses of different blocks.
+    pub orders_blocks: bool,
     /// Named barriers with counts, mbarriers, clusters or asynchronous copies order memory too.
     pub beyond_barriers: bool,
 }
@@ -190,7 +192,8 @@ impl Instance {
         match initial {
             Initial::Constant(constant) => {
                 constant_bits(*constant, variable.element).ok_or_else(|| {
-                    let message = format!("an initial value that {:?} can't have", variable.element);
+                    let message =
+                        format!("an initial value that {:?} can't have", variable.element);
                     Error::unsupported(variable.at, message)
                 })
             }
@@ -212,9 +215,8 @@ pub(super) fn layout(variable: &Variable) -> Result<(u64, u64), Error> {
     };
     let element = u64::from(bits(variable.element) / 8) * u64::from(variable.vector);
     let bytes = count.checked_mul(element).filter(|bytes| *bytes < 1 << 40);
-    let bytes = bytes.ok_or_else(|| {
-        Error::invalid(variable.at, format!("`{}` is too large", variable.name))
-    })?;
+    let bytes = bytes
+        .ok_or_else(|| Error::invalid(variable.at, format!("`{}` is too large", variable.name)))?;
     Ok((bytes, variable.alignment.unwrap_or(element).max(1)))
 }
 
@@ -226,9 +228,7 @@ pub(super) fn constant_bits(constant: Constant, ty: Type) -> Option<u64> {
         (Constant::Integer(value), _) => Some(truncate(value as u64, width)),
         (Constant::Single(bits), Type::F64) => Some(f64::from(f32::from_bits(bits)).to_bits()),
         (Constant::Single(bits), _) if width == 32 => Some(bits.into()),
-        (Constant::Double(bits), Type::F32) => {
-            Some((f64::from_bits(bits) as f32).to_bits().into())
-        }
+        (Constant::Double(bits), Type::F32) => Some((f64::from_bits(bits) as f32).to_bits().into()),
         (Constant::Double(bits), _) if width == 64 => Some(bits),
         _ => None,
     }

@@ -2,8 +2,8 @@
 
 use super::builder::{Builder, Entity};
 use super::instruction::{FALSE, NEGATED, Predicate, SINK, Slot, TRUE};
-use super::module::{LaneMask, Special, Value, constant_bits};
 use super::modifiers::bits;
+use super::module::{LaneMask, Special, Value, constant_bits};
 use crate::error::Error;
 use crate::memory::{PARAM_WINDOW, Space};
 use crate::syntax::ast::{self, Constant, Name, Operand, Type};
@@ -276,4 +276,14 @@ pub(super) fn special(name: &str) -> Option<Entity> {
         _ => return None,
     };
     Some(Entity::Special(special))
+}
+
+/// The operands, if there are as many as wanted.
+pub(crate) fn exactly<const N: usize>(
+    instruction: &ast::Instruction,
+) -> Result<&[Operand; N], Error> {
+    instruction.operands.as_slice().try_into().map_err(|_| {
+        let (opcode, given) = (&instruction.opcode, instruction.operands.len());
+        Error::invalid(instruction.at, format!("{opcode} takes {N} operands, {given} are given"))
+    })
 }

@@ -75,6 +75,18 @@ impl ClusterBarrier {
         Ok(self.finish())
     }
 
+    /// Whether the phase is over for all of these lanes, each of which must have arrived.
+    pub fn is_over(&self, warp: usize, lanes: u32) -> Result<bool, ClusterBarrierError> {
+        let state = &self.warps[warp];
+        match lanes & !(state.arrived | state.owes_wait) {
+            0 => Ok(lanes & !state.owes_wait == 0),
+            missing => {
+                let lane = missing.trailing_zeros();
+                Err(ClusterBarrierError::WaitsWithoutArrival { lane })
+            }
+        }
+    }
+
     /// Lanes of a warp wait. Returns those of them that may go on; the others have to wait again
     /// after the phase.
     pub fn wait(&mut self, warp: usize, lanes: u32) -> Result<u32, ClusterBarrierError> {

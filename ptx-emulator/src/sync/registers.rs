@@ -1,4 +1,4 @@
-//! The registers of a block, as `setmaxnreg` moves them between its warpgroups.
+//! The registers of a block, as `setmaxnreg` moves them between its warps.
 //!
 //! PTX ISA, "setmaxnreg": `.dec` gives registers back to the block's pool, `.inc` waits until the
 //! pool has enough.
@@ -9,8 +9,8 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub struct RegisterPool {
     free: u32,
-    /// Registers per thread of each warpgroup.
-    groups: Vec<u32>,
+    /// Registers per thread of each warp. (All warps of a warpgroup ask for the same.)
+    warps: Vec<u32>,
 }
 
 /// A use that the PTX ISA forbids.
@@ -18,7 +18,7 @@ pub struct RegisterPool {
 pub enum RegisterPoolError {
     /// Not a multiple of 8 from 24 to 256.
     Count(u32),
-    /// `.dec` to more, or `.inc` to fewer, than the warpgroup has.
+    /// `.dec` to more, or `.inc` to fewer, than the warp has.
     Direction {
         /// Registers per thread that it has.
         has: u32,
@@ -34,10 +34,10 @@ impl fmt::Display for RegisterPoolError {
                 write!(f, "setmaxnreg {count}: not a multiple of 8 from 24 to 256")
             }
             Self::Direction { has, asks } if asks > has => {
-                write!(f, "setmaxnreg.dec {asks} in a warpgroup that has {has}")
+                write!(f, "setmaxnreg.dec {asks} in a warp whose threads have {has}")
             }
             Self::Direction { has, asks } => {
-                write!(f, "setmaxnreg.inc {asks} in a warpgroup that has {has}")
+                write!(f, "setmaxnreg.inc {asks} in a warp whose threads have {has}")
             }
         }
     }
@@ -45,13 +45,13 @@ impl fmt::Display for RegisterPoolError {
 
 impl std::error::Error for RegisterPoolError {}
 
-/// Threads of a warpgroup.
-const THREADS: u32 = 128;
+/// Threads of a warp.
+const THREADS: u32 = 32;
 
 impl RegisterPool {
-    /// For a block of so many warpgroups, each thread of which starts with `registers`.
-    pub fn new(warpgroups: usize, registers: u32) -> Self {
-        RegisterPool { free: 0, groups: vec![registers; warpgroups] }
+    /// For a block of so many warps, each thread of which starts with `registers`.
+    pub fn new(warps: usize, registers: u32) -> Self {
+        RegisterPool { free: 0, warps: vec![registers; warps] }
     }
 
     fn check(count: u32) -> Result<(), RegisterPoolError> {
@@ -61,10 +61,10 @@ impl RegisterPool {
         }
     }
 
-    /// `setmaxnreg.dec`, by all threads of the warpgroup.
-    pub fn decrease(&mut self, group: usize, count: u32) -> Result<(), RegisterPoolError> {
+    /// `setmaxnreg.dec`, by all threads of the warp.
+    pub fn decrease(&mut self, warp: usize, count: u32) -> Result<(), RegisterPoolError> {
         Self::check(count)?;
-        let has = &mut self.groups[group];
+        let has = &mut self.warps[warp];
         if count > *has {
             return Err(RegisterPoolError::Direction { has: *has, asks: count });
         }
@@ -73,11 +73,11 @@ impl RegisterPool {
         Ok(())
     }
 
-    /// `setmaxnreg.inc`, by all threads of the warpgroup. Returns whether the pool had enough: if
-    /// not, the warpgroup waits and asks again.
-    pub fn increase(&mut self, group: usize, count: u32) -> Result<bool, RegisterPoolError> {
+    /// `setmaxnreg.inc`, by all threads of the warp. Returns whether the pool had enough: if not,
+    /// the warp waits and asks again.
+    pub fn increase(&mut self, warp: usize, count: u32) -> Result<bool, RegisterPoolError> {
         Self::check(count)?;
-        let has = &mut self.groups[group];
+        let has = &mut self.warps[warp];
         if count < *has {
             return Err(RegisterPoolError::Direction { has: *has, asks: count });
         }
@@ -90,9 +90,9 @@ impl RegisterPool {
         Ok(true)
     }
 
-    /// What a warpgroup that asks for `count` waits for.
-    pub fn describe(&self, group: usize, count: u32) -> String {
-        let has = self.groups[group];
+    /// What a warp that asks for `count` waits for.
+    pub fn describe(&self, warp: usize, count: u32) -> String {
+        let has = self.warps[warp];
         format!(
             "waits for {} registers to raise its {has} per thread to {count}; the block's pool has \
              {}",
@@ -107,15 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registers_move_from_group_to_group() {
-        let mut pool = RegisterPool::new(3, 168);
-        assert_eq!(pool.increase(1, 232), Ok(false));
-        let waits = "waits for 8192 registers to raise its 168 per thread to 232; the block's pool";
-        assert!(pool.describe(1, 232).starts_with(waits));
-        pool.decrease(0, 40).unwrap();
-        assert_eq!(pool.increase(1, 232), Ok(true));
-        assert_eq!(pool.increase(2, 240), Ok(false));
-        assert_eq!(pool.increase(2, 232), Ok(true));
+    fn registers_move_from_warp_to_warp() {
+        let mut pool = RegisterPool::new(12, 168);
+        assert_eq!(pool.increase(4, 232), Ok(false));
+        let waits = "waits for 2048 registers to raise its 168 per thread to 232; the block's pool";
+        assert!(pool.describe(4, 232).starts_with(waits));
+        (0..4).for_each(|warp| pool.decrease(warp, 40).unwrap());
+        assert!((4..12).all(|warp| pool.increase(warp, 232) == Ok(true)));
+        assert_eq!(pool.increase(7, 240), Ok(false));
     }
 
     #[test]
