@@ -456,6 +456,7 @@ impl<'s, 't> Builder<'s, 't> {
         // What runs off the end returns; labels may stand there.
         self.guard = TRUE;
         self.add(crate::machine::end_of_function());
+        crate::machine::hopper::watch(&mut self.out.code);
         let mut flows: Vec<Flow> = self.out.code.iter().map(crate::machine::flow).collect();
         for fixup in &self.fixups {
             let find = |name| self.label(name, fixup.scope, fixup.at);

@@ -60,6 +60,8 @@ pub(crate) struct Instruction {
     pub detail: Detail,
     pub class: Class,
     pub line: u32,
+    /// It uses a register that a product of a warpgroup may own.
+    pub watched: bool,
 }
 
 impl Instruction {
@@ -79,6 +81,7 @@ impl Instruction {
             detail: Detail::None,
             class,
             line: 0,
+            watched: false,
         }
     }
 }
@@ -93,6 +96,7 @@ pub(crate) enum Detail {
     Memory(Memory),
     Atomic(crate::machine::atomics::Operation),
     Convert(Box<crate::machine::convert::Conversion>),
+    Hopper(Box<crate::machine::hopper::Operation>),
 }
 
 /// A jump.
