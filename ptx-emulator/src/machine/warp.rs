@@ -139,6 +139,9 @@ impl Context<'_> {
             }
             self.warp.line = instruction.line;
             self.frame.path.pc += 1;
+            if instruction.watched && self.mask != 0 {
+                self.touch(instruction)?;
+            }
             if self.mask != 0 {
                 if !self.frame.marks.is_empty() {
                     self.follow_marks(instruction)?;
@@ -199,6 +202,7 @@ impl Context<'_> {
     /// Lanes of `mask` exit.
     pub fn exit(&mut self, mask: u32) -> Step {
         self.warp.live &= !mask;
+        self.cluster.hopper.exit(self.rank, self.warp.index, mask);
         self.frame.leave(mask);
         for frame in &mut self.warp.frames {
             frame.leave(mask);
