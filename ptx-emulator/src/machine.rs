@@ -8,6 +8,7 @@ pub(crate) mod atomics;
 mod barrier;
 mod bits;
 mod block;
+mod carry;
 mod compare;
 mod context;
 mod control;
@@ -36,11 +37,12 @@ use crate::syntax::ast;
 type Lower = fn(&mut Builder<'_, '_>, &ast::Instruction) -> Result<(), Error>;
 
 /// The families' tables: opcodes and what lowers them.
-const FAMILIES: [&[(&str, Lower)]; 13] = [
+const FAMILIES: [&[(&str, Lower)]; 14] = [
     asynchronous::TABLE,
     atomics::TABLE,
     barrier::TABLE,
     bits::TABLE,
+    carry::TABLE,
     compare::TABLE,
     control::TABLE,
     convert::TABLE,
