@@ -16,11 +16,13 @@ pub(crate) mod convert;
 mod float;
 mod integer;
 mod launch;
+pub(crate) mod matrix;
 mod memory;
 mod movement;
 mod packed;
 mod shared;
 mod statistics;
+mod unwritten;
 mod vote;
 mod warp;
 
@@ -48,6 +50,7 @@ const FAMILIES: [&[(&str, Lower)]; 14] = [
     convert::TABLE,
     float::TABLE,
     integer::TABLE,
+    matrix::TABLE,
     memory::TABLE,
     movement::TABLE,
     packed::TABLE,

@@ -165,6 +165,16 @@ fn kernels_of_sm_70() {
 }
 
 #[test]
+fn kernels_of_sm_80() {
+    all_kernels(Target::Sm80);
+}
+
+#[test]
+fn kernels_of_sm_90() {
+    all_kernels(Target::Sm90);
+}
+
+#[test]
 fn the_tiled_kernel_is_fast_enough() {
     let kernel = Kernel::find("k02_tiled_16", DType::F32).unwrap();
     let options = Options { threads: 2, ..options(kernel.target) };
