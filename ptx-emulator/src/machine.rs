@@ -8,6 +8,7 @@ pub(crate) mod atomics;
 mod barrier;
 mod bits;
 mod block;
+mod carry;
 mod compare;
 mod context;
 mod control;
@@ -44,6 +45,7 @@ const FAMILIES: [&[(&str, Lower)]; 14] = [
     atomics::TABLE,
     barrier::TABLE,
     bits::TABLE,
+    carry::TABLE,
     compare::TABLE,
     control::TABLE,
     convert::TABLE,

@@ -2,7 +2,7 @@
 
 use super::flow::{self, Flow};
 use super::instruction::{
-    Branch, CONSTANT, Detail, Instruction, NEGATED, Predicate, SINK, Slot, TRUE,
+    Branch, CARRY, CONSTANT, Detail, Instruction, NEGATED, Predicate, Slot, TRUE,
 };
 use super::modifiers::bits;
 use super::module::{self, Function, Special, Value};
@@ -163,7 +163,7 @@ impl<'s, 't> Builder<'s, 't> {
     ) -> Result<Builder<'s, 't>, Error> {
         let out = Function {
             registers: 1, // 0 takes what nobody wants
-            predicates: SINK as usize + 1,
+            predicates: CARRY as usize + 1,
             ..Function::default()
         };
         let mut builder = Builder {

@@ -17,6 +17,8 @@ pub(crate) const FALSE: Predicate = 0;
 pub(crate) const TRUE: Predicate = FALSE | NEGATED;
 /// The predicate that takes results that nobody wants.
 pub(crate) const SINK: Predicate = 1;
+/// The predicate that is a thread's carry, `CC.CF`.
+pub(crate) const CARRY: Predicate = 2;
 
 /// What executes an instruction.
 pub(crate) type Handler = fn(&mut Context<'_>, &Instruction) -> Outcome;
