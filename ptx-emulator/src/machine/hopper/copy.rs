@@ -138,10 +138,10 @@ impl Context<'_> {
         let Load { mbarrier, bytes, line, .. } = load;
         self.need_shared(lane, to, bytes.into(), "a bulk copy")?;
         self.need_shared(lane, mbarrier, 8, "an mbarrier")?;
-        self.order_bytes(1 << lane, mbarrier, 8, Kind::StrongWrite, line)?;
         self.mbarrier(mbarrier, 1 << lane)?;
         let op = self.order_issue(lane);
         if let Some(op) = op {
+            self.order_access(Actor::Op(op), mbarrier, 8, Kind::StrongWrite, line)?;
             self.order_access(Actor::Op(op), to, bytes.into(), Kind::Write, line)?;
         }
         let load = Load { op, ..load };
