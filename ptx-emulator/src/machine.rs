@@ -16,11 +16,13 @@ mod float;
 pub(crate) mod hopper;
 mod integer;
 mod launch;
+pub(crate) mod matrix;
 mod memory;
 mod movement;
 mod packed;
 mod shared;
 mod statistics;
+mod unwritten;
 mod vote;
 mod warp;
 
@@ -37,7 +39,7 @@ use crate::syntax::ast;
 type Lower = fn(&mut Builder<'_, '_>, &ast::Instruction) -> Result<(), Error>;
 
 /// The families' tables: opcodes and what lowers them.
-const FAMILIES: [&[(&str, Lower)]; 13] = [
+const FAMILIES: [&[(&str, Lower)]; 14] = [
     asynchronous::TABLE,
     atomics::TABLE,
     barrier::TABLE,
@@ -47,6 +49,7 @@ const FAMILIES: [&[(&str, Lower)]; 13] = [
     convert::TABLE,
     float::TABLE,
     integer::TABLE,
+    matrix::TABLE,
     memory::TABLE,
     movement::TABLE,
     packed::TABLE,

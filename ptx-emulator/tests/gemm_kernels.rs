@@ -44,7 +44,12 @@ struct Run {
 }
 
 /// C = 2 A B - C for `m`, `n`, `k`, through one kernel.
-fn run(module: &Module, kernel: &Kernel, (m, n, k): (usize, usize, usize), options: Options) -> Run {
+fn run(
+    module: &Module,
+    kernel: &Kernel,
+    (m, n, k): (usize, usize, usize),
+    options: Options,
+) -> Run {
     let mut gpu = Emulator::new(options);
     let (dtype, output) = (kernel.dtype, kernel.dtype.output());
     let a: Vec<i32> = (0..m * k).map(value).collect();
@@ -74,8 +79,7 @@ fn run(module: &Module, kernel: &Kernel, (m, n, k): (usize, usize, usize), optio
             cluster: [1, 1, 1],
             dynamic_shared: kernel.dynamic_shared_bytes() as u32,
         };
-        let arguments =
-            [a_at.into(), b_at.into(), c_at.into(), Argument::bytes(params)];
+        let arguments = [a_at.into(), b_at.into(), c_at.into(), Argument::bytes(params)];
         match gpu.launch(module, kernel.name, &shape, &arguments) {
             Ok(counted) => statistics = Some(counted),
             Err(report) => panic!("{} {m}x{n}x{k}: {report}", kernel.name),
@@ -158,6 +162,16 @@ fn all_kernels(target: Target) {
 #[test]
 fn kernels_of_sm_70() {
     all_kernels(Target::Sm70);
+}
+
+#[test]
+fn kernels_of_sm_80() {
+    all_kernels(Target::Sm80);
+}
+
+#[test]
+fn kernels_of_sm_90() {
+    all_kernels(Target::Sm90);
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub(crate) struct Shared<'t> {
 
 /// What a whole kernel uses.
 #[derive(Default)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     pub regions: Vec<(String, u64, u64)>,
     pub end: u64,
     pub bytes: u64,
@@ -162,7 +162,6 @@ impl<'s, 't> Builder<'s, 't> {
         source: &'t ast::Function,
     ) -> Result<Builder<'s, 't>, Error> {
         let out = Function {
-            name: source.name.to_string(),
             registers: 1, // 0 takes what nobody wants
             predicates: SINK as usize + 1,
             ..Function::default()
@@ -407,15 +406,15 @@ impl<'s, 't> Builder<'s, 't> {
         self.shared.layout.orders_blocks = true;
     }
 
-    /// Marks the kernel as one whose order isn't that of its barriers alone.
-    pub fn beyond_barriers(&mut self) {
-        self.shared.layout.beyond_barriers = true;
-    }
-
     /// Puts a label here.
     pub fn place(&mut self, label: &Label) {
         let scope = self.scopes.last().map_or(0, |scope| scope.id);
         self.labels.insert((scope, label.name.clone()), self.out.code.len() as u32);
+    }
+
+    /// Marks the kernel as one whose order isn't that of its barriers alone.
+    pub fn beyond_barriers(&mut self) {
+        self.shared.layout.beyond_barriers = true;
     }
 
     /// The constant's slot.

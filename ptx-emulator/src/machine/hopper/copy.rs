@@ -109,7 +109,7 @@ pub(crate) struct Store {
 
 /// The largest of 8, 4, 2 and 1 bytes that `left` has and both addresses are multiples of.
 fn step(a: u64, b: u64, left: u32) -> u32 {
-    [8, 4, 2].into_iter().find(|s| *s <= left && (a | b) % u64::from(*s) == 0).unwrap_or(1)
+    [8, 4, 2].into_iter().find(|s| *s <= left && (a | b).is_multiple_of(u64::from(*s))).unwrap_or(1)
 }
 
 impl Context<'_> {
@@ -145,7 +145,7 @@ impl Context<'_> {
             self.order_access(Actor::Op(op), to, bytes.into(), Kind::Write, line)?;
         }
         let load = Load { op, ..load };
-        if self.cluster.hopper.is_eager(self.grid.options.timing) {
+        if self.is_eager() {
             return self.finish_load(load);
         }
         self.cluster.blocks[to.0].shared.poison(to.1, bytes.into());
@@ -250,7 +250,7 @@ impl Context<'_> {
         let key = (self.rank, self.warp.index, lane);
         hopper.groups.entry(key).or_default().push(number);
         hopper.stores.insert(number, store);
-        if self.cluster.hopper.is_eager(self.grid.options.timing) {
+        if self.is_eager() {
             self.write_out(number)?;
         }
         Ok(())
