@@ -4,7 +4,7 @@
 //! The rules are in [`crate::sync`], [`crate::bulk`] and [`crate::order`], which know no machine;
 //! here instructions are lowered to them, and memory and registers are moved. Asynchronous
 //! operations take effect when somebody asks for them (at the latest legal moment), with their
-//! destinations unwritten until then, or at once, as [`Timing`] says.
+//! destinations unwritten until then, or at once, as [`Timing`](crate::Timing) says.
 
 mod bulk;
 mod cluster;
@@ -23,7 +23,6 @@ use super::Lower;
 use super::block::{Block, Grid};
 use super::context::Context;
 use crate::check::{Fault, ReportKind};
-use crate::emulator::Timing;
 use crate::memory::{RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES};
 use crate::order::Order;
 use crate::sync::{AsyncGroups, ClusterBarrier, Mbarrier, RegisterPool};
@@ -63,8 +62,6 @@ pub(crate) struct Hopper {
     registers: Vec<Option<RegisterPool>>,
     /// The phase of the barrier at which each warp has last arrived.
     barrier_phases: Vec<u64>,
-    /// For [`Timing::Seeded`].
-    random: u64,
 }
 
 impl Hopper {
@@ -72,11 +69,6 @@ impl Hopper {
         let live: Vec<u32> =
             blocks.iter().flat_map(|block| block.warps.iter().map(|warp| warp.live)).collect();
         let ordered = grid.options.checks && grid.program.beyond_barriers;
-        let seed = match grid.options.timing {
-            Timing::Seeded(seed) => seed,
-            Timing::Latest | Timing::Eager => 0,
-        };
-        let first = blocks.first().map_or(0, |block| block.linear);
         Hopper {
             order: ordered
                 .then(|| Order::new(&live, blocks.len(), grid.shared_end.min(1 << 24) as u32)),
@@ -90,22 +82,6 @@ impl Hopper {
             warpgroups: HashMap::new(),
             registers: vec![None; blocks.len()],
             barrier_phases: vec![0; live.len()],
-            random: seed ^ first.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-        }
-    }
-
-    /// Whether an operation takes effect at once.
-    fn is_eager(&mut self, timing: Timing) -> bool {
-        match timing {
-            Timing::Latest => false,
-            Timing::Eager => true,
-            Timing::Seeded(_) => {
-                // xorshift
-                self.random ^= self.random << 13;
-                self.random ^= self.random >> 7;
-                self.random ^= self.random << 17;
-                self.random >> 40 & 1 == 0
-            }
         }
     }
 

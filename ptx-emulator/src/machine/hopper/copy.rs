@@ -109,7 +109,7 @@ pub(crate) struct Store {
 
 /// The largest of 8, 4, 2 and 1 bytes that `left` has and both addresses are multiples of.
 fn step(a: u64, b: u64, left: u32) -> u32 {
-    [8, 4, 2].into_iter().find(|s| *s <= left && (a | b) % u64::from(*s) == 0).unwrap_or(1)
+    [8, 4, 2].into_iter().find(|s| *s <= left && (a | b).is_multiple_of(u64::from(*s))).unwrap_or(1)
 }
 
 impl Context<'_> {
@@ -138,14 +138,14 @@ impl Context<'_> {
         let Load { mbarrier, bytes, line, .. } = load;
         self.need_shared(lane, to, bytes.into(), "a bulk copy")?;
         self.need_shared(lane, mbarrier, 8, "an mbarrier")?;
-        self.order_bytes(1 << lane, mbarrier, 8, Kind::StrongWrite, line)?;
         self.mbarrier(mbarrier, 1 << lane)?;
         let op = self.order_issue(lane);
         if let Some(op) = op {
+            self.order_access(Actor::Op(op), mbarrier, 8, Kind::StrongWrite, line)?;
             self.order_access(Actor::Op(op), to, bytes.into(), Kind::Write, line)?;
         }
         let load = Load { op, ..load };
-        if self.cluster.hopper.is_eager(self.grid.options.timing) {
+        if self.is_eager() {
             return self.finish_load(load);
         }
         self.cluster.blocks[to.0].shared.poison(to.1, bytes.into());
@@ -250,7 +250,7 @@ impl Context<'_> {
         let key = (self.rank, self.warp.index, lane);
         hopper.groups.entry(key).or_default().push(number);
         hopper.stores.insert(number, store);
-        if self.cluster.hopper.is_eager(self.grid.options.timing) {
+        if self.is_eager() {
             self.write_out(number)?;
         }
         Ok(())

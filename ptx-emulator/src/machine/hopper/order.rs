@@ -2,6 +2,7 @@
 
 use super::super::block::Grid;
 use super::super::context::Context;
+use super::super::warp::{Status, Warp};
 use super::Place;
 use crate::check::shadow::Stamp;
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
@@ -9,6 +10,15 @@ use crate::order::{Access, Actor, Kind, OpId, Order, Race, Space, SyncObject};
 
 fn mbarrier((rank, address): Place) -> SyncObject {
     SyncObject::Mbarrier { block: rank as u32, offset: address as u32 }
+}
+
+fn kind(writes: bool, strong: bool) -> Kind {
+    match (writes, strong) {
+        (false, false) => Kind::Read,
+        (true, false) => Kind::Write,
+        (false, true) => Kind::StrongRead,
+        (true, true) => Kind::StrongWrite,
+    }
 }
 
 impl Context<'_> {
@@ -167,13 +177,68 @@ impl Context<'_> {
             return Err(Fault::of_lane(ReportKind::Mbarrier, lane, message).at(address));
         }
         self.check_alive(lane, rank, address)?;
-        let kind = match (writes, stamp.strong) {
-            (false, false) => Kind::Read,
-            (true, false) => Kind::Write,
-            (false, true) => Kind::StrongRead,
-            (true, true) => Kind::StrongWrite,
-        };
-        self.order_bytes(1 << lane, (rank, address), size.into(), kind, stamp.line)
+        let kind = kind(writes, stamp.strong);
+        self.order_bytes(1 << lane, (rank, address), size.into(), kind, stamp.line)?;
+        if stamp.strong {
+            self.order_strong(lane, Space::Shared(rank as u32), address, writes);
+        }
+        Ok(())
+    }
+
+    /// An access of one lane to global memory. What is left to Level 1 is how whole clusters are
+    /// ordered, for which all of the cluster counts as one thread.
+    pub fn order_global(
+        &mut self,
+        (address, size): (u64, u32),
+        lane: usize,
+        stamp: &Stamp,
+        writes: bool,
+    ) -> Result<Stamp, Box<Fault>> {
+        let (warp, strong) = (self.cluster_warp(), stamp.strong);
+        let kind = kind(writes, strong);
+        let actor = Actor::Lanes { warp, lanes: 1 << lane };
+        if let Some(order) = self.order() {
+            let access = Access { kind, line: stamp.line };
+            let result = order.access(actor, Space::Global, address, size, access);
+            result.map_err(|race| self.order_race(&race))?;
+        }
+        if strong {
+            self.order_strong(lane, Space::Global, address, writes);
+        }
+        let block = self.cluster.blocks[0].linear;
+        Ok(Stamp { block, thread: 0, epoch: 1, warp_epoch: 0, ..*stamp })
+    }
+
+    /// A strong access synchronises with others of its place. Each counts as acquiring, and each
+    /// write as releasing, whatever it says: what relaxed ones leave unordered is not reported.
+    fn order_strong(&mut self, lane: usize, space: Space, address: u64, writes: bool) {
+        let warp = self.cluster_warp();
+        let Some(order) = self.order() else { return };
+        let place = SyncObject::Location(space, address);
+        order.acquire(warp, 1 << lane, place, 0);
+        if writes {
+            order.release(warp, 1 << lane, place, 0);
+        }
+    }
+
+    /// A block exits, and its shared memory goes: no access of another block may come later.
+    pub fn order_exit(&mut self) -> Result<(), Box<Fault>> {
+        let (rank, warps, line) = (self.rank, self.cluster.hopper.warps, self.warp.line);
+        let warp = self.warp.index;
+        let others = &self.cluster.blocks[rank].warps;
+        let is_done =
+            |(index, other): (usize, &Warp)| other.status == Status::Done || index == warp;
+        if self.cluster.blocks.len() == 1 || !others.iter().enumerate().all(is_done) {
+            return Ok(());
+        }
+        let Some(order) = self.order() else { return Ok(()) };
+        let result = order.end_of_block(rank as u32, rank * warps..(rank + 1) * warps, line);
+        result.map_err(|race| {
+            let mut fault = self.order_race(&race);
+            let what = "the block exits, and its shared memory goes, while others may use it";
+            fault.message = format!("{what}: {}", fault.message);
+            fault
+        })
     }
 
     /// The warp arrives at a barrier of its block.

@@ -251,7 +251,7 @@ impl Context<'_> {
         {
             product.op = op;
         }
-        if self.cluster.hopper.is_eager(self.grid.options.timing) {
+        if self.is_eager() {
             self.finish_products(number)?;
         }
         Ok(())
