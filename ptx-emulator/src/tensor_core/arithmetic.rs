@@ -28,9 +28,9 @@ pub struct Arithmetic {
     pub step: usize,
     /// The exponent with which a term that is zero takes part in the search for the largest.
     pub zero_exponent: i32,
-    /// FP8 in `mma.sync` on Hopper, whose tensor cores have it in `wgmma` alone: the assembler (13.5)
-    /// widens to f16 and multiplies twice from zero, first where k mod 4 is 0 or 1, then the rest;
-    /// C is added last, by an ordinary addition to nearest.
+    /// FP8 in `mma.sync` on Hopper, whose tensor cores have it in `wgmma` alone: the assembler
+    /// (13.5) widens to f16 and multiplies twice from zero, first where k mod 4 is 0 or 1, then the
+    /// rest; C is added last, by an ordinary addition to nearest.
     pub widened: bool,
     /// An f32 result keeps only 13 fraction bits (FP8 on Ada, and in `wgmma` on Hopper).
     pub narrow: bool,

@@ -36,6 +36,11 @@ pub struct Case {
 /// The kernel's name in every case.
 pub const ENTRY: &str = "kernel";
 
+/// Puts values in the places of a template's `$names`.
+pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    values.iter().fold(template.to_owned(), |text, (name, value)| text.replace(name, value))
+}
+
 /// The types of operands, with the register that holds them.
 pub fn register(of: &str) -> &'static str {
     match of {
@@ -51,8 +56,7 @@ pub fn register(of: &str) -> &'static str {
 /// A module in which thread i reads its operands from three slots of 8 bytes at in + 24 i, executes
 /// one instruction and writes the result at out + 8 i.
 pub fn per_thread(instruction: &str, result: &str, operands: &[&str]) -> String {
-    let mut registers = String::new();
-    let mut loads = String::new();
+    let (mut registers, mut loads) = (String::new(), String::new());
     for (i, operand) in operands.iter().enumerate() {
         let kind = register(operand);
         registers += &format!("    .reg .{kind} %s{i};\n");
@@ -60,22 +64,20 @@ pub fn per_thread(instruction: &str, result: &str, operands: &[&str]) -> String 
     }
     let sources: Vec<String> = (0..operands.len()).map(|i| format!("%s{i}")).collect();
     let kind = register(result);
-    let execute = format!("    {instruction} %d, {};\n", sources.join(", "));
     let store = if result == "pred" {
-        "    selp.b32 %r5, 1, 0, %d;\n    st.global.b32 [%rd4], %r5;\n".to_owned()
+        "    selp.b32 %r5, 1, 0, %d;\n    st.global.b32 [%rd4], %r5;".to_owned()
     } else {
-        format!("    st.global.{kind} [%rd4], %d;\n")
+        format!("    st.global.{kind} [%rd4], %d;")
     };
-    format!(
-        "// {instruction}\n.version 8.4\n.target sm_90\n.address_size 64\n\n\
-         .visible .entry {ENTRY}(.param .u64 in, .param .u64 out, .param .u32 n)\n{{\n    \
-         .reg .pred %p;\n    .reg .b32 %r<6>;\n    .reg .b64 %rd<5>;\n    .reg .{kind} %d;\n\
-         {registers}    ld.param.u64 %rd1, [in];\n    ld.param.u64 %rd2, [out];\n    \
-         ld.param.u32 %r1, [n];\n    mov.u32 %r2, %ctaid.x;\n    mov.u32 %r3, %ntid.x;\n    \
-         mov.u32 %r4, %tid.x;\n    mad.lo.u32 %r2, %r2, %r3, %r4;\n    \
-         setp.ge.u32 %p, %r2, %r1;\n    @%p ret;\n    mad.wide.u32 %rd3, %r2, 24, %rd1;\n    \
-         mad.wide.u32 %rd4, %r2, 8, %rd2;\n{loads}{execute}{store}    ret;\n}}\n"
-    )
+    let values = [
+        ("$instruction", instruction),
+        ("$kind", kind),
+        ("$registers", &registers),
+        ("$loads", &loads),
+        ("$sources", &sources.join(", ")),
+        ("$store", &store),
+    ];
+    fill(include_str!("templates/thread.ptx"), &values)
 }
 
 impl Case {

@@ -6,7 +6,7 @@
 
 use ptx_emulator::tensor_core::{Accumulator, Element, MMA_SHAPES, Mma, MmaShape, Shape, layout};
 
-use super::case::{Bound, Case, ENTRY};
+use super::case::{Bound, Case, fill};
 use super::inputs::{Random, moderate, special};
 use super::oracle::{Exact, Float, Mode};
 
@@ -89,22 +89,21 @@ pub fn list(name: &str, count: usize) -> String {
 
 /// A kernel of one warp a tile: each lane loads its words, executes the body and stores its words.
 fn per_lane(
-    comment: &str,
+    name: &str,
     version: &str,
     words: (usize, usize),
     declarations: &str,
     (load, body, store): (String, String, String),
 ) -> String {
-    let (input, output) = (4 * words.0, 4 * words.1);
-    format!(
-        "// {comment}\n.version {version}\n.target sm_90\n.address_size 64\n\n\
-         .visible .entry {ENTRY}(.param .u64 in, .param .u64 out, .param .u32 n)\n{{\n    \
-         .reg .b32 %r<8>;\n    .reg .b64 %rd<8>;\n{declarations}    ld.param.u64 %rd1, [in];\n    \
-         ld.param.u64 %rd2, [out];\n    mov.u32 %r1, %ctaid.x;\n    mov.u32 %r2, %tid.x;\n    \
-         shl.b32 %r3, %r1, 5;\n    add.u32 %r3, %r3, %r2;\n    \
-         mad.wide.u32 %rd3, %r3, {input}, %rd1;\n    mad.wide.u32 %rd4, %r3, {output}, %rd2;\n\
-         {load}{body}{store}    ret;\n}}\n"
-    )
+    let values = [
+        ("$name", name),
+        ("$version", version),
+        ("$declarations", declarations),
+        ("$input", &(4 * words.0).to_string()),
+        ("$output", &(4 * words.1).to_string()),
+        ("$body", &(load + &body + &store)),
+    ];
+    fill(include_str!("templates/warp.ptx"), &values)
 }
 
 fn loads(name: &str, kind: &str, bytes: usize, first: usize, count: usize) -> String {

@@ -5,7 +5,7 @@
 
 use ptx_emulator::tensor_core::{Accumulator, Element, Shape, Wgmma, layout};
 
-use super::case::{Bound, Case, ENTRY};
+use super::case::{Bound, Case, fill};
 use super::inputs::Random;
 use super::matrix::{
     accumulator_name, accumulator_pattern, accumulator_register, element_name, integer, list,
@@ -54,64 +54,37 @@ fn instruction(wgmma: &Wgmma, form: Form) -> String {
     };
     let a = if form.registers { list("a", Wgmma::A_REGISTERS) } else { "%rd5".to_owned() };
     format!(
-        "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{}.{}.{}{} {}, {a}, %rd6, %p2{scales}{transposes};",
+        "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{}.{}.{}{} {}, {a}, %rd6, %p2{};",
         accumulator_name(wgmma.d),
         element_name(wgmma.a),
         element_name(wgmma.b),
         if wgmma.satfinite { ".satfinite" } else { "" },
         list("d", wgmma.accumulator_registers()),
+        scales + &transposes,
     )
 }
 
 /// The kernel: copies both images to shared memory, multiplies, stores the accumulators.
 fn ptx(wgmma: &Wgmma, form: Form) -> String {
-    let images = 64 * 32 + wgmma.n * 32;
+    let images = (64 + wgmma.n) * 32;
     let (kind, _) = accumulator_register(wgmma.d);
     let registers = wgmma.accumulator_registers();
-    let tile = images + 128 * 4 * registers;
     let each = |f: &dyn Fn(usize) -> String| (0..registers).map(f).collect::<String>();
-    let load = each(&|i| format!("    ld.global.{kind} %d{i}, [%rd3+{}];\n", 4 * i));
-    let store = each(&|i| format!("    st.global.{kind} [%rd4+{}], %d{i};\n", 4 * i));
-    let fragment = if form.registers { fragment(wgmma) } else { String::new() };
-    let (scale, instruction) = (u32::from(!form.fresh), instruction(wgmma, form));
-    // Descriptors: start, leading and stride offsets in units of 16 bytes, no swizzle.
     let strides = ((NEXT as u64 / 16) << 16) | ((ROWS as u64 / 16) << 32);
-    let (bytes_d, tail) = (4 * registers, registers * 512);
-    format!(
-        "// {instruction}\n.version 8.4\n.target sm_90a\n.address_size 64\n\n\
-         .visible .entry {ENTRY}(.param .u64 in, .param .u64 out, .param .u32 n)\n{{\n    \
-         .reg .pred %p<3>;\n    .reg .b32 %r<12>;\n    .reg .b64 %rd<12>;\n    .reg .b32 %a<4>;\n    \
-         .reg .{kind} %d<{registers}>;\n    .shared .align 128 .b8 tile[{images}];\n    \
-         ld.param.u64 %rd1, [in];\n    ld.param.u64 %rd2, [out];\n    mov.u32 %r1, %ctaid.x;\n    \
-         mov.u32 %r2, %tid.x;\n    mul.wide.u32 %rd3, %r1, {tile};\n    \
-         add.u64 %rd1, %rd1, %rd3;\n    mul.wide.u32 %rd3, %r1, {tail};\n    \
-         add.u64 %rd2, %rd2, %rd3;\n    mov.u32 %r3, tile;\n    shl.b32 %r4, %r2, 2;\n\
-         copy:\n    setp.ge.u32 %p1, %r4, {images};\n    @%p1 bra copied;\n    \
-         cvt.u64.u32 %rd3, %r4;\n    add.u64 %rd3, %rd1, %rd3;\n    ld.global.b32 %r5, [%rd3];\n    \
-         add.u32 %r6, %r3, %r4;\n    st.shared.b32 [%r6], %r5;\n    add.u32 %r4, %r4, 512;\n    \
-         bra copy;\ncopied:\n    fence.proxy.async;\n    bar.sync 0;\n    \
-         mad.wide.u32 %rd3, %r2, {bytes_d}, %rd1;\n    add.u64 %rd3, %rd3, {images};\n    \
-         mad.wide.u32 %rd4, %r2, {bytes_d}, %rd2;\n{load}{fragment}    \
-         shr.u32 %r7, %r3, 4;\n    cvt.u64.u32 %rd5, %r7;\n    or.b64 %rd5, %rd5, {strides};\n    \
-         add.u64 %rd6, %rd5, 128;\n    mov.u32 %r8, {scale};\n    \
-         setp.ne.u32 %p2, %r8, 0;\n    wgmma.fence.sync.aligned;\n    {instruction}\n    \
-         wgmma.commit_group.sync.aligned;\n    wgmma.wait_group.sync.aligned 0;\n{store}    ret;\n}}\n"
-    )
-}
-
-/// Loads A's registers out of its image in shared memory: each is 4 bytes of a row.
-fn fragment(wgmma: &Wgmma) -> String {
-    // Row 16 * warp + lane / 4 (+ 8), bytes 4 * (lane % 4) (+ 16): two core matrices of each kind.
-    let mut text = "    shr.u32 %r7, %r2, 5;\n    mul.lo.u32 %r7, %r7, 512;\n    \
-                    and.b32 %r8, %r2, 31;\n    mad.lo.u32 %r7, %r8, 4, %r7;\n    \
-                    add.u32 %r7, %r7, %r3;\n"
-        .to_owned();
-    for i in 0..Wgmma::A_REGISTERS {
-        let offset = i % 2 * ROWS + i / 2 * NEXT;
-        text += &format!("    ld.shared.b32 %a{i}, [%r7+{offset}];\n");
-    }
-    debug_assert_eq!(wgmma.shape().k * wgmma.a.bits(), 256);
-    text
+    let values = [
+        ("$instruction", instruction(wgmma, form)),
+        ("$kind", kind.to_owned()),
+        ("$registers", registers.to_string()),
+        ("$images", images.to_string()),
+        ("$input", (images + 512 * registers).to_string()),
+        ("$output", (512 * registers).to_string()),
+        ("$each", (4 * registers).to_string()),
+        ("$loads", each(&|i| format!("    ld.global.{kind} %d{i}, [%rd3+{}];\n", 4 * i))),
+        ("$stores", each(&|i| format!("    st.global.{kind} [%rd4+{}], %d{i};\n", 4 * i))),
+        ("$strides", strides.to_string()),
+        ("$scale", u32::from(!form.fresh).to_string()),
+    ];
+    fill(include_str!("templates/wgmma.ptx"), &values.each_ref().map(|(k, v)| (*k, &v[..])))
 }
 
 /// The matrices of a tile: A 64 x k, B k x n, C and D 64 x n, row-major patterns.

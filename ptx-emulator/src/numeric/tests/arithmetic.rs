@@ -106,7 +106,7 @@ fn directed_f32_encloses_the_exact_result() {
         }
         let product = x * y;
         encloses(|m| mul_f32(a, b, m), |v| v <= product, |v| v >= product);
-        // Exact comparison of v with x + y: v - x is exact for v near the sum; else two-sum decides.
+        // Exact comparison of v with x + y by the error of the sum.
         let sum = x + y;
         let error = (x - (sum - (sum - x))) + (y - (sum - x));
         let less = |v: f64| v < sum || v == sum && error >= 0.0;
@@ -134,7 +134,8 @@ proptest! {
         let [x, y] = [a, b].map(|v| (v as f32).to_bits());
         let z = ((c as f64 * scale) as f32).to_bits();
         let exact = ((i128::from(a) * i128::from(b)) << 40) + (i128::from(c) << (40 + shift));
-        let compare = |v: f64| (v * 2f64.powi(40)) as i128; // exact: below 2^100, no bits under 2^-40
+        // Exact: below 2^100, no bits under 2^-40.
+        let compare = |v: f64| (v * 2f64.powi(40)) as i128;
         if exact != 0 {
             encloses(|m| fma_f32(x, y, z, m), |v| compare(v) <= exact, |v| compare(v) >= exact);
         }
