@@ -5,29 +5,15 @@
 //! bound: bit for bit, bit for bit but for which NaN, or for approximate functions within the error
 //! that PTX states. A GPU is to meet the same bounds:
 //! `cargo test -p ptx-emulator --test instructions -- --ignored export` writes every case to the
-//! folder that the variable `PTX_CASES` names, as `file.ptx`, `file.in` and `file.out`, with a table
-//! `cases.csv` of launches and bounds. The output buffer holds zeros before a launch.
+//! folder that the variable `PTX_CASES` names, as `file.ptx`, `file.in` and `file.out`, with a
+//! table `cases.csv` of launches and bounds. The output buffer holds zeros before a launch.
 
-#[path = "instructions/approximate.rs"]
-mod approximate;
-#[path = "instructions/case.rs"]
-mod case;
-#[path = "instructions/convert.rs"]
-mod convert;
-#[path = "instructions/float.rs"]
-mod float;
-#[path = "instructions/inputs.rs"]
-mod inputs;
-#[path = "instructions/matrix.rs"]
-mod matrix;
-#[path = "instructions/oracle.rs"]
-mod oracle;
-#[path = "instructions/wgmma.rs"]
-mod wgmma;
+#[path = "instructions/cases.rs"]
+mod cases;
 
 use std::fmt::Write as _;
 
-use case::{Case, ENTRY};
+use cases::{Case, ENTRY};
 use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options};
 
 /// Runs a case for an architecture.
@@ -47,10 +33,11 @@ fn output(case: &Case, arch: Arch) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Runs cases and fails with the list of those that differ.
-fn check(cases: &[Case]) {
+/// Runs a family's cases and fails with the list of those that differ.
+fn check(family: &str) {
+    let cases = cases::family(family);
     let mut failures = String::new();
-    for case in cases {
+    for case in &cases {
         let difference = match output(case, Arch::new(9, 0)) {
             Ok(output) => case.difference(&output),
             Err(error) => Some(format!("{}: {error}", case.name)),
@@ -65,78 +52,60 @@ fn check(cases: &[Case]) {
 
 #[test]
 fn arithmetic() {
-    check(&float::arithmetic_cases());
+    check("arithmetic");
 }
 
 #[test]
 fn selection() {
-    check(&float::selection_cases());
+    check("selection");
 }
 
 #[test]
 fn predicates() {
-    check(&float::predicate_cases());
+    check("predicates");
 }
 
 #[test]
 fn approximations() {
-    check(&approximate::cases());
+    check("approximations");
 }
 
 #[test]
 fn integer_conversions() {
-    check(&convert::integer_cases());
+    check("integer conversions");
 }
 
 #[test]
 fn mixed_conversions() {
-    check(&convert::mixed_cases());
+    check("mixed conversions");
 }
 
 #[test]
 fn float_conversions() {
-    check(&convert::float_cases());
+    check("float conversions");
 }
 
 #[test]
 fn packed_conversions() {
-    check(&convert::packed_cases());
+    check("packed conversions");
 }
 
 #[test]
 #[ignore = "the machine does not execute these yet"]
 fn matrix_moves() {
-    check(&matrix::matrix_cases());
+    check("matrix moves");
 }
 
 #[test]
 #[ignore = "the machine does not execute these yet"]
 fn mma() {
-    check(&matrix::mma_cases());
+    check("mma");
 }
 
 #[test]
 #[ignore = "the machine does not execute these yet"]
 fn wgmma() {
-    check(&wgmma::cases());
-}
-
-/// All cases.
-fn all() -> Vec<Case> {
-    [
-        float::arithmetic_cases(),
-        float::selection_cases(),
-        float::predicate_cases(),
-        approximate::cases(),
-        convert::integer_cases(),
-        convert::mixed_cases(),
-        convert::float_cases(),
-        convert::packed_cases(),
-        matrix::matrix_cases(),
-        matrix::mma_cases(),
-        wgmma::cases(),
-    ]
-    .concat()
+    check("wgmma");
 }
 
 #[test]
@@ -146,9 +115,10 @@ fn export() {
     let folder = std::path::Path::new(&folder);
     std::fs::create_dir_all(folder).unwrap();
     let mut table = "name,file,blocks,threads,n,width,bound\n".to_owned();
-    for (i, case) in all().iter().enumerate() {
+    let cases = cases::FAMILIES.iter().flat_map(|family| family.1());
+    for (i, case) in cases.enumerate() {
         let file = format!("{i:04}_{}", case.name.replace(['.', ':', ' '], "_"));
-        let Case { name, blocks, threads, n, width, bound, .. } = case;
+        let Case { name, blocks, threads, n, width, bound, .. } = &case;
         writeln!(table, "{name},{file},{blocks},{threads},{n},{width},\"{bound:?}\"").unwrap();
         std::fs::write(folder.join(&file).with_extension("ptx"), &case.ptx).unwrap();
         std::fs::write(folder.join(&file).with_extension("in"), &case.input).unwrap();

@@ -287,7 +287,9 @@ pub fn mma_cases() -> Vec<Case> {
         cases.push(mma_case(&mma, "", |random| exact_tile(&mma, random)));
         if mma.d != Accumulator::S32 {
             cases.push(mma_case(&mma, " model", |random| model_tile(&mma, false, random)));
-            cases.push(mma_case(&mma, " model, special", |random| model_tile(&mma, true, random)));
+            cases.push(mma_case(&mma, " model with special values", |random| {
+                model_tile(&mma, true, random)
+            }));
         }
     }
     cases
