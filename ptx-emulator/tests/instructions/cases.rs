@@ -10,7 +10,7 @@ mod matrix;
 mod oracle;
 mod wgmma;
 
-pub use case::{Bound, Case, ENTRY};
+pub use case::{Case, ENTRY};
 
 /// A family's name and its cases.
 pub type Family = (&'static str, fn() -> Vec<Case>);
