@@ -60,6 +60,18 @@ fn fma_f32_is_native() {
 }
 
 #[test]
+fn batches_of_f64_are_the_lanes() {
+    let mut p = Patterns(14);
+    for _ in 0..10_000 {
+        let [a, b, c] = [[0; 32]; 3].map(|lanes| lanes.map(|_: u64| p.f64()));
+        let mut d = [0; 32];
+        batch::fma_f64(&a, &b, &c, &mut d);
+        let lanes = std::array::from_fn(|lane| fma_f64(a[lane], b[lane], c[lane], RN));
+        assert_eq!(d, lanes);
+    }
+}
+
+#[test]
 fn half_precision_rounds_once() {
     let mut p = Patterns(5);
     for _ in 0..1_000_000 {
