@@ -1,7 +1,7 @@
 //! The emulated GPU: options, memory calls of the host, launches.
 
 use crate::check::{Report, ReportKind};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::machine::{self, Statistics};
 use crate::memory::GlobalMemory;
 use crate::program::{Instance, Module};
@@ -179,8 +179,16 @@ impl Emulator {
         launch: &Launch,
         arguments: &[Argument],
     ) -> Result<Statistics, Box<Report>> {
-        self.instance(module)
-            .map_err(|e| Report::of_launch(ReportKind::LaunchLimit, kernel, e.message))?;
+        self.instance(module).map_err(|error| {
+            let kind = match error.kind {
+                ErrorKind::Memory => ReportKind::LaunchLimit,
+                ErrorKind::Unsupported => ReportKind::Unsupported,
+                _ => ReportKind::Invalid,
+            };
+            let mut report = Report::of_launch(kind, kernel, error.message);
+            report.line = error.at.map(|at| at.line);
+            report
+        })?;
         let instance = &self.instances[&module.id()];
         let job = machine::Job { module, instance, kernel, launch, arguments };
         machine::launch(&self.options, &mut self.memory, &job)

@@ -15,11 +15,13 @@ pub(crate) mod convert;
 mod float;
 mod integer;
 mod launch;
+pub(crate) mod matrix;
 mod memory;
 mod movement;
 mod packed;
 mod shared;
 mod statistics;
+mod unwritten;
 mod vote;
 mod warp;
 
@@ -36,7 +38,7 @@ use crate::syntax::ast;
 type Lower = fn(&mut Builder<'_, '_>, &ast::Instruction) -> Result<(), Error>;
 
 /// The families' tables: opcodes and what lowers them.
-const FAMILIES: [&[(&str, Lower)]; 13] = [
+const FAMILIES: [&[(&str, Lower)]; 14] = [
     asynchronous::TABLE,
     atomics::TABLE,
     barrier::TABLE,
@@ -46,6 +48,7 @@ const FAMILIES: [&[(&str, Lower)]; 13] = [
     convert::TABLE,
     float::TABLE,
     integer::TABLE,
+    matrix::TABLE,
     memory::TABLE,
     movement::TABLE,
     packed::TABLE,

@@ -54,8 +54,6 @@ const STRONG: Record = 1;
 const WARP: Record = 2;
 /// Threads of more warps.
 const BLOCK: Record = 4;
-/// Threads of more blocks.
-const GRID: Record = 8;
 const WARP_EPOCH_SHIFT: u32 = 4;
 const EPOCH_SHIFT: u32 = WARP_EPOCH_SHIFT + WARP_EPOCH_BITS;
 const THREAD_SHIFT: u32 = EPOCH_SHIFT + EPOCH_BITS;

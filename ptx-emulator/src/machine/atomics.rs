@@ -195,7 +195,7 @@ fn shared(c: &mut Context<'_>, one: &One) -> Result<u64, Box<Fault>> {
     let memory = &c.cluster.blocks[rank].shared;
     let (old, written) = memory.load(own, size);
     if c.grid.options.checks && written.count_ones() != size {
-        return Err(uninitialized(lane, "shared memory", one.address, memory.note(own)));
+        return Err(c.unwritten_shared(lane, rank, own));
     }
     if c.checks_shared_races() {
         let stamp = c.stamp(one.line, true);

@@ -6,7 +6,7 @@ use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::program::{Builder, Class, Handler, Instruction, Modifiers, Slot, exactly};
 use crate::sync::{Arrival, Reduction, Threads};
-use crate::syntax::ast::{self, Operand, Type};
+use crate::syntax::ast::{self, Type};
 
 pub(super) const TABLE: &[(&str, Lower)] =
     &[("bar", bar), ("barrier", bar), ("fence", fence), ("membar", fence)];
@@ -219,9 +219,4 @@ fn fence(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let handler: Handler = |_, _| Ok(Step::Next);
     b.add(Instruction::new(handler, Class::Synchronization));
     Ok(())
-}
-
-/// Whether an operand is absent: `_`.
-pub(super) fn is_sink(operand: &Operand) -> bool {
-    *operand == Operand::Sink
 }

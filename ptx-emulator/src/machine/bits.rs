@@ -43,7 +43,8 @@ fn logic(
             modifiers.finish()?;
             let mut out = Instruction::new(predicates, Class::Integer);
             out.p = b.predicate_destination(d)?;
-            (out.a, out.b) = (b.predicate_source(x)?, b.predicate_source(y)?);
+            out.q = b.predicate_source(x)?;
+            out.number = b.predicate_source(y)?.into();
             b.add(out);
             Ok(())
         }
@@ -60,7 +61,7 @@ fn and(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
         i,
         |c, i| c.binary(i, |x, y| x & y),
         |c, i| {
-            c.write_predicate(i.p, c.predicate(i.a) & c.predicate(i.b));
+            c.write_predicate(i.p, c.predicate(i.q) & c.predicate(i.number as u32));
             Ok(Step::Next)
         },
     )
@@ -72,7 +73,7 @@ fn or(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
         i,
         |c, i| c.binary(i, |x, y| x | y),
         |c, i| {
-            c.write_predicate(i.p, c.predicate(i.a) | c.predicate(i.b));
+            c.write_predicate(i.p, c.predicate(i.q) | c.predicate(i.number as u32));
             Ok(Step::Next)
         },
     )
@@ -84,7 +85,7 @@ fn xor(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
         i,
         |c, i| c.binary(i, |x, y| x ^ y),
         |c, i| {
-            c.write_predicate(i.p, c.predicate(i.a) ^ c.predicate(i.b));
+            c.write_predicate(i.p, c.predicate(i.q) ^ c.predicate(i.number as u32));
             Ok(Step::Next)
         },
     )
@@ -98,12 +99,12 @@ fn not(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
         modifiers.finish()?;
         let mut out = Instruction::new(
             |c, i| {
-                c.write_predicate(i.p, !c.predicate(i.a));
+                c.write_predicate(i.p, !c.predicate(i.q));
                 Ok(Step::Next)
             },
             Class::Integer,
         );
-        (out.p, out.a) = (b.predicate_destination(d)?, b.predicate_source(x)?);
+        (out.p, out.q) = (b.predicate_destination(d)?, b.predicate_source(x)?);
         b.add(out);
         return Ok(());
     }

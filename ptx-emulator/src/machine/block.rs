@@ -322,6 +322,7 @@ pub(crate) fn new_frame(function: &Function, index: usize, local: u64, lanes: u3
         stack: Vec::new(),
         local,
         entered: lanes,
+        marks: Default::default(),
         results: Vec::new(),
     }
 }

@@ -94,7 +94,7 @@ impl Form {
             unordered: flag(3),
             ftz: flag(4),
             kind: KINDS[(number >> 8 & 7) as usize],
-            combination: number >> 16,
+            combination: number >> 16 & 0xff,
         }
     }
 
@@ -208,11 +208,11 @@ fn setp(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
         d => (d, None),
     };
     out.p = b.predicate_destination(p)?;
-    // The opposite's place is in c.
-    out.c = match opposite {
+    let opposite = match opposite {
         Some(opposite) => b.predicate_destination(opposite)?,
         None => SINK,
     };
+    out.number |= u64::from(opposite) << 32;
     (out.a, out.b) = (b.source(x, ty)?, b.source(y, ty)?);
     if let Some(other) = other {
         out.q = b.predicate_source(other)?;
@@ -226,8 +226,9 @@ fn run_setp(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let compared = form.compare(c.lanes(i.a), c.lanes(i.b));
     let other: Predicate = c.predicate(i.q);
     c.write_predicate(i.p, form.combine(compared, other));
-    if i.c != SINK {
-        c.write_predicate(i.c, form.combine(!compared, other));
+    let opposite = (i.number >> 32) as Predicate;
+    if opposite != SINK {
+        c.write_predicate(opposite, form.combine(!compared, other));
     }
     Ok(Step::Next)
 }
@@ -272,21 +273,20 @@ fn selp(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
     let ty = modifiers.ty()?;
     modifiers.finish()?;
-    let mut out = Instruction::new(
-        |c, i| {
-            let chosen = c.predicate(i.q);
-            let (x, y) = (c.lanes(i.a), c.lanes(i.b));
-            let choose = |lane| if chosen >> lane & 1 == 1 { x[lane] } else { y[lane] };
-            let out = std::array::from_fn(choose);
-            c.write(i.d, &out);
-            Ok(Step::Next)
-        },
-        Class::Integer,
-    );
+    let mut out = Instruction::new(run_selp, Class::Integer);
     (out.a, out.b) = (b.source(x, ty)?, b.source(y, ty)?);
     (out.q, out.d) = (b.predicate_source(p)?, b.destination(d, ty)?);
     b.add(out);
     Ok(())
+}
+
+pub(super) fn run_selp(c: &mut Context<'_>, i: &Instruction) -> Outcome {
+    let chosen = c.predicate(i.q);
+    let (x, y) = (c.lanes(i.a), c.lanes(i.b));
+    let choose = |lane| if chosen >> lane & 1 == 1 { x[lane] } else { y[lane] };
+    let out = std::array::from_fn(choose);
+    c.write(i.d, &out);
+    Ok(Step::Next)
 }
 
 fn slct(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {

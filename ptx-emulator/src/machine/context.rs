@@ -135,11 +135,6 @@ impl Context<'_> {
         &mut self.cluster.blocks[self.rank]
     }
 
-    /// The thread's linear index in its block.
-    pub fn thread(&self, lane: usize) -> u32 {
-        (self.warp.index * 32 + lane) as u32
-    }
-
     /// Who accesses memory, when and how.
     #[inline]
     pub fn stamp(&self, line: u32, strong: bool) -> Stamp {

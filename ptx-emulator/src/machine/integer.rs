@@ -258,7 +258,7 @@ fn mul(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let handler = match part {
         Part::Low => integer!(ty, binary, |x, y| x.wrapping_mul(y) as U as u64),
         Part::High => {
-            integer!(ty, binary, |x, y| { ((x as W * y as W) >> (8 * size_of::<T>())) as U as u64 })
+            integer!(ty, binary, |x, y| ((x as W * y as W) >> (8 * size_of::<T>())) as U as u64)
         }
         Part::Wide if double(ty).is_some() => {
             integer!(ty, binary, |x, y| (x as W * y as W) as UW as u64)

@@ -110,7 +110,7 @@ fn ld(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
         }
     }
     memory.bits = width as u8;
-    out.list = list.into();
+    (out.writes, out.list) = (memory.count, list.into());
     (out.a, out.number) = (address.base, address.offset as u64);
     out.detail = Detail::Memory(memory);
     b.add(out);

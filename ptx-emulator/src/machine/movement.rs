@@ -38,7 +38,7 @@ fn mov(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     }
 }
 
-fn copy(c: &mut Context<'_>, i: &Instruction) -> Outcome {
+pub(super) fn copy(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let value = *c.lanes(i.a);
     c.write(i.d, &value);
     Ok(Step::Next)
@@ -113,6 +113,7 @@ fn unpack(
     );
     out.number = bits(part).into();
     out.a = b.source(x, ty)?;
+    out.writes = parts.len() as u8;
     let destinations = parts.iter().map(|d| Ok(b.wide_destination(d, part)?.0));
     out.list = destinations.collect::<Result<Vec<_>, Error>>()?.into();
     b.add(out);

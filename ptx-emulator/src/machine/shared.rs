@@ -5,7 +5,7 @@ use super::context::{Lanes, lanes_of};
 use super::memory::Access;
 use crate::check::shadow::{Race, Stamp};
 use crate::check::{Fault, ReportKind};
-use crate::memory::{RANK_SHIFT, uninitialized};
+use crate::memory::RANK_SHIFT;
 
 impl Context<'_> {
     /// The block of the cluster that a shared address is of, and the address there.
@@ -117,6 +117,7 @@ pub(super) fn load(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<F
     let (checks, races) = (c.grid.options.checks, c.checks_shared_races());
     let stamp = c.stamp(access.line, memory.strong);
     let mut values = [[0; 32]; 8];
+    let (mut unwritten, mut origin) = ([0u32; 8], 0);
     for lane in lanes_of(c.mask) {
         let (rank, own) = c.shared_home(lane, access.addresses[lane], bytes)?;
         for (k, values) in values[..count].iter_mut().enumerate() {
@@ -125,8 +126,9 @@ pub(super) fn load(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<F
             let (value, written) = shared.load(address, size);
             values[lane] = value;
             if checks && written.count_ones() != size {
-                let note = shared.note(address);
-                return Err(uninitialized(lane, "shared memory", address, note));
+                c.in_flight(lane, rank, address)?;
+                unwritten[k] |= 1 << lane;
+                origin = address;
             }
             if races {
                 c.check_shared_race((rank, address, size), lane, &stamp, false)?;
@@ -138,6 +140,9 @@ pub(super) fn load(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<F
             values.iter_mut().for_each(|value| *value = super::memory::extend(*value, memory));
         }
         c.write(*slot, values);
+    }
+    for (lanes, slot) in unwritten.iter().zip(access.list).filter(|(lanes, _)| **lanes != 0) {
+        c.frame.marks.mark(*slot, *lanes, access.line, origin);
     }
     c.statistics.shared_loaded += bytes * u64::from(c.mask.count_ones());
     c.count_shared(&access.addresses, bytes);

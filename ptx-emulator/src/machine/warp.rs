@@ -34,6 +34,8 @@ pub(crate) struct Frame {
     pub local: u64,
     /// The lanes that entered.
     pub entered: u32,
+    /// Registers with values that nothing has written.
+    pub marks: super::unwritten::Marks,
     /// Results to copy when it returns: from, to, bytes.
     pub results: Vec<(u64, u64, u64)>,
 }
@@ -138,6 +140,9 @@ impl Context<'_> {
             self.warp.line = instruction.line;
             self.frame.path.pc += 1;
             if self.mask != 0 {
+                if !self.frame.marks.is_empty() {
+                    self.follow_marks(instruction)?;
+                }
                 match (instruction.run)(self, instruction)? {
                     Step::Next => {}
                     Step::Wait | Step::Retry => {

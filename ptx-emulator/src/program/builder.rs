@@ -62,13 +62,12 @@ pub(crate) struct Shared<'t> {
 
 /// What a whole kernel uses.
 #[derive(Default)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     pub regions: Vec<(String, u64, u64)>,
     pub end: u64,
     pub bytes: u64,
     pub communicates: bool,
     pub orders_blocks: bool,
-    pub beyond_barriers: bool,
 }
 
 /// The next address that is a multiple of the alignment, and of no greater power of two: what
@@ -162,7 +161,6 @@ impl<'s, 't> Builder<'s, 't> {
         source: &'t ast::Function,
     ) -> Result<Builder<'s, 't>, Error> {
         let out = Function {
-            name: source.name.to_string(),
             registers: 1, // 0 takes what nobody wants
             predicates: SINK as usize + 1,
             ..Function::default()
@@ -405,11 +403,6 @@ impl<'s, 't> Builder<'s, 't> {
     /// Marks the kernel as one whose fences order accesses of different blocks.
     pub fn orders_blocks(&mut self) {
         self.shared.layout.orders_blocks = true;
-    }
-
-    /// Marks the kernel as one whose order isn't that of its barriers alone.
-    pub fn beyond_barriers(&mut self) {
-        self.shared.layout.beyond_barriers = true;
     }
 
     /// Puts a label here.

@@ -54,6 +54,8 @@ pub(crate) struct Instruction {
     pub q: Predicate,
     /// More operands: of vectors, calls, matrices.
     pub list: Box<[Slot]>,
+    /// How many of them, from the first on, are destinations.
+    pub writes: u8,
     /// A number that the opcode gives a meaning.
     pub number: u64,
     /// More of what the opcode needs.
@@ -75,6 +77,7 @@ impl Instruction {
             p: SINK,
             q: TRUE,
             list: Box::default(),
+            writes: 0,
             number: 0,
             detail: Detail::None,
             class,
@@ -93,6 +96,7 @@ pub(crate) enum Detail {
     Memory(Memory),
     Atomic(crate::machine::atomics::Operation),
     Convert(Box<crate::machine::convert::Conversion>),
+    Matrix(Box<crate::machine::matrix::WarpProduct>),
 }
 
 /// A jump.

@@ -80,14 +80,11 @@ pub(crate) struct Program {
     pub communicates: bool,
     /// Fences of the whole GPU order accesses of different blocks.
     pub orders_blocks: bool,
-    /// Named barriers with counts, mbarriers, clusters or asynchronous copies order memory too.
-    pub beyond_barriers: bool,
 }
 
 /// A function, lowered.
 #[derive(Debug, Default)]
 pub(crate) struct Function {
-    pub name: String,
     pub code: Vec<Instruction>,
     /// Numbers of registers.
     pub registers: usize,

@@ -5,7 +5,7 @@ use super::instruction::{FALSE, NEGATED, Predicate, SINK, Slot, TRUE};
 use super::modifiers::bits;
 use super::module::{LaneMask, Special, Value, constant_bits};
 use crate::error::Error;
-use crate::memory::{PARAM_WINDOW, Space};
+use crate::memory::Space;
 use crate::syntax::ast::{self, Constant, Name, Operand, Type};
 
 /// What stands in brackets, looked up.
@@ -223,11 +223,6 @@ impl Builder<'_, '_> {
             _ => return Err(self.invalid(format!("`{name}` is no address"))),
         }
         Ok(result)
-    }
-
-    /// The generic address of a kernel's parameter block.
-    pub fn parameter_window(&mut self) -> Slot {
-        self.constant(Value::Bits(PARAM_WINDOW))
     }
 }
 

@@ -29,7 +29,8 @@ extern "C" __global__ void atomics(const int *input, int *extrema, unsigned *bit
     atomicDec(&bits[4], 9);
     atomicExch(&bits[5], 77);
     atomicAdd(sum, (unsigned long long)(long long)value);
-    unsigned seen = *product, expected;
+    // A plain read beside other threads' atomics is a data race, and the emulator says so.
+    unsigned seen = *(volatile unsigned *)product, expected;
     do {
         expected = seen;
         seen = atomicCAS(product, expected, expected * (unsigned)(value | 1));
