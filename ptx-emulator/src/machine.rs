@@ -39,7 +39,7 @@ use crate::syntax::ast;
 type Lower = fn(&mut Builder<'_, '_>, &ast::Instruction) -> Result<(), Error>;
 
 /// The families' tables: opcodes and what lowers them.
-const FAMILIES: [&[(&str, Lower)]; 14] = [
+const FAMILIES: &[&[(&str, Lower)]] = &[
     asynchronous::TABLE,
     atomics::TABLE,
     barrier::TABLE,

@@ -81,6 +81,16 @@ fn cases() -> Vec<Case> {
         case!("barrier_exit", TWO_WARPS, nothing, Deadlock, Thread(0, 0)),
         case!("deadlock", TWO_WARPS, nothing, Deadlock, Thread(0, 0)),
         case!("shuffle_divergence", WARP, nothing, Divergence, Thread(0, 0)),
+        case!("product_in_a_branch", WARP, nothing, Divergence, Thread(0, 0)),
+        case!("copy_without_wait", WARP, written_words, Asynchronous, Thread(0, 0)),
+        case!("copy_wait_too_few", WARP, written_words, Asynchronous, Thread(0, 0)),
+        case!(
+            "copy_without_barrier",
+            TWO_WARPS,
+            written_words,
+            DataRace,
+            Sides([(Read, 0, 0), (Write, 0, 32)])
+        ),
         case!("read_only", one, nothing, ReadOnly, Thread(0, 0)),
         case!("trap", WARP, nothing, Trap, Thread(0, 5)),
         case!("endless", one, written_words, StepLimit, Thread(0, 0)),
