@@ -14,6 +14,7 @@ mod context;
 mod control;
 pub(crate) mod convert;
 mod float;
+pub(crate) mod hopper;
 mod integer;
 mod launch;
 pub(crate) mod matrix;
@@ -62,6 +63,9 @@ pub(crate) fn lower(
     builder: &mut Builder<'_, '_>,
     instruction: &ast::Instruction,
 ) -> Result<(), Error> {
+    if let Some(lower) = hopper::find(instruction) {
+        return lower(builder, instruction);
+    }
     let tables = FAMILIES.iter().flat_map(|table| table.iter());
     let mut found = tables.filter(|(opcode, _)| *opcode == &*instruction.opcode);
     match found.next() {

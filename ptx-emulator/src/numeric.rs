@@ -1,10 +1,10 @@
-//! Arithmetic on bit patterns as PTX defines it: formats, rounding, conversions, approximate functions.
+//! Arithmetic on bit patterns as PTX defines it: formats, rounding, conversions, approximations.
 //!
 //! Everything here is pure: patterns in, patterns out, one lane at a time, or [`batch`] for a warp.
 //! Sections of the PTX ISA (9.1): 9.7.3 and 9.7.4 floating point, 9.7.9.21 `cvt`, 9.7.1 `testp`.
 //!
-//! `.ftz` and `.sat` are functions of their own ([`flush_f32`], [`saturate_f32`]...): an instruction
-//! flushes its inputs, computes, flushes its result and saturates last.
+//! `.ftz` and `.sat` are functions of their own ([`flush_f32`], [`saturate_f32`]...): an
+//! instruction flushes its inputs, computes, flushes its result and saturates last.
 
 mod approx;
 mod arith16;

@@ -2,7 +2,8 @@
 //!
 //! [`layout`] says which lane holds which element; [`Product`] multiplies plain matrices with the
 //! arithmetic of an architecture ([`Arithmetic`]); [`Mma`] and [`Wgmma`] join the two on registers.
-//! Sections of the PTX ISA (9.1): 9.7.14.5 `mma`, `ldmatrix`, `stmatrix`, `movmatrix`; 9.7.15 `wgmma`.
+//! Sections of the PTX ISA (9.1): 9.7.14.5 `mma`, `ldmatrix`, `stmatrix`, `movmatrix`; 9.7.15
+//! `wgmma`.
 
 mod arithmetic;
 mod dot;

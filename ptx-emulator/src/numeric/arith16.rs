@@ -75,7 +75,8 @@ pub fn relu_bf16(a: u16) -> u16 {
 }
 
 macro_rules! arithmetic {
-    ($type:literal, $widen:ident, $narrow:ident, $add:ident, $sub:ident, $mul:ident, $fma:ident) => {
+    ($type:literal, $widen:ident, $narrow:ident,
+     $add:ident, $sub:ident, $mul:ident, $fma:ident) => {
         #[doc = concat!("`add.", $type, "`.")]
         #[inline]
         pub fn $add(a: u16, b: u16) -> u16 {

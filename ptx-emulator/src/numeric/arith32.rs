@@ -74,8 +74,8 @@ fn soft_sub(format: Format, a: u64, b: u64, mode: Rounding) -> u64 {
 }
 
 /// `a * b + c` of numbers that fit `f32`, rounded to odd at 53 bits, so that rounding it once more
-/// to `f32`, or to a narrower format, is exact (Boldo and Melquiond, "Emulation of FMA and correctly
-/// rounded sums: proved algorithms using rounding to odd", 2008).
+/// to `f32`, or to a narrower format, is exact (Boldo and Melquiond, "Emulation of FMA and
+/// correctly rounded sums: proved algorithms using rounding to odd", 2008).
 #[inline]
 pub(crate) fn fma_odd(a: f64, b: f64, c: f64) -> f64 {
     let product = a * b; // exact: two significands of at most 24 bits

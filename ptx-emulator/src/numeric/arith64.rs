@@ -9,7 +9,7 @@ const SIGN: u64 = 1 << 63;
 
 /// The result of an operation on `operands`, with the NaN that the module names.
 #[inline]
-fn finish(x: f64, operands: &[u64]) -> u64 {
+pub(super) fn finish(x: f64, operands: &[u64]) -> u64 {
     if !x.is_nan() {
         return x.to_bits();
     }

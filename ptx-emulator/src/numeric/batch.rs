@@ -57,6 +57,12 @@ pub fn fma_f32_portable(a: &Warp32, b: &Warp32, c: &Warp32, d: &mut Warp32) {
 /// `fma.rn.f64`.
 #[inline]
 pub fn fma_f64(a: &Warp64, b: &Warp64, c: &Warp64, d: &mut Warp64) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("fma") && is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has both features that the function asks for.
+        unsafe { hardware::fma_f64(a, b, c, d) };
+        return;
+    }
     for lane in 0..32 {
         d[lane] = super::fma_f64(a[lane], b[lane], c[lane], Rounding::NearestEven);
     }
@@ -76,7 +82,8 @@ pub(crate) fn fused_f64(a: f64, b: f64, c: f64) -> f64 {
 /// Without the feature `mul_add` calls the C library: 12 times slower in `f64`.
 #[cfg(target_arch = "x86_64")]
 mod hardware {
-    use super::{NAN_F32, Warp32};
+    use super::super::arith64::finish;
+    use super::{NAN_F32, Warp32, Warp64};
 
     #[target_feature(enable = "fma,avx2")]
     pub fn fma_f32(a: &Warp32, b: &Warp32, c: &Warp32, d: &mut Warp32) {
@@ -84,6 +91,22 @@ mod hardware {
             let [x, y, z] = [a[lane], b[lane], c[lane]].map(f32::from_bits);
             let fused = x.mul_add(y, z);
             d[lane] = if fused.is_nan() { NAN_F32 } else { fused.to_bits() };
+        }
+    }
+
+    #[target_feature(enable = "fma,avx2")]
+    pub fn fma_f64(a: &Warp64, b: &Warp64, c: &Warp64, d: &mut Warp64) {
+        let mut nan = false;
+        for lane in 0..32 {
+            let [x, y, z] = [a[lane], b[lane], c[lane]].map(f64::from_bits);
+            let fused = x.mul_add(y, z);
+            nan |= fused.is_nan();
+            d[lane] = fused.to_bits();
+        }
+        if nan {
+            for lane in 0..32 {
+                d[lane] = finish(f64::from_bits(d[lane]), &[a[lane], b[lane], c[lane]]);
+            }
         }
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Instruction {
     pub detail: Detail,
     pub class: Class,
     pub line: u32,
+    /// It uses a register that a product of a warpgroup may own.
+    pub watched: bool,
 }
 
 impl Instruction {
@@ -84,6 +86,7 @@ impl Instruction {
             detail: Detail::None,
             class,
             line: 0,
+            watched: false,
         }
     }
 }
@@ -99,6 +102,7 @@ pub(crate) enum Detail {
     Atomic(crate::machine::atomics::Operation),
     Convert(Box<crate::machine::convert::Conversion>),
     Matrix(Box<crate::machine::matrix::WarpProduct>),
+    Hopper(Box<crate::machine::hopper::Operation>),
 }
 
 /// A jump.

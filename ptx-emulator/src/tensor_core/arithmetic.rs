@@ -28,15 +28,16 @@ pub struct Arithmetic {
     pub step: usize,
     /// The exponent with which a term that is zero takes part in the search for the largest.
     pub zero_exponent: i32,
+    /// FP8 in `mma.sync` on Hopper, whose tensor cores have it in `wgmma` alone: the assembler
+    /// (13.5) widens to f16 and multiplies twice from zero, first where k mod 4 is 0 or 1, then the
+    /// rest; C is added last, by an ordinary addition to nearest.
+    pub widened: bool,
     /// An f32 result keeps only 13 fraction bits (FP8 on Ada, and in `wgmma` on Hopper).
     pub narrow: bool,
 }
 
 impl Arithmetic {
     /// That of an architecture, such as (9, 0), for operands of a type.
-    ///
-    /// Hopper has no `mma.sync` of FP8 in hardware; that the compiler widens to f16 and multiplies
-    /// 16 of k at a time is inferred, not yet measured.
     pub fn of(arch: (u32, u32), unit: Unit, element: Element) -> Self {
         let fp8 = matches!(element, Element::E4m3 | Element::E5m2);
         // Bytes of a row of A that a step takes.
@@ -51,6 +52,7 @@ impl Arithmetic {
             fraction_bits: if narrow { 13 } else { fraction_bits },
             step: if widened { 16 } else { bytes * 8 / element.bits() },
             zero_exponent,
+            widened,
             narrow,
         }
     }

@@ -38,9 +38,9 @@ impl Mma {
     pub fn table_row(&self) -> Option<&'static MmaShape> {
         MMA_SHAPES.iter().find(|row| {
             row.shape == self.shape
+                && self.c == self.d
                 && row.elements.contains(&self.a)
                 && row.elements.contains(&self.b)
-                && row.accumulators.contains(&self.c)
                 && row.accumulators.contains(&self.d)
         })
     }

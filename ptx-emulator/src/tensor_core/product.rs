@@ -1,6 +1,6 @@
 //! D = A * B + C of plain matrices, on which `mma` and `wgmma` stand.
 
-use crate::numeric::{NAN_F64, widen_f16};
+use crate::numeric::{NAN_F64, Rounding, add_f16, add_f32, widen_f16};
 
 use super::dot::{block, pattern};
 use super::lanes::{Lanes, Left, Plain};
@@ -44,6 +44,10 @@ impl Product {
             self.integers(a, b, c, d);
             return;
         }
+        if self.arithmetic.widened {
+            self.run_widened(a, b, c, d);
+            return;
+        }
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
             let (values, exponents) = Decoder::new(self.a, self.negate_a).decode(a);
@@ -53,6 +57,24 @@ impl Product {
             return;
         }
         self.run_plain(a, b, c, d);
+    }
+
+    /// See [`Arithmetic::widened`]: sorted along k, the two products are two steps.
+    fn run_widened(&self, a: &[u32], b: &[u32], c: Option<&[u32]>, d: &mut [u32]) {
+        let Shape { n, k, .. } = self.shape;
+        let low = (0..k).filter(|k| k % 4 < 2);
+        let order: Vec<usize> = low.chain((0..k).filter(|k| k % 4 >= 2)).collect();
+        let a: Vec<u32> = a.chunks(k).flat_map(|row| order.iter().map(|&i| row[i])).collect();
+        let b: Vec<u32> = order.iter().flat_map(|&i| &b[i * n..][..n]).copied().collect();
+        let arithmetic = Arithmetic { widened: false, step: k / 2, ..self.arithmetic };
+        Self { arithmetic, ..*self }.run(&a, &b, None, d);
+        let Some(c) = c else { return };
+        for (d, &c) in d.iter_mut().zip(c) {
+            *d = match self.d {
+                Accumulator::F16 => add_f16(*d as u16, c as u16).into(),
+                _ => add_f32(*d, c, Rounding::NearestEven),
+            };
+        }
     }
 
     /// Float products on any machine.

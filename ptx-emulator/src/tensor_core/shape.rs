@@ -90,7 +90,7 @@ pub struct MmaShape {
     pub shape: Shape,
     /// The types that A may have; B may have any of them when they are 8-bit, else A's.
     pub elements: &'static [Element],
-    /// The types that C and D may have.
+    /// The types that C and D may have, both the same.
     pub accumulators: &'static [Accumulator],
     /// The first architecture that has it, as (major, minor).
     pub since: (u32, u32),

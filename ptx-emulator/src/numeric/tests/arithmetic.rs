@@ -60,6 +60,18 @@ fn fma_f32_is_native() {
 }
 
 #[test]
+fn batches_of_f64_are_the_lanes() {
+    let mut p = Patterns(14);
+    for _ in 0..10_000 {
+        let [a, b, c] = [[0; 32]; 3].map(|lanes| lanes.map(|_: u64| p.f64()));
+        let mut d = [0; 32];
+        batch::fma_f64(&a, &b, &c, &mut d);
+        let lanes = std::array::from_fn(|lane| fma_f64(a[lane], b[lane], c[lane], RN));
+        assert_eq!(d, lanes);
+    }
+}
+
+#[test]
 fn half_precision_rounds_once() {
     let mut p = Patterns(5);
     for _ in 0..1_000_000 {
@@ -106,7 +118,7 @@ fn directed_f32_encloses_the_exact_result() {
         }
         let product = x * y;
         encloses(|m| mul_f32(a, b, m), |v| v <= product, |v| v >= product);
-        // Exact comparison of v with x + y: v - x is exact for v near the sum; else two-sum decides.
+        // Exact comparison of v with x + y by the error of the sum.
         let sum = x + y;
         let error = (x - (sum - (sum - x))) + (y - (sum - x));
         let less = |v: f64| v < sum || v == sum && error >= 0.0;
@@ -134,7 +146,8 @@ proptest! {
         let [x, y] = [a, b].map(|v| (v as f32).to_bits());
         let z = ((c as f64 * scale) as f32).to_bits();
         let exact = ((i128::from(a) * i128::from(b)) << 40) + (i128::from(c) << (40 + shift));
-        let compare = |v: f64| (v * 2f64.powi(40)) as i128; // exact: below 2^100, no bits under 2^-40
+        // Exact: below 2^100, no bits under 2^-40.
+        let compare = |v: f64| (v * 2f64.powi(40)) as i128;
         if exact != 0 {
             encloses(|m| fma_f32(x, y, z, m), |v| compare(v) <= exact, |v| compare(v) >= exact);
         }

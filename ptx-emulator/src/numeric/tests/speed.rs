@@ -32,6 +32,11 @@ fn speed() {
     time("batch::fma_f32_portable", || {
         batch::fma_f32_portable(black_box(&a), black_box(&b), black_box(&c), black_box(&mut d));
     });
+    let wide = |x: [u32; 32]| x.map(|x| f64::from(f32::from_bits(x)).to_bits());
+    let (x, y, z, mut w) = (wide(a), wide(b), wide(c), [0; 32]);
+    time("batch::fma_f64", || {
+        batch::fma_f64(black_box(&x), black_box(&y), black_box(&z), black_box(&mut w));
+    });
     let mut lanes = |name: &str, f: &dyn Fn(u32, u32, u32) -> u32| {
         time(name, || {
             for lane in 0..32 {

@@ -104,7 +104,7 @@ fn products_are_those_of_the_reference() {
                 product.run_plain(&a, &b, Some(&c), &mut d);
                 let plain = d.clone();
                 product.run(&a, &b, Some(&c), &mut d);
-                assert_eq!(d, plain);
+                assert!(d == plain || arithmetic.widened);
                 // A quarter of the elements, for the reference is slow.
                 for place in (random.below(4) as usize..m * n).step_by(4) {
                     let (row, column) = (place / n, place % n);

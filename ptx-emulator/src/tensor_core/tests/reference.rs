@@ -101,6 +101,10 @@ fn operand(element: Element, bits: u32) -> Number {
     number(format_of(element), bits.into())
 }
 
+fn f64_of(format: Format, bits: u32) -> f64 {
+    format.to_f64(bits.into())
+}
+
 /// A term: the exponent that it takes part with, its sign and its magnitude.
 type Term = (i32, bool, Wide);
 
@@ -114,6 +118,24 @@ pub fn dot(
     c: u32,
 ) -> u32 {
     let format = |to| if to == Accumulator::F16 { Format::F16 } else { Format::F32 };
+    if arithmetic.widened {
+        let half = |x: &[u32], upper: bool| -> Vec<u32> {
+            x.iter().enumerate().filter(|(i, _)| (i / 2 % 2 == 1) == upper).map(|x| *x.1).collect()
+        };
+        let plain = Arithmetic { widened: false, ..arithmetic };
+        let dot = |upper, c| {
+            let (a, b) = (half(a, upper), half(b, upper));
+            dot(plain, (a_type, b_type), (d_type, d_type), &a, &b, c)
+        };
+        let products = f64_of(format(d_type), dot(true, dot(false, 0)));
+        // One rounding: f64 holds these sums exactly, or f32 rounds them as f64 does.
+        let sum = products + f64_of(format(c_type), c);
+        return match d_type {
+            _ if sum.is_nan() => format(d_type).nan as u32,
+            Accumulator::F16 => format(d_type).from_f64(sum, Rounding::NearestEven) as u32,
+            _ => (sum as f32).to_bits(),
+        };
+    }
     let mut sum = number(format(c_type), c.into());
     let mut bits = c;
     for (a, b) in a.chunks(arithmetic.step).zip(b.chunks(arithmetic.step)) {
