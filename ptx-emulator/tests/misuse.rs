@@ -61,7 +61,7 @@ fn cases() -> Vec<Case> {
         case!("misaligned_global", WARP, written_words, Misaligned, Thread(0, 1)),
         case!("misaligned_shared", WARP, nothing, Misaligned, Thread(0, 1)),
         case!("uninitialized_global", WARP, new_words, Uninitialized, Thread(0, 0)),
-        case!("uninitialized_shared", TWO_WARPS, written_words, Uninitialized, Thread(0, 40)),
+        case!("uninitialized_shared", TWO_WARPS, nothing, Uninitialized, Thread(0, 40)),
         case!("race_shared", TWO_WARPS, nothing, DataRace, Sides([(Read, 0, 0), (Write, 0, 32)])),
         case!("race_warp", WARP, nothing, DataRace, Sides([(Write, 0, 1), (Read, 0, 0)])),
         case!(
