@@ -1,5 +1,6 @@
 //! The emulated GPU: options, memory calls of the host, launches.
 
+use crate::bulk::{TensorMap, TensorMapError};
 use crate::check::{Report, ReportKind};
 use crate::error::{Error, ErrorKind};
 use crate::machine::{self, Statistics};
@@ -158,6 +159,12 @@ impl Emulator {
     /// Copies to the host. All of it must lie in one allocation; what nothing has written is 0.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
         self.memory.host_read(address, bytes)
+    }
+
+    /// Checks a tensor map and makes the 128 bytes that a kernel takes for it, as the driver's
+    /// `cuTensorMapEncodeTiled` does. Their format is the emulator's own.
+    pub fn encode_tensor_map(&self, map: &TensorMap) -> Result<[u64; 16], TensorMapError> {
+        map.encode()
     }
 
     /// Address and size in bytes of a variable of `module` at module scope, in `.global` or

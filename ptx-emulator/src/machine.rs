@@ -8,11 +8,13 @@ pub(crate) mod atomics;
 mod barrier;
 mod bits;
 mod block;
+mod carry;
 mod compare;
 mod context;
 mod control;
 pub(crate) mod convert;
 mod float;
+pub(crate) mod hopper;
 mod integer;
 mod launch;
 pub(crate) mod matrix;
@@ -38,11 +40,12 @@ use crate::syntax::ast;
 type Lower = fn(&mut Builder<'_, '_>, &ast::Instruction) -> Result<(), Error>;
 
 /// The families' tables: opcodes and what lowers them.
-const FAMILIES: [&[(&str, Lower)]; 14] = [
+const FAMILIES: [&[(&str, Lower)]; 15] = [
     asynchronous::TABLE,
     atomics::TABLE,
     barrier::TABLE,
     bits::TABLE,
+    carry::TABLE,
     compare::TABLE,
     control::TABLE,
     convert::TABLE,
@@ -60,6 +63,9 @@ pub(crate) fn lower(
     builder: &mut Builder<'_, '_>,
     instruction: &ast::Instruction,
 ) -> Result<(), Error> {
+    if let Some(lower) = hopper::find(instruction) {
+        return lower(builder, instruction);
+    }
     let tables = FAMILIES.iter().flat_map(|table| table.iter());
     let mut found = tables.filter(|(opcode, _)| *opcode == &*instruction.opcode);
     match found.next() {

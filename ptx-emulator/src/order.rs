@@ -235,7 +235,9 @@ impl<'a> Who<'a> {
                 let whole_op = matches!(actor, Actor::Op(_));
                 let flags = Flags { strong, is_async: op.is_async, whole_op };
                 let stamp = Stamp { time: id.0, lanes, line, agent: OP, flags };
-                let fenced = op.is_async.then_some(&op.fenced);
+                // A strong access is that to the mbarrier that counts the operation, for which
+                // none fences proxies after its initialisation.
+                let fenced = (op.is_async && !strong).then_some(&op.fenced);
                 Who { warps, ops, stamp, writes, seen: &op.seen, fenced }
             }
         }
@@ -350,6 +352,9 @@ impl<'a> Who<'a> {
         }
         self.check(cell, tables)?;
         match self.writes {
+            true if self.stamp.flags.strong && cell.write.flags.strong => {
+                tables.write_too(cell, self.stamp, self.ops);
+            }
             true => tables.write(cell, self.stamp, self.ops),
             false => tables.read(cell, self.stamp, self.ops, |old| self.replaces(old)),
         }

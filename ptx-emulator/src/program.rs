@@ -14,8 +14,8 @@ mod operands;
 
 pub(crate) use builder::{Builder, frame_layout};
 pub(crate) use instruction::{
-    Branch, CLASSES, CONSTANT, Call, Class, Detail, END, Handler, Instruction, Memory, NEGATED,
-    Predicate, SINK, Slot, TRUE,
+    Branch, CARRY, CLASSES, CONSTANT, Call, Class, Detail, END, FALSE, Handler, Instruction,
+    Memory, NEGATED, Predicate, SINK, Slot, TRUE,
 };
 pub(crate) use modifiers::{Modifiers, bits, is_float, is_signed, type_of};
 pub use module::Module;

@@ -240,7 +240,7 @@ impl Context<'_> {
     }
 
     /// Bounds, alignment, races of what a copy reads.
-    fn check_source(&self, lane: usize, copy: &Copy) -> Result<(), Box<Fault>> {
+    fn check_source(&mut self, lane: usize, copy: &Copy) -> Result<(), Box<Fault>> {
         let (address, bytes) = (copy.source, copy.bytes);
         if !address.is_multiple_of(bytes.into()) {
             let message = format!("a copy of {bytes} bytes from an address that isn't a multiple");
@@ -327,22 +327,4 @@ fn wait_all(c: &mut Context<'_>, _: &Instruction) -> Outcome {
         c.arrive(lane, &copies)?;
     }
     Ok(Step::Next)
-}
-
-/// `barrier.cluster`.
-pub(super) fn cluster_barrier(
-    _: &mut Builder<'_, '_>,
-    _: &ast::Instruction,
-    modifiers: Modifiers<'_>,
-) -> Result<(), Error> {
-    Err(modifiers.unsupported("modifier .cluster"))
-}
-
-/// `fence.proxy` and `fence.mbarrier_init`.
-pub(super) fn proxy_fence(
-    _: &mut Builder<'_, '_>,
-    _: &ast::Instruction,
-    modifiers: Modifiers<'_>,
-) -> Result<(), Error> {
-    Err(modifiers.unsupported("the form"))
 }

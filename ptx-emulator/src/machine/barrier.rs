@@ -33,9 +33,6 @@ fn bar(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     if modifiers.flag("warp") {
         return bar_warp(b, i, modifiers);
     }
-    if modifiers.flag("cluster") {
-        return super::asynchronous::cluster_barrier(b, i, modifiers);
-    }
     modifiers.flag("cta");
     let aligned = modifiers.flag("aligned") || &*i.opcode == "bar";
     let kinds = [("sync", 0), ("arrive", 1), ("red", 2)];
@@ -115,6 +112,8 @@ impl Context<'_> {
 fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let kind = KINDS[(i.number & 0xff) as usize];
     if let Some(reduction) = c.warp.released.take() {
+        let number = c.uniform(i.a, "the barrier's number")? as u32;
+        c.order_barrier_over(number);
         finish(c, i, kind, reduction);
         return Ok(Step::Next);
     }
@@ -140,6 +139,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         _ => Arrival::Reduce(c.predicate(i.q)),
     };
     let (warp, lanes, live) = (c.warp.index, c.mask, c.warp.live);
+    c.order_barrier(number as u32);
     let block = c.block();
     let arrived = block.barriers[number].arrive(Threads { warp, lanes, live }, expected, arrival);
     let released = arrived.map_err(|error| Fault::new(ReportKind::Barrier, error.to_string()))?;
@@ -157,6 +157,9 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         block.by_barriers = false;
     }
     block.release(&released);
+    if kind != Kind::Arrive {
+        c.order_barrier_over(number as u32);
+    }
     c.warp.status = Status::Ready;
     finish(c, i, kind, released.reduction);
     Ok(Step::Next)
@@ -185,6 +188,7 @@ fn bar_warp(
         |c, i| {
             c.check_members(i.a)?;
             c.warp.epoch += 1;
+            c.order_warp_sync(c.mask);
             Ok(Step::Next)
         },
         Class::Synchronization,
@@ -198,9 +202,6 @@ fn bar_warp(
 /// doesn't follow, so it looks for no races between blocks of a kernel that has fences of the GPU.
 fn fence(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
-    if i.modifiers.iter().any(|word| word.starts_with("proxy") || &**word == "mbarrier_init") {
-        return super::asynchronous::proxy_fence(b, i, modifiers);
-    }
     let semantics = ["sc", "acq_rel", "acquire", "release"];
     modifiers.find(|word| semantics.contains(&word).then_some(()));
     let wide = modifiers.choose(&[
@@ -216,7 +217,10 @@ fn fence(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
         (Some(false), []) => {}
         _ => return Err(modifiers.unsupported("the form")),
     }
-    let handler: Handler = |_, _| Ok(Step::Next);
+    let handler: Handler = |c, _| {
+        c.order_fence();
+        Ok(Step::Next)
+    };
     b.add(Instruction::new(handler, Class::Synchronization));
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! what. All blocks of a cluster run together.
 
 use super::context::{ALL, Context, Lanes, lanes_of};
+use super::hopper::Hopper;
 use super::statistics::Statistics;
 use super::warp::{Frame, Path, Status, Stop, Warp};
 use crate::check::shadow::{LAST_EPOCH, LAST_WARP_EPOCH};
@@ -107,6 +108,7 @@ impl Block {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub blocks: Vec<Block>,
+    pub hopper: Hopper,
 }
 
 /// How a cluster's turn ended.
@@ -130,7 +132,8 @@ impl Cluster {
             let inside = Grid::place(rank.into(), extents);
             Block::new(grid, std::array::from_fn(|i| first[i] * extents[i] + inside[i]))
         };
-        let mut cluster = Cluster { blocks: (0..ranks).map(block).collect() };
+        let blocks: Vec<Block> = (0..ranks).map(block).collect();
+        let mut cluster = Cluster { hopper: Hopper::new(grid, &blocks), blocks };
         for rank in 0..cluster.blocks.len() {
             for warp in 0..cluster.blocks[rank].warps.len() {
                 let frame = cluster.first_frame(grid, rank, warp);
@@ -173,6 +176,7 @@ impl Cluster {
                 }
             }
             if !alive {
+                self.check_end(grid)?;
                 return Ok(Turn::Finished);
             }
             if !moved {
@@ -180,6 +184,17 @@ impl Cluster {
             }
         }
         Ok(Turn::Unfinished)
+    }
+
+    /// Copies that nobody has waited for when the cluster ends.
+    fn check_end(&self, grid: &Grid<'_>) -> Result<(), Box<Report>> {
+        match self.hopper.unfinished() {
+            None => Ok(()),
+            Some((line, message)) => {
+                let fault = Fault::new(ReportKind::Asynchronous, message);
+                Err(self.report(grid, 0, 0, 1, line, *fault))
+            }
+        }
     }
 
     /// Gives a warp its turn. Returns whether it has executed anything.

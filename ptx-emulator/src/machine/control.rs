@@ -204,7 +204,7 @@ fn lower_ret(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error>
 
 pub(super) fn ret(c: &mut Context<'_>, _: &Instruction) -> Outcome {
     let mask = c.mask;
-    Ok(c.return_from(mask))
+    c.return_from(mask)
 }
 
 fn exit(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
@@ -216,7 +216,7 @@ fn exit(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 
 fn run_exit(c: &mut Context<'_>, _: &Instruction) -> Outcome {
     let mask = c.mask;
-    Ok(c.exit(mask))
+    c.exit(mask)
 }
 
 fn trap(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {

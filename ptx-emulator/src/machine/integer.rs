@@ -1,6 +1,6 @@
 //! Integer arithmetic (PTX ISA 9.7.1), and the way to the other types of the same opcodes.
 
-use super::{Lower, float, packed};
+use super::{Lower, carry, float, packed};
 use crate::error::Error;
 use crate::program::{Builder, Class, Handler, Instruction, Modifiers, exactly, is_float, type_of};
 use crate::syntax::ast::{self, Type};
@@ -62,12 +62,16 @@ fn peek(instruction: &ast::Instruction) -> Option<Type> {
     instruction.modifiers.iter().rev().find_map(|word| type_of(word))
 }
 
-/// Whether an instruction is of f32, f64 or their vectors, or of the packed 16-bit formats.
+/// Whether an instruction is of f32, f64 or their vectors, of the packed 16-bit formats, or writes a
+/// carry.
 pub(super) fn float_lowering(
     instruction: &ast::Instruction,
 ) -> Option<fn(&mut Builder<'_, '_>, &ast::Instruction) -> Result<(), Error>> {
     if instruction.modifiers.iter().any(|word| &**word == "f32x2") {
         return Some(float::lower);
+    }
+    if instruction.modifiers.iter().any(|word| &**word == "cc") {
+        return Some(carry::lower);
     }
     match peek(instruction)? {
         Type::F32 | Type::F64 => Some(float::lower),

@@ -269,7 +269,7 @@ impl Context<'_> {
     /// Looks for races of an access to global memory. `stamp` is of the warp's first lane.
     #[inline]
     pub(super) fn check_global_race(
-        &self,
+        &mut self,
         allocation: &Allocation,
         (address, size): (u64, u32),
         lane: usize,
@@ -278,7 +278,10 @@ impl Context<'_> {
     ) -> Result<(), Box<Fault>> {
         let offset = address - allocation.base;
         let (page, word) = allocation.shadow(offset);
-        let stamp = Stamp { thread: stamp.thread + lane as u32, ..*stamp };
+        let stamp = match self.cluster.hopper.order.is_some() {
+            true => self.order_global((address, size), lane, stamp, writes)?,
+            false => Stamp { thread: stamp.thread + lane as u32, ..*stamp },
+        };
         match page.access(word, offset as usize % 4, size, &stamp, writes) {
             None => Ok(()),
             Some(race) => {
@@ -291,7 +294,8 @@ impl Context<'_> {
     /// Whether races in global memory are looked for.
     pub(super) fn checks_global_races(&self) -> bool {
         let block = &self.cluster.blocks[self.rank];
-        self.grid.options.checks && block.by_barriers && !self.grid.program.orders_blocks
+        let ordered = block.by_barriers || self.cluster.hopper.order.is_some();
+        self.grid.options.checks && ordered && !self.grid.program.orders_blocks
     }
 }
 

@@ -48,6 +48,9 @@ impl Context<'_> {
         stamp: &Stamp,
         writes: bool,
     ) -> Result<(), Box<Fault>> {
+        if self.cluster.hopper.order.is_some() {
+            return self.order_shared((rank, address, size), lane, stamp, writes);
+        }
         let stamp = Stamp { thread: stamp.thread + lane as u32, ..*stamp };
         let shared = &mut self.cluster.blocks[rank].shared;
         match shared.shadow.access(address, size, &stamp, writes) {
@@ -72,7 +75,7 @@ impl Context<'_> {
     #[inline]
     pub(super) fn checks_shared_races(&self) -> bool {
         let block = &self.cluster.blocks[self.rank];
-        block.by_barriers && block.shared.shadow.is_on()
+        block.by_barriers && block.shared.shadow.is_on() || self.cluster.hopper.order.is_some()
     }
 
     /// Counts an access to global memory.

@@ -3,7 +3,7 @@
 //! Lanes that part at a branch become paths on a stack, which meet again at the branch's immediate
 //! post-dominator. The path that runs is apart from the stack.
 
-use super::context::{Context, Lanes, Step};
+use super::context::{Context, Lanes, Outcome, Step};
 use crate::check::{Fault, ReportKind};
 use crate::memory::LocalMemory;
 use crate::program::{Branch, END, TRUE};
@@ -139,6 +139,9 @@ impl Context<'_> {
             }
             self.warp.line = instruction.line;
             self.frame.path.pc += 1;
+            if instruction.watched && self.mask != 0 {
+                self.touch(instruction)?;
+            }
             if self.mask != 0 {
                 if !self.frame.marks.is_empty() {
                     self.follow_marks(instruction)?;
@@ -167,16 +170,16 @@ impl Context<'_> {
     }
 
     /// Lanes of `mask` leave the function by `ret`.
-    pub fn return_from(&mut self, mask: u32) -> Step {
+    pub fn return_from(&mut self, mask: u32) -> Outcome {
         if self.warp.frames.is_empty() {
             return self.exit(mask);
         }
         self.frame.leave(mask);
         if self.frame.settle() {
-            return Step::Next;
+            return Ok(Step::Next);
         }
         self.pop();
-        Step::Next
+        Ok(Step::Next)
     }
 
     /// Goes back to the caller's frame, once for each that has no lanes left.
@@ -197,19 +200,21 @@ impl Context<'_> {
     }
 
     /// Lanes of `mask` exit.
-    pub fn exit(&mut self, mask: u32) -> Step {
+    pub fn exit(&mut self, mask: u32) -> Outcome {
         self.warp.live &= !mask;
+        self.cluster.hopper.exit(self.rank, self.warp.index, mask);
         self.frame.leave(mask);
         for frame in &mut self.warp.frames {
             frame.leave(mask);
         }
         if self.warp.live == 0 {
+            self.order_exit()?;
             self.warp.status = Status::Done;
-            return Step::Done;
+            return Ok(Step::Done);
         }
         if !self.frame.settle() {
             self.pop();
         }
-        Step::Next
+        Ok(Step::Next)
     }
 }

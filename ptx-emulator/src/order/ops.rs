@@ -2,9 +2,10 @@
 
 use super::clock::Clock;
 use super::warp::{Known, Warp};
-use super::{Order, SyncObject};
+use super::{Access, Actor, Kind, Order, Race, Space, SyncObject};
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// An asynchronous operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,6 +147,40 @@ impl Order {
             is_done: false,
             cells: Cell::new(0),
         })
+    }
+
+    /// The end of a block, whose shared memory goes: every access by others must come before.
+    /// `line` is that of the last exit.
+    pub fn end_of_block(
+        &mut self,
+        block: u32,
+        warps: Range<usize>,
+        line: u32,
+    ) -> Result<(), Box<Race>> {
+        let mut known = Known::new(self.warps.len());
+        for warp in warps.clone() {
+            self.warps[warp].publish(warp, u32::MAX, &mut known);
+        }
+        let op = self.ops.push(Op {
+            warp: warps.start as u16,
+            lanes: 1,
+            is_async: false,
+            is_group: true,
+            issued: 0,
+            seen: known.seen,
+            fenced: known.fenced,
+            waited: Vec::new(),
+            is_done: false,
+            cells: Cell::new(0),
+        });
+        let bytes = self.shared[block as usize].used_bytes();
+        let access = Access { kind: Kind::Write, line };
+        let result = match bytes {
+            0 => Ok(()),
+            _ => self.access(Actor::Op(op), Space::Shared(block), 0, bytes, access),
+        };
+        self.finish(op);
+        result
     }
 
     /// An operation is complete for lanes that have waited for it: the issuing lanes with a

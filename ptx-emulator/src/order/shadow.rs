@@ -75,6 +75,11 @@ impl Shadow {
         &mut self.cells[word]
     }
 
+    /// The bytes up to the last word that may have been accessed.
+    pub(super) fn used_bytes(&self) -> u32 {
+        self.cells.len() as u32 * 4
+    }
+
     #[cold]
     fn grow(&mut self, word: usize) {
         self.cells.resize(self.words.max(word + 1), Cell::EMPTY);
@@ -104,6 +109,27 @@ impl Tables {
     #[inline(always)]
     pub(super) fn write(&mut self, cell: &mut Cell, stamp: Stamp, ops: &Ops) {
         self.clear(cell, ops);
+        if stamp.agent == OP {
+            ops.remember(stamp.time);
+        }
+        cell.write = stamp;
+    }
+
+    /// Records a strong write after another that it need not be ordered after: both count for weak
+    /// accesses after them, and so do the reads.
+    pub(super) fn write_too(&mut self, cell: &mut Cell, stamp: Stamp, ops: &Ops) {
+        let old = cell.write;
+        if (old.agent, old.time) == (stamp.agent, stamp.time) {
+            cell.write.lanes |= stamp.lanes;
+            return;
+        }
+        // The count of an operation's cells goes with the stamp.
+        cell.write = Stamp::NONE;
+        if cell.read.time == 0 && cell.read.agent == 0 {
+            cell.read = old;
+        } else {
+            self.read_many(cell, old, ops);
+        }
         if stamp.agent == OP {
             ops.remember(stamp.time);
         }

@@ -2,7 +2,7 @@
 
 use super::flow::{self, Flow};
 use super::instruction::{
-    Branch, CONSTANT, Detail, Instruction, NEGATED, Predicate, SINK, Slot, TRUE,
+    Branch, CARRY, CONSTANT, Detail, Instruction, NEGATED, Predicate, Slot, TRUE,
 };
 use super::modifiers::bits;
 use super::module::{self, Function, Special, Value};
@@ -68,6 +68,7 @@ pub(crate) struct Layout {
     pub bytes: u64,
     pub communicates: bool,
     pub orders_blocks: bool,
+    pub beyond_barriers: bool,
 }
 
 /// The next address that is a multiple of the alignment, and of no greater power of two: what
@@ -162,7 +163,7 @@ impl<'s, 't> Builder<'s, 't> {
     ) -> Result<Builder<'s, 't>, Error> {
         let out = Function {
             registers: 1, // 0 takes what nobody wants
-            predicates: SINK as usize + 1,
+            predicates: CARRY as usize + 1,
             ..Function::default()
         };
         let mut builder = Builder {
@@ -411,6 +412,11 @@ impl<'s, 't> Builder<'s, 't> {
         self.labels.insert((scope, label.name.clone()), self.out.code.len() as u32);
     }
 
+    /// Marks the kernel as one whose order isn't that of its barriers alone.
+    pub fn beyond_barriers(&mut self) {
+        self.shared.layout.beyond_barriers = true;
+    }
+
     /// The constant's slot.
     pub fn constant(&mut self, value: Value) -> Slot {
         let next = self.out.constants.len() as Slot | CONSTANT;
@@ -449,6 +455,7 @@ impl<'s, 't> Builder<'s, 't> {
         // What runs off the end returns; labels may stand there.
         self.guard = TRUE;
         self.add(crate::machine::end_of_function());
+        crate::machine::hopper::watch(&mut self.out.code);
         let mut flows: Vec<Flow> = self.out.code.iter().map(crate::machine::flow).collect();
         for fixup in &self.fixups {
             let find = |name| self.label(name, fixup.scope, fixup.at);

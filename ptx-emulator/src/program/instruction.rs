@@ -17,6 +17,8 @@ pub(crate) const FALSE: Predicate = 0;
 pub(crate) const TRUE: Predicate = FALSE | NEGATED;
 /// The predicate that takes results that nobody wants.
 pub(crate) const SINK: Predicate = 1;
+/// The predicate that is a thread's carry, `CC.CF`.
+pub(crate) const CARRY: Predicate = 2;
 
 /// What executes an instruction.
 pub(crate) type Handler = fn(&mut Context<'_>, &Instruction) -> Outcome;
@@ -62,6 +64,8 @@ pub(crate) struct Instruction {
     pub detail: Detail,
     pub class: Class,
     pub line: u32,
+    /// It uses a register that a product of a warpgroup may own.
+    pub watched: bool,
 }
 
 impl Instruction {
@@ -82,6 +86,7 @@ impl Instruction {
             detail: Detail::None,
             class,
             line: 0,
+            watched: false,
         }
     }
 }
@@ -97,6 +102,7 @@ pub(crate) enum Detail {
     Atomic(crate::machine::atomics::Operation),
     Convert(Box<crate::machine::convert::Conversion>),
     Matrix(Box<crate::machine::matrix::WarpProduct>),
+    Hopper(Box<crate::machine::hopper::Operation>),
 }
 
 /// A jump.

@@ -34,6 +34,7 @@ pub(super) fn program(tree: &ast::Module, kernel: &str) -> Result<Program, Error
         directives: entry.directives.clone(),
         communicates: layout.communicates,
         orders_blocks: layout.orders_blocks,
+        beyond_barriers: layout.beyond_barriers,
     })
 }
 

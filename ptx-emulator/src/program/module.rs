@@ -80,6 +80,8 @@ pub(crate) struct Program {
     pub communicates: bool,
     /// Fences of the whole GPU order accesses of different blocks.
     pub orders_blocks: bool,
+    /// mbarriers, clusters or asynchronous operations order memory too.
+    pub beyond_barriers: bool,
 }
 
 /// A function, lowered.

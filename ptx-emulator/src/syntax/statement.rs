@@ -7,6 +7,9 @@ use super::ast::{Guard, Instruction, Label, Linkage, Prototype, Statement, Targe
 use super::lexer::{Kind, Token};
 use super::parser::{Operation, Parser};
 
+/// More than any instruction has; who looks them up may count on it.
+const MAX_MODIFIERS: usize = 32;
+
 impl<'a> Parser<'a> {
     /// `{ .. }`
     pub fn block(&mut self) -> Result<Vec<Statement>, Error> {
@@ -132,6 +135,10 @@ impl<'a> Parser<'a> {
         let mut modifiers = Vec::new();
         while self.token.kind == Kind::Dotted {
             modifiers.push(self.advance()?.text);
+            if modifiers.len() > MAX_MODIFIERS {
+                let message = format!("more than {MAX_MODIFIERS} modifiers of an instruction");
+                return Err(Error::new(word.at, message));
+            }
         }
         let text = self.text_since(word.start);
         if let Some(operation) = self.operations.get(text) {

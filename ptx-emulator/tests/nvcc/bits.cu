@@ -41,7 +41,17 @@ extern "C" __global__ void wide(const long long *a, const long long *b, long lon
     out[9 * count + i] = (long long)(float)y;
 }
 
-// 128 bits by additions with carry, as multi-word arithmetic does it.
+// 128 bits at once.
+extern "C" __global__ void wider(const unsigned __int128 *a, const unsigned __int128 *b,
+                                 unsigned __int128 *out)
+{
+    int i = threadIdx.x, count = blockDim.x;
+    out[0 * count + i] = a[i] + b[i];
+    out[1 * count + i] = a[i] - b[i];
+    out[2 * count + i] = a[i] * b[i];
+}
+
+// The same by hand, word by word, as arithmetic of large numbers does it.
 extern "C" __global__ void carries(const unsigned *a, const unsigned *b, unsigned *sums)
 {
     int i = threadIdx.x;
@@ -55,4 +65,21 @@ extern "C" __global__ void carries(const unsigned *a, const unsigned *b, unsigne
         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "r"(y[2]), "r"(y[3]));
     unsigned *sum = sums + 4 * i;
     sum[0] = s0, sum[1] = s1, sum[2] = s2, sum[3] = s3;
+}
+
+// A difference of 64 bits, and a product of 64 bits added to 64 bits.
+extern "C" __global__ void borrows(const uint2 *a, const uint2 *b, uint2 *out)
+{
+    int i = threadIdx.x, count = blockDim.x;
+    uint2 x = a[i], y = b[i], difference, sum = y;
+    asm("sub.cc.u32 %0, %2, %4;\n\t"
+        "subc.u32 %1, %3, %5;"
+        : "=r"(difference.x), "=r"(difference.y)
+        : "r"(x.x), "r"(x.y), "r"(y.x), "r"(y.y));
+    asm("mad.lo.cc.u32 %0, %2, %3, %0;\n\t"
+        "madc.hi.u32 %1, %2, %3, %1;"
+        : "+r"(sum.x), "+r"(sum.y)
+        : "r"(x.x), "r"(x.y));
+    out[i] = difference;
+    out[count + i] = sum;
 }

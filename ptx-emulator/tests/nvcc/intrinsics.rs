@@ -101,17 +101,40 @@ fn carries() {
     let (mut a, b) = (words(4 * 32, 0), noise(4 * 32));
     // A carry through all words.
     a[..4].fill(u32::MAX);
+    let number = |words: &[u32]| words.iter().rev().fold(0, |sum, &w| sum << 32 | u128::from(w));
+    let pairs = || std::iter::zip(a.chunks(4).map(number), b.chunks(4).map(number));
     let mut gpu = Gpu::new(include_str!("bits.ptx"));
     let (a_at, b_at, sums) = (gpu.upload(&a), gpu.upload(&b), gpu.space::<u32>(4 * 32));
-    if !gpu.launch("carries", Launch::new(1, 32), &[a_at.into(), b_at.into(), sums.into()]) {
-        return;
-    }
-    let number = |words: &[u32]| words.iter().rev().fold(0, |sum, &w| sum << 32 | u128::from(w));
-    let expected: Vec<u128> = std::iter::zip(a.chunks(4), b.chunks(4))
-        .map(|(a, b)| number(a).wrapping_add(number(b)))
-        .collect();
+    gpu.launch("carries", Launch::new(1, 32), &[a_at.into(), b_at.into(), sums.into()]);
     let found = gpu.download::<u32>(sums, 4 * 32);
+    let expected: Vec<u128> = pairs().map(|(a, b)| a.wrapping_add(b)).collect();
     assert_eq!(found.chunks(4).map(number).collect::<Vec<_>>(), expected);
+
+    let out = gpu.space::<u32>(3 * 4 * 32);
+    gpu.launch("wider", Launch::new(1, 32), &[a_at.into(), b_at.into(), out.into()]);
+    let found = gpu.download::<u32>(out, 3 * 4 * 32);
+    let operations = [u128::wrapping_add, u128::wrapping_sub, u128::wrapping_mul];
+    let expected: Vec<u128> = operations
+        .iter()
+        .flat_map(|operation| pairs().map(move |(a, b)| operation(a, b)))
+        .collect();
+    assert_eq!(found.chunks(4).map(number).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn borrows() {
+    let (a, b) = (words(2 * 32, 1), words(2 * 32, 2));
+    let mut gpu = Gpu::new(include_str!("bits.ptx"));
+    let (a_at, b_at, out) = (gpu.upload(&a), gpu.upload(&b), gpu.space::<u32>(4 * 32));
+    gpu.launch("borrows", Launch::new(1, 32), &[a_at.into(), b_at.into(), out.into()]);
+    let number = |words: &[u32]| u64::from(words[1]) << 32 | u64::from(words[0]);
+    let pairs = || std::iter::zip(a.chunks(2), b.chunks(2));
+    let differences = pairs().map(|(a, b)| number(a).wrapping_sub(number(b)));
+    let product = |words: &[u32]| u64::from(words[0]) * u64::from(words[1]);
+    let sums = pairs().map(|(a, b)| product(a).wrapping_add(number(b)));
+    let found = gpu.download::<u32>(out, 4 * 32);
+    let expected: Vec<u64> = differences.chain(sums).collect();
+    assert_eq!(found.chunks(2).map(number).collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -132,6 +132,13 @@ fn nesting_is_limited() {
 }
 
 #[test]
+fn modifiers_are_limited() {
+    assert!(parse(&module_text(&format!(".entry f() {{ op{}; }}", ".a".repeat(32)))).is_ok());
+    let message = statement_error(&format!("op{};", ".a".repeat(33)));
+    assert_eq!(message, "line 6, column 1: more than 32 modifiers of an instruction");
+}
+
+#[test]
 fn long_tokens_are_cut_in_messages() {
     let message = statement_error(&format!("mov x, 1 {};", "a".repeat(1000)));
     assert_eq!(
