@@ -91,19 +91,17 @@ fn packed_conversions() {
 }
 
 #[test]
-#[ignore = "the machine does not execute these yet"]
 fn matrix_moves() {
     check("matrix moves");
 }
 
 #[test]
-#[ignore = "the machine does not execute these yet"]
 fn mma() {
     check("mma");
 }
 
 #[test]
-#[ignore = "the machine does not execute these yet"]
+#[ignore = "the machine does not execute it yet"]
 fn wgmma() {
     check("wgmma");
 }
