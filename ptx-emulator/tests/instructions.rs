@@ -91,6 +91,21 @@ fn packed_conversions() {
 }
 
 #[test]
+fn integers() {
+    check("integers");
+}
+
+#[test]
+fn bits() {
+    check("bits");
+}
+
+#[test]
+fn integer_predicates() {
+    check("integer predicates");
+}
+
+#[test]
 fn matrix_moves() {
     check("matrix moves");
 }
