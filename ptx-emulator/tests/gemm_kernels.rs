@@ -179,9 +179,15 @@ fn the_tiled_kernel_is_fast_enough() {
     let kernel = Kernel::find("k02_tiled_16", DType::F32).unwrap();
     let options = Options { threads: 2, ..options(kernel.target) };
     let module = module(kernel.target);
-    let Run { time, statistics } = run(&module, kernel, (256, 256, 256), options);
-    println!("k02_tiled_16_f32 256^3: {time:?}, {} instructions", statistics.total());
-    if cfg!(not(debug_assertions)) || std::env::var_os("CI").is_none() {
-        assert!(time < Duration::from_secs(4), "{time:?}");
+    // The best of some runs: others may use the machine too.
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        let Run { time, statistics } = run(&module, kernel, (256, 256, 256), options.clone());
+        println!("k02_tiled_16_f32 256^3: {time:?}, {} instructions", statistics.total());
+        best = best.min(time);
+        if best < Duration::from_secs(1) {
+            return;
+        }
     }
+    panic!("{best:?}");
 }

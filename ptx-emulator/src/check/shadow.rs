@@ -48,7 +48,7 @@ pub(crate) const LAST_EPOCH: u32 = (1 << EPOCH_BITS) - 1;
 pub(crate) const LAST_WARP_EPOCH: u32 = (1 << WARP_EPOCH_BITS) - 1;
 
 /// A record of an access in one word: line, thread, epoch, warp epoch, flags. 0: none.
-type Record = u64;
+pub(crate) type Record = u64;
 const STRONG: Record = 1;
 /// More lanes of the warp.
 const WARP: Record = 2;
@@ -56,7 +56,8 @@ const WARP: Record = 2;
 const BLOCK: Record = 4;
 const WARP_EPOCH_SHIFT: u32 = 4;
 const EPOCH_SHIFT: u32 = WARP_EPOCH_SHIFT + WARP_EPOCH_BITS;
-const THREAD_SHIFT: u32 = EPOCH_SHIFT + EPOCH_BITS;
+/// The place of the thread in a record: the next lane's is `1 << THREAD_SHIFT` more.
+pub(crate) const THREAD_SHIFT: u32 = EPOCH_SHIFT + EPOCH_BITS;
 const LINE_SHIFT: u32 = THREAD_SHIFT + 10;
 const EPOCH_MASK: Record = ((1 << EPOCH_BITS) - 1) << EPOCH_SHIFT;
 const WARP_EPOCH_MASK: Record = ((1 << WARP_EPOCH_BITS) - 1) << WARP_EPOCH_SHIFT;
@@ -66,7 +67,7 @@ const WARP_MASK: Record = (1023 & !31) << THREAD_SHIFT;
 
 impl Stamp {
     #[inline]
-    fn record(&self) -> Record {
+    pub fn record(&self) -> Record {
         u64::from(self.line & ((1 << LINE_BITS) - 1)) << LINE_SHIFT
             | u64::from(self.thread) << THREAD_SHIFT
             | u64::from(self.epoch) << EPOCH_SHIFT
@@ -192,6 +193,27 @@ impl BlockShadow {
             }
         }
         None
+    }
+
+    /// Records an access of a word, unless it races: then it is for [`BlockShadow::access`] to say
+    /// with whom. Returns whether it does not.
+    #[inline(always)]
+    pub fn word_access(&mut self, word: usize, new: Record, writes: bool) -> bool {
+        let cell = &mut self.words[word];
+        // An epoch of 0 is that of no access, and never the present one.
+        let mut races = unordered(cell.write, new);
+        if writes {
+            races |= unordered(cell.read, new);
+        }
+        if races || !self.bytes.is_empty() && self.byte_conflict(word, new, writes) {
+            return false;
+        }
+        self.words[word].update(new, writes);
+        true
+    }
+
+    fn byte_conflict(&self, word: usize, new: Record, writes: bool) -> bool {
+        self.bytes[word].iter().any(|cell| cell.conflict(new, 0, writes).is_some())
     }
 
     fn small_access(

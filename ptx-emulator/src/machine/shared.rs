@@ -112,11 +112,68 @@ impl Context<'_> {
     }
 }
 
+/// The plain case of a load: words of the block's own memory, written and not raced for. Returns
+/// whether that is all there is to do.
+fn load_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> bool {
+    let (races, mask) = (c.checks_shared_races(), c.mask);
+    let record = races.then(|| c.stamp(access.line, access.memory.strong).record());
+    let shared = &mut c.cluster.blocks[c.rank].shared;
+    let mut out = [[0; 32]; WORDS];
+    let plain = c.cluster.hopper.order.is_none()
+        && c.grid.options.checks
+        && shared.contains_all(&access.addresses, mask, 4 * WORDS as u64)
+        && shared.load_lanes(&access.addresses, mask, record, &mut out);
+    if !plain {
+        return false;
+    }
+    let per_element = usize::from(access.memory.size) / 4;
+    for (words, slot) in out.chunks(per_element).zip(access.list) {
+        let high = words.get(1).unwrap_or(&[0; 32]);
+        let value = |lane: usize| u64::from(words[0][lane]) | u64::from(high[lane]) << 32;
+        c.write(*slot, &std::array::from_fn(value));
+    }
+    c.statistics.shared_loaded += 4 * WORDS as u64 * u64::from(mask.count_ones());
+    c.count_shared(&access.addresses, 4 * WORDS as u64);
+    true
+}
+
+/// As [`load_words`], of a store.
+fn store_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> bool {
+    let (races, mask) = (c.checks_shared_races(), c.mask);
+    let record = races.then(|| c.stamp(access.line, access.memory.strong).record());
+    let per_element = usize::from(access.memory.size) / 4;
+    let mut values = [[0; 32]; WORDS];
+    for (words, slot) in values.chunks_mut(per_element).zip(access.list) {
+        let lanes = c.lanes(*slot);
+        for (k, word) in words.iter_mut().enumerate() {
+            *word = std::array::from_fn(|lane| (lanes[lane] >> (32 * k)) as u32);
+        }
+    }
+    let shared = &mut c.cluster.blocks[c.rank].shared;
+    let plain = c.cluster.hopper.order.is_none()
+        && shared.contains_all(&access.addresses, mask, 4 * WORDS as u64)
+        && shared.store_lanes(&access.addresses, mask, record, &values);
+    if plain {
+        c.statistics.shared_stored += 4 * WORDS as u64 * u64::from(mask.count_ones());
+        c.count_shared(&access.addresses, 4 * WORDS as u64);
+    }
+    plain
+}
+
 /// Loads elements of 1, 2, 4 or 8 bytes.
 pub(super) fn load(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>> {
     let memory = access.memory;
     let (size, count) = (u32::from(memory.size), usize::from(memory.count));
     let bytes = u64::from(size) * count as u64;
+    let plain = match (size >= 4 && !memory.signed, bytes) {
+        (true, 4) => load_words::<1>(c, access),
+        (true, 8) => load_words::<2>(c, access),
+        (true, 16) => load_words::<4>(c, access),
+        _ => false,
+    };
+    if plain {
+        return Ok(());
+    }
     let (checks, races) = (c.grid.options.checks, c.checks_shared_races());
     let stamp = c.stamp(access.line, memory.strong);
     let mut values = [[0; 32]; 8];
@@ -157,6 +214,15 @@ pub(super) fn store(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<
     let memory = access.memory;
     let (size, count) = (u32::from(memory.size), usize::from(memory.count));
     let bytes = u64::from(size) * count as u64;
+    let plain = match (size >= 4, bytes) {
+        (true, 4) => store_words::<1>(c, access),
+        (true, 8) => store_words::<2>(c, access),
+        (true, 16) => store_words::<4>(c, access),
+        _ => false,
+    };
+    if plain {
+        return Ok(());
+    }
     let races = c.checks_shared_races();
     let stamp = c.stamp(access.line, memory.strong);
     for lane in lanes_of(c.mask) {

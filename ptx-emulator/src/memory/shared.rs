@@ -2,7 +2,7 @@
 
 use super::SHARED_START;
 use crate::check::AllocationNote;
-use crate::check::shadow::BlockShadow;
+use crate::check::shadow::{BlockShadow, Record, THREAD_SHIFT};
 use std::sync::Arc;
 
 /// A variable's name, its first address and its size.
@@ -80,6 +80,88 @@ impl SharedMemory {
                 self.written[word] |= ((1 << size) - 1) << byte;
             }
         }
+    }
+
+    /// Whether all of `size` bytes at the address of each lane of `mask` are the block's to use, and
+    /// no lane's address is that of another block.
+    #[inline]
+    pub fn contains_all(&self, addresses: &[u64; 32], mask: u32, size: u64) -> bool {
+        let (mut lowest, mut highest) = (u64::MAX, 0);
+        for lane in 0..32 {
+            let active = mask >> lane & 1 == 1;
+            lowest = lowest.min(if active { addresses[lane] } else { u64::MAX });
+            highest = highest.max(if active { addresses[lane] } else { 0 });
+        }
+        lowest >= SHARED_START && highest.saturating_add(size) <= self.bytes
+    }
+
+    /// Loads words of the lanes of `mask`, all of them inside and aligned. `record` is of the
+    /// warp's first lane, if races are looked for. Returns whether all were written and none races;
+    /// where not, who asks must ask again lane by lane.
+    #[inline]
+    pub fn load_lanes<const WORDS: usize>(
+        &mut self,
+        addresses: &[u64; 32],
+        mask: u32,
+        record: Option<Record>,
+        out: &mut [[u32; 32]; WORDS],
+    ) -> bool {
+        let (mut written, mut ordered) = (0xf, true);
+        let (mut last, mut repeats) = (usize::MAX, 0);
+        for lane in 0..32 {
+            if mask >> lane & 1 == 0 {
+                continue;
+            }
+            let first = (addresses[lane] / 4) as usize;
+            let words = &self.words[first..first + WORDS];
+            let flags = &self.written[first..first + WORDS];
+            for k in 0..WORDS {
+                out[k][lane] = words[k];
+                written &= flags[k];
+            }
+            repeats = if first == last { repeats + 1 } else { 0 };
+            last = first;
+            // The third lane of one warp that reads a word adds nothing to what is known.
+            if let Some(record) = record
+                && repeats < 2
+            {
+                let record = record + ((lane as u64) << THREAD_SHIFT);
+                for k in 0..WORDS {
+                    ordered &= self.shadow.word_access(first + k, record, false);
+                }
+            }
+        }
+        written == 0xf && ordered
+    }
+
+    /// Stores words of the lanes of `mask`; as [`SharedMemory::load_lanes`].
+    #[inline]
+    pub fn store_lanes<const WORDS: usize>(
+        &mut self,
+        addresses: &[u64; 32],
+        mask: u32,
+        record: Option<Record>,
+        values: &[[u32; 32]; WORDS],
+    ) -> bool {
+        for lane in 0..32 {
+            if mask >> lane & 1 == 0 {
+                continue;
+            }
+            let first = (addresses[lane] / 4) as usize;
+            if let Some(record) = record {
+                let record = record + ((lane as u64) << THREAD_SHIFT);
+                for k in 0..WORDS {
+                    if !self.shadow.word_access(first + k, record, true) {
+                        return false;
+                    }
+                }
+            }
+            for k in 0..WORDS {
+                self.words[first + k] = values[k][lane];
+                self.written[first + k] = 0xf;
+            }
+        }
+        true
     }
 
     /// Makes bytes unwritten again: something will write them, nobody knows when.
