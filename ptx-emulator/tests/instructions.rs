@@ -116,7 +116,6 @@ fn mma() {
 }
 
 #[test]
-#[ignore = "the machine does not execute it yet"]
 fn wgmma() {
     check("wgmma");
 }
