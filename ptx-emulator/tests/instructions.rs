@@ -91,6 +91,21 @@ fn packed_conversions() {
 }
 
 #[test]
+fn integers() {
+    check("integers");
+}
+
+#[test]
+fn bits() {
+    check("bits");
+}
+
+#[test]
+fn integer_predicates() {
+    check("integer predicates");
+}
+
+#[test]
 fn matrix_moves() {
     check("matrix moves");
 }
@@ -101,7 +116,6 @@ fn mma() {
 }
 
 #[test]
-#[ignore = "the machine does not execute it yet"]
 fn wgmma() {
     check("wgmma");
 }

@@ -327,7 +327,7 @@ fn bmsk(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 }
 
 fn ones_from(start: u64, length: u64) -> u64 {
-    (((1 << length) - 1) << start) as u32 as u64
+    (((1u64 << length) - 1) << start) as u32 as u64
 }
 
 /// Extends the low b bits of a.

@@ -128,7 +128,7 @@ macro_rules! lower_integer {
     };
 }
 
-lower_integer!(add, 3, |ty, modifiers| if modifiers.flag("sat") {
+lower_integer!(add_one, 3, |ty, modifiers| if modifiers.flag("sat") {
     match ty {
         Type::S32 => integer!(ty, binary, |x, y| x.saturating_add(y) as U as u64),
         _ => None,
@@ -187,7 +187,11 @@ fn packed_integers(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<Opti
     let Some(signed) = modifiers.choose(&[("u16x2", false), ("s16x2", true)]) else {
         return Ok(None);
     };
+    let relu = modifiers.flag("relu");
     let handler = match (&*i.opcode, signed) {
+        ("min", true) if relu => halves!(i16, |x, y| x.min(y).max(0)),
+        ("max", true) if relu => halves!(i16, |x, y| x.max(y).max(0)),
+        _ if relu => return Err(modifiers.unsupported("modifier .relu")),
         ("add", _) => halves!(u16, |x, y| x.wrapping_add(y)),
         ("min", false) => halves!(u16, |x, y| x.min(y)),
         ("min", true) => halves!(i16, |x, y| x.min(y)),
@@ -197,6 +201,13 @@ fn packed_integers(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<Opti
     };
     add_uniform(b, i, &modifiers, Some(handler), (Type::B32, Class::Integer))?;
     Ok(Some(()))
+}
+
+fn add(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    match packed_integers(b, i)? {
+        Some(()) => Ok(()),
+        None => add_one(b, i),
+    }
 }
 
 fn min(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
@@ -366,14 +377,31 @@ fn mul24(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 fn mad24(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     exactly::<4>(i)?;
     let mut modifiers = Modifiers::new(i);
-    let low = modifiers.flag("lo");
+    let high = modifiers.choose(&[("lo", false), ("hi", true)]);
+    let saturate = modifiers.flag("sat");
     let ty = modifiers.ty()?;
-    let handler: Option<Handler> = match (low, ty) {
-        (true, Type::U32) => Some(|c, i| {
+    let handler: Option<Handler> = match (high, saturate, ty) {
+        (Some(false), false, Type::U32) => Some(|c, i| {
             c.ternary(i, |x, y, z| (low24(x, false) * low24(y, false) + z as i64) as u32 as u64)
         }),
-        (true, Type::S32) => Some(|c, i| {
+        (Some(false), false, Type::S32) => Some(|c, i| {
             c.ternary(i, |x, y, z| (low24(x, true) * low24(y, true) + z as i64) as u32 as u64)
+        }),
+        (Some(true), false, Type::U32) => Some(|c, i| {
+            c.ternary(i, |x, y, z| {
+                ((low24(x, false) * low24(y, false) >> 16) + z as i64) as u32 as u64
+            })
+        }),
+        (Some(true), false, Type::S32) => Some(|c, i| {
+            c.ternary(i, |x, y, z| {
+                ((low24(x, true) * low24(y, true) >> 16) + z as i64) as u32 as u64
+            })
+        }),
+        (Some(true), true, Type::S32) => Some(|c, i| {
+            c.ternary(i, |x, y, z| {
+                let sum = (low24(x, true) * low24(y, true) >> 16) + i64::from(z as i32);
+                sum.clamp(i32::MIN.into(), i32::MAX.into()) as u32 as u64
+            })
         }),
         _ => None,
     };
