@@ -2,10 +2,12 @@
 //! its path.
 
 mod approximate;
+mod bits;
 mod case;
 mod convert;
 mod float;
 mod inputs;
+mod integer;
 mod matrix;
 mod oracle;
 mod wgmma;
@@ -25,6 +27,9 @@ pub const FAMILIES: &[Family] = &[
     ("mixed conversions", convert::mixed_cases),
     ("float conversions", convert::float_cases),
     ("packed conversions", convert::packed_cases),
+    ("integers", integer::arithmetic_cases),
+    ("bits", bits::cases),
+    ("integer predicates", integer::predicate_cases),
     ("matrix moves", matrix::matrix_cases),
     ("mma", matrix::mma_cases),
     ("wgmma", wgmma::cases),
