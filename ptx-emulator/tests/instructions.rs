@@ -106,6 +106,16 @@ fn integer_predicates() {
 }
 
 #[test]
+fn atomics() {
+    check("atomics");
+}
+
+#[test]
+fn warps() {
+    check("warps");
+}
+
+#[test]
 fn matrix_moves() {
     check("matrix moves");
 }
