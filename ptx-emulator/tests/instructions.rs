@@ -106,6 +106,11 @@ fn integer_predicates() {
 }
 
 #[test]
+fn memory() {
+    check("memory");
+}
+
+#[test]
 fn atomics() {
     check("atomics");
 }

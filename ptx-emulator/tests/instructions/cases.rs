@@ -10,6 +10,7 @@ mod float;
 mod inputs;
 mod integer;
 mod matrix;
+mod memory;
 mod oracle;
 mod warp;
 mod wgmma;
@@ -32,6 +33,7 @@ pub const FAMILIES: &[Family] = &[
     ("integers", integer::arithmetic_cases),
     ("bits", bits::cases),
     ("integer predicates", integer::predicate_cases),
+    ("memory", memory::cases),
     ("atomics", atomic::cases),
     ("warps", warp::cases),
     ("matrix moves", matrix::matrix_cases),
