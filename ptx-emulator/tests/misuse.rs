@@ -19,8 +19,6 @@ struct Case {
 
 /// Who is at fault: blocks and threads along x.
 enum At {
-    /// No thread alone, and no line.
-    Launch,
     /// A thread.
     Thread(u32, u32),
     /// Of a race, two threads and what they did; which of them comes second is nobody's fault.
@@ -46,12 +44,16 @@ const TWO_WARPS: Launch = Launch::new(1, 64);
 const DYNAMIC: Launch = Launch { dynamic_shared: 128, ..WARP };
 
 fn cases() -> Vec<Case> {
+    [memory_cases(), barrier_cases(), asynchronous_cases(), other_cases()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn memory_cases() -> Vec<Case> {
     use AccessKind::{Read, Write};
     use At::{Sides, Thread};
-    let one = Launch::new(1, 1);
     let two_blocks = Launch::new(2, 32);
-    let pair = Launch::new(2, 1);
-    let group = Launch::new(1, 128);
     vec![
         case!("out_of_bounds_global", WARP, twenty_words, OutOfBounds, Thread(0, 20)),
         case!("out_of_bounds_below", WARP, two_arrays, OutOfBounds, Thread(0, 0)),
@@ -78,11 +80,28 @@ fn cases() -> Vec<Case> {
             DataRace,
             Sides([(Read, 1, 0), (Write, 0, 0)])
         ),
+    ]
+}
+
+fn barrier_cases() -> Vec<Case> {
+    use At::Thread;
+    vec![
         case!("divergent_barrier", TWO_WARPS, nothing, Divergence, Thread(0, 32)),
         case!("barrier_count", TWO_WARPS, nothing, Barrier, Thread(0, 32)),
         case!("barrier_exit", TWO_WARPS, nothing, Deadlock, Thread(0, 0)),
         case!("deadlock", TWO_WARPS, nothing, Deadlock, Thread(0, 0)),
         case!("shuffle_divergence", WARP, nothing, Divergence, Thread(0, 0)),
+    ]
+}
+
+/// What came with Ampere and Hopper.
+fn asynchronous_cases() -> Vec<Case> {
+    use AccessKind::{Read, Write};
+    use At::{Sides, Thread};
+    let one = Launch::new(1, 1);
+    let pair = Launch::new(2, 1);
+    let group = Launch::new(1, 128);
+    vec![
         case!("product_in_a_branch", WARP, nothing, Divergence, Thread(0, 0)),
         case!("copy_without_wait", WARP, written_words, Asynchronous, Thread(0, 0)),
         case!("copy_wait_too_few", WARP, written_words, Asynchronous, Thread(0, 0)),
@@ -117,6 +136,13 @@ fn cases() -> Vec<Case> {
         case!("registers", Launch::new(1, 256), nothing, Deadlock, Thread(0, 0)),
         case!("cluster_exit", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),
         case!("cluster_race", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),
+    ]
+}
+
+fn other_cases() -> Vec<Case> {
+    use At::Thread;
+    let one = Launch::new(1, 1);
+    vec![
         case!("read_only", one, nothing, ReadOnly, Thread(0, 0)),
         case!("trap", WARP, nothing, Trap, Thread(0, 5)),
         case!("endless", one, written_words, StepLimit, Thread(0, 0)),
@@ -190,7 +216,6 @@ fn complaint(case: &Case, report: &Report) -> Option<&'static str> {
         return Some("another kind");
     }
     match (&case.at, &report.other) {
-        (At::Launch, _) => report.line.is_some().then_some("a line"),
         // Which of the loop's lines is the last is no matter.
         (_, None)
             if case.kind != ReportKind::StepLimit

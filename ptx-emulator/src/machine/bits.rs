@@ -1,5 +1,7 @@
 //! Logic, shifts and bit fields (PTX ISA 9.7.1 and 9.7.8).
 
+#![allow(clippy::unnecessary_cast, reason = "an expression is written once for every width")]
+
 use super::integer::{add_uniform, integer, need};
 use super::{Context, Lower, Outcome, Step};
 use crate::error::Error;

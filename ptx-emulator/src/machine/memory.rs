@@ -192,8 +192,8 @@ impl Context<'_> {
     /// The first lane whose address isn't a multiple of `bytes`.
     pub(super) fn check_alignment(&self, addresses: &Lanes, bytes: u64) -> Result<(), Box<Fault>> {
         let mut all = 0;
-        for lane in 0..32 {
-            all |= if self.mask >> lane & 1 == 1 { addresses[lane] } else { 0 };
+        for (lane, address) in addresses.iter().enumerate() {
+            all |= if self.mask >> lane & 1 == 1 { *address } else { 0 };
         }
         if all & (bytes - 1) == 0 {
             return Ok(());
