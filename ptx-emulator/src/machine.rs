@@ -40,7 +40,7 @@ use crate::syntax::ast;
 type Lower = fn(&mut Builder<'_, '_>, &ast::Instruction) -> Result<(), Error>;
 
 /// The families' tables: opcodes and what lowers them.
-const FAMILIES: [&[(&str, Lower)]; 15] = [
+const FAMILIES: &[&[(&str, Lower)]] = &[
     asynchronous::TABLE,
     atomics::TABLE,
     barrier::TABLE,

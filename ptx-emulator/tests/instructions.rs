@@ -91,19 +91,46 @@ fn packed_conversions() {
 }
 
 #[test]
-#[ignore = "the machine does not execute these yet"]
+fn integers() {
+    check("integers");
+}
+
+#[test]
+fn bits() {
+    check("bits");
+}
+
+#[test]
+fn integer_predicates() {
+    check("integer predicates");
+}
+
+#[test]
+fn memory() {
+    check("memory");
+}
+
+#[test]
+fn atomics() {
+    check("atomics");
+}
+
+#[test]
+fn warps() {
+    check("warps");
+}
+
+#[test]
 fn matrix_moves() {
     check("matrix moves");
 }
 
 #[test]
-#[ignore = "the machine does not execute these yet"]
 fn mma() {
     check("mma");
 }
 
 #[test]
-#[ignore = "the machine does not execute these yet"]
 fn wgmma() {
     check("wgmma");
 }

@@ -19,8 +19,6 @@ struct Case {
 
 /// Who is at fault: blocks and threads along x.
 enum At {
-    /// No thread alone, and no line.
-    Launch,
     /// A thread.
     Thread(u32, u32),
     /// Of a race, two threads and what they did; which of them comes second is nobody's fault.
@@ -46,9 +44,15 @@ const TWO_WARPS: Launch = Launch::new(1, 64);
 const DYNAMIC: Launch = Launch { dynamic_shared: 128, ..WARP };
 
 fn cases() -> Vec<Case> {
+    [memory_cases(), barrier_cases(), asynchronous_cases(), other_cases()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn memory_cases() -> Vec<Case> {
     use AccessKind::{Read, Write};
     use At::{Sides, Thread};
-    let one = Launch::new(1, 1);
     let two_blocks = Launch::new(2, 32);
     vec![
         case!("out_of_bounds_global", WARP, twenty_words, OutOfBounds, Thread(0, 20)),
@@ -76,11 +80,69 @@ fn cases() -> Vec<Case> {
             DataRace,
             Sides([(Read, 1, 0), (Write, 0, 0)])
         ),
+    ]
+}
+
+fn barrier_cases() -> Vec<Case> {
+    use At::Thread;
+    vec![
         case!("divergent_barrier", TWO_WARPS, nothing, Divergence, Thread(0, 32)),
         case!("barrier_count", TWO_WARPS, nothing, Barrier, Thread(0, 32)),
         case!("barrier_exit", TWO_WARPS, nothing, Deadlock, Thread(0, 0)),
         case!("deadlock", TWO_WARPS, nothing, Deadlock, Thread(0, 0)),
         case!("shuffle_divergence", WARP, nothing, Divergence, Thread(0, 0)),
+    ]
+}
+
+/// What came with Ampere and Hopper.
+fn asynchronous_cases() -> Vec<Case> {
+    use AccessKind::{Read, Write};
+    use At::{Sides, Thread};
+    let one = Launch::new(1, 1);
+    let pair = Launch::new(2, 1);
+    let group = Launch::new(1, 128);
+    vec![
+        case!("product_in_a_branch", WARP, nothing, Divergence, Thread(0, 0)),
+        case!("copy_without_wait", WARP, written_words, Asynchronous, Thread(0, 0)),
+        case!("copy_wait_too_few", WARP, written_words, Asynchronous, Thread(0, 0)),
+        case!(
+            "copy_without_barrier",
+            TWO_WARPS,
+            written_words,
+            DataRace,
+            Sides([(Write, 0, 0), (Read, 0, 32)])
+        ),
+        case!("mbarrier_not_initialized", WARP, nothing, Mbarrier, Thread(0, 0)),
+        case!("mbarrier_too_few", WARP, nothing, Deadlock, Thread(0, 0)),
+        case!("transaction_count", TWO_WARPS, written_words, Deadlock, Thread(0, 0)),
+        case!("bulk_misaligned", WARP, written_words, Misaligned, Thread(0, 0)),
+        case!("proxy_fence", WARP, written_words, DataRace, Sides([(Read, 0, 0), (Write, 0, 0)])),
+        case!("wgmma_without_wait", group, many_words, Asynchronous, Thread(0, 96)),
+        case!(
+            "wgmma_without_fence",
+            group,
+            many_words,
+            DataRace,
+            Sides([(Read, 0, 0), (Write, 0, 0)])
+        ),
+        case!(
+            "slot_reused",
+            TWO_WARPS,
+            written_words,
+            DataRace,
+            Sides([(Write, 0, 0), (Read, 0, 32)])
+        ),
+        case!("mbarrier_too_many", one, nothing, Mbarrier, Thread(0, 0)),
+        case!("registers", Launch::new(1, 256), nothing, Deadlock, Thread(0, 0)),
+        case!("cluster_exit", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),
+        case!("cluster_race", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),
+    ]
+}
+
+fn other_cases() -> Vec<Case> {
+    use At::Thread;
+    let one = Launch::new(1, 1);
+    vec![
         case!("read_only", one, nothing, ReadOnly, Thread(0, 0)),
         case!("trap", WARP, nothing, Trap, Thread(0, 5)),
         case!("endless", one, written_words, StepLimit, Thread(0, 0)),
@@ -103,6 +165,13 @@ fn written_words(gpu: &mut Emulator, _: bool) -> Vec<Argument> {
     vec![words.into()]
 }
 
+/// Zeros for a warpgroup.
+fn many_words(gpu: &mut Emulator, _: bool) -> Vec<Argument> {
+    let words = gpu.allocate(4 * 128).expect("memory");
+    gpu.write(words, &[0; 4 * 128]).expect("as large");
+    vec![words.into()]
+}
+
 fn twenty_words(gpu: &mut Emulator, _: bool) -> Vec<Argument> {
     vec![gpu.allocate(4 * 20).expect("memory").into(), 20_u32.into()]
 }
@@ -120,13 +189,15 @@ fn perhaps_freed(gpu: &mut Emulator, wrong: bool) -> Vec<Argument> {
     vec![words.into()]
 }
 
-fn options() -> Options {
-    Options { arch: Arch::new(8, 0), step_limit: 10_000, ..Options::default() }
+/// The GPU that a text is for.
+fn options(ptx: &str) -> Options {
+    let arch = if ptx.contains("\n.target sm_90") { Arch::new(9, 0) } else { Arch::new(8, 0) };
+    Options { arch, step_limit: 10_000, ..Options::default() }
 }
 
 fn run(case: &Case, kernel: &str) -> Result<(), Box<Report>> {
     let module = Module::parse(case.ptx).unwrap_or_else(|error| panic!("{}: {error}", case.name));
-    let mut gpu = Emulator::new(options());
+    let mut gpu = Emulator::new(options(case.ptx));
     let arguments = (case.arguments)(&mut gpu, kernel == "wrong");
     gpu.launch(&module, kernel, &case.launch, &arguments).map(|_| ())
 }
@@ -145,7 +216,6 @@ fn complaint(case: &Case, report: &Report) -> Option<&'static str> {
         return Some("another kind");
     }
     match (&case.at, &report.other) {
-        (At::Launch, _) => report.line.is_some().then_some("a line"),
         // Which of the loop's lines is the last is no matter.
         (_, None)
             if case.kind != ReportKind::StepLimit
@@ -196,13 +266,13 @@ fn corrected_twins_run() {
 
 /// The report of a launch of a kernel that takes one parameter and does nothing.
 fn launch_report(kernel: &str, launch: Launch, arguments: &[Argument]) -> Option<ReportKind> {
-    let ptx = ".version 8.0\n.target sm_90\n.address_size 64\n\
+    let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n\
         .visible .entry small(.param .u64 p) .maxntid 64 { ret; }\n\
         .visible .entry exact(.param .u64 p) .reqntid 32, 2 { ret; }\n\
         .visible .entry free(.param .u64 p) { ret; }\n\
         .visible .entry full(.param .u64 p) { .shared .b8 tile[49152]; ret; }";
     let module = Module::parse(ptx).unwrap_or_else(|error| panic!("{error}"));
-    let mut gpu = Emulator::new(options());
+    let mut gpu = Emulator::new(options(ptx));
     gpu.launch(&module, kernel, &launch, arguments).err().map(|report| report.kind)
 }
 

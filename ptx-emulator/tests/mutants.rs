@@ -133,9 +133,9 @@ fn mutated(text: &str, changes: &[(Index, Change)]) -> String {
     header.to_owned() + &out.concat()
 }
 
-/// Launches all its kernels, each parameter an address of ones or a small number, and gives what
-/// is in memory then, or the report.
-fn run(text: &str, threads: usize) -> Vec<Result<Vec<u8>, Report>> {
+/// Launches all its kernels, each parameter an address of ones of its own or a small number, and
+/// gives what is in memory then, or the report.
+fn run(text: &str, threads: usize) -> Vec<Result<Vec<u8>, Box<Report>>> {
     let Ok(module) = Module::parse(text) else {
         return vec![];
     };
@@ -156,14 +156,15 @@ fn run(text: &str, threads: usize) -> Vec<Result<Vec<u8>, Report>> {
         let arguments: Vec<Argument> = header
             .split(".param")
             .skip(1)
-            .map(|parameter| match parameter.trim_start().get(..4) {
-                Some(".u64" | ".b64") => memory.into(),
+            .zip(0_u64..)
+            .map(|(parameter, i)| match parameter.trim_start().get(..4) {
+                Some(".u64" | ".b64") => (memory + 8192 * i).into(),
                 Some(".u16" | ".b16") => 1_u16.into(),
                 _ => 5_i32.into(),
             })
             .collect();
         let launch = Launch { dynamic_shared: 256, ..Launch::new(4, 64) };
-        gpu.launch(&module, kernel, &launch, &arguments).map_err(|report| *report)?;
+        gpu.launch(&module, kernel, &launch, &arguments)?;
         let mut bytes = vec![0; 1 << 16];
         gpu.read(memory, &mut bytes).expect("as large");
         Ok(bytes)

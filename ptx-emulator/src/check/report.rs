@@ -165,6 +165,8 @@ pub(crate) struct Fault {
     pub message: String,
     /// The lane at fault, or that of any thread that took part.
     pub lane: Option<usize>,
+    /// The block in the cluster and the warp in the block, where they aren't those that found it.
+    pub warp: Option<(usize, usize)>,
     pub address: Option<u64>,
     pub allocation: Option<AllocationNote>,
     pub other: Option<OtherSide>,
@@ -179,6 +181,7 @@ impl Fault {
             kind,
             message: message.into(),
             lane: None,
+            warp: None,
             address: None,
             allocation: None,
             other: None,

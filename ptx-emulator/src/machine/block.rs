@@ -275,6 +275,7 @@ impl Cluster {
         line: u32,
         fault: Fault,
     ) -> Box<Report> {
+        let (rank, warp) = fault.warp.unwrap_or((rank, warp));
         let lane = fault.lane.or(lanes_of(mask).next()).unwrap_or(0);
         let thread = Grid::place((warp * 32 + lane) as u64, grid.launch.block);
         Box::new(Report {

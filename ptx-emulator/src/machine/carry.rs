@@ -1,5 +1,5 @@
-//! Sums, differences and products of numbers of several words: `.cc` writes a thread's carry, `addc`,
-//! `subc` and `madc` read it (PTX ISA 9.7.2).
+//! Sums, differences and products of numbers of several words: `.cc` writes a thread's carry;
+//! `addc`, `subc` and `madc` read it (PTX ISA 9.7.2).
 
 use super::context::lanes_of;
 use super::{Context, Lower, Outcome, Step};

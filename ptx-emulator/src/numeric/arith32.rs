@@ -39,39 +39,41 @@ pub fn relu_f32(a: u32) -> u32 {
 }
 
 macro_rules! binary {
-    ($(#[$doc:meta])* $name:ident, $op:tt, $soft:path) => {
+    ($(#[$doc:meta])* $name:ident, $op:tt, $directed:expr) => {
         $(#[$doc])*
         #[inline]
         pub fn $name(a: u32, b: u32, mode: Rounding) -> u32 {
             if mode == Rounding::NearestEven {
                 canonical_f32(f32::from_bits(a) $op f32::from_bits(b))
             } else {
-                $soft(Format::F32, a.into(), b.into(), mode) as u32
+                $directed(a, b, mode)
             }
         }
     };
 }
 
+const ONE: u32 = 0x3f80_0000;
+
 binary!(
     /// `add.f32`.
-    add_f32, +, soft::add
+    add_f32, +, |a, b, mode| fma_f32(a, ONE, b, mode)
 );
 binary!(
     /// `sub.f32`.
-    sub_f32, -, soft_sub
+    sub_f32, -, |a, b: u32, mode| fma_f32(a, ONE, b ^ !ABS, mode)
 );
 binary!(
     /// `mul.f32`.
-    mul_f32, *, soft::mul
+    mul_f32, *, |a, b, mode| {
+        // Exact in f64.
+        let product = f64::from(f32::from_bits(a)) * f64::from(f32::from_bits(b));
+        Format::F32.from_f64(product, mode) as u32
+    }
 );
 binary!(
     /// `div.rnd.f32`, the IEEE one.
-    div_f32, /, soft::div
+    div_f32, /, |a: u32, b: u32, mode| soft::div(Format::F32, a.into(), b.into(), mode) as u32
 );
-
-fn soft_sub(format: Format, a: u64, b: u64, mode: Rounding) -> u64 {
-    soft::add(format, a, b ^ format.sign_mask(), mode)
-}
 
 /// `a * b + c` of numbers that fit `f32`, rounded to odd at 53 bits, so that rounding it once more
 /// to `f32`, or to a narrower format, is exact (Boldo and Melquiond, "Emulation of FMA and
@@ -94,11 +96,15 @@ pub(crate) fn fma_odd(a: f64, b: f64, c: f64) -> f64 {
 /// `fma.f32`: one rounding.
 #[inline]
 pub fn fma_f32(a: u32, b: u32, c: u32, mode: Rounding) -> u32 {
+    let [x, y, z] = [a, b, c].map(|x| f64::from(f32::from_bits(x)));
+    let odd = fma_odd(x, y, z);
     if mode == Rounding::NearestEven {
-        let [a, b, c] = [a, b, c].map(|x| f64::from(f32::from_bits(x)));
-        canonical_f32(fma_odd(a, b, c) as f32)
-    } else {
+        canonical_f32(odd as f32)
+    } else if odd == 0.0 {
+        // The sign of a zero depends on the mode.
         soft::fma(Format::F32, a.into(), b.into(), c.into(), mode) as u32
+    } else {
+        Format::F32.from_f64(odd, mode) as u32
     }
 }
 

@@ -8,7 +8,7 @@ pub type Warp32 = [u32; 32];
 /// A 64-bit register of 32 lanes.
 pub type Warp64 = [u64; 32];
 
-#[inline]
+#[inline(always)]
 fn each(a: &Warp32, b: &Warp32, d: &mut Warp32, f: impl Fn(f32, f32) -> f32) {
     for ((d, &a), &b) in d.iter_mut().zip(a).zip(b) {
         let x = f(f32::from_bits(a), f32::from_bits(b));
@@ -16,22 +16,35 @@ fn each(a: &Warp32, b: &Warp32, d: &mut Warp32, f: impl Fn(f32, f32) -> f32) {
     }
 }
 
+/// Calls the first where the processor has AVX2, else the second.
+macro_rules! with_avx2 {
+    ($wide:expr, $plain:expr) => {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has the feature that the function asks for.
+            unsafe { $wide };
+            return;
+        }
+        $plain;
+    };
+}
+
 /// `add.rn.f32`.
 #[inline]
 pub fn add_f32(a: &Warp32, b: &Warp32, d: &mut Warp32) {
-    each(a, b, d, |x, y| x + y);
+    with_avx2!(hardware::add_f32(a, b, d), each(a, b, d, |x, y| x + y));
 }
 
 /// `sub.rn.f32`.
 #[inline]
 pub fn sub_f32(a: &Warp32, b: &Warp32, d: &mut Warp32) {
-    each(a, b, d, |x, y| x - y);
+    with_avx2!(hardware::sub_f32(a, b, d), each(a, b, d, |x, y| x - y));
 }
 
 /// `mul.rn.f32`.
 #[inline]
 pub fn mul_f32(a: &Warp32, b: &Warp32, d: &mut Warp32) {
-    each(a, b, d, |x, y| x * y);
+    with_avx2!(hardware::mul_f32(a, b, d), each(a, b, d, |x, y| x * y));
 }
 
 /// `fma.rn.f32`.
@@ -79,11 +92,27 @@ pub(crate) fn fused_f64(a: f64, b: f64, c: f64) -> f64 {
     a.mul_add(b, c)
 }
 
-/// Without the feature `mul_add` calls the C library: 12 times slower in `f64`.
+/// Loops on wider registers, 3 times faster; without the feature `mul_add` calls the C library, 12
+/// times slower in `f64`.
 #[cfg(target_arch = "x86_64")]
 mod hardware {
     use super::super::arith64::finish;
-    use super::{NAN_F32, Warp32, Warp64};
+    use super::{NAN_F32, Warp32, Warp64, each};
+
+    #[target_feature(enable = "avx2")]
+    pub fn add_f32(a: &Warp32, b: &Warp32, d: &mut Warp32) {
+        each(a, b, d, |x, y| x + y);
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub fn sub_f32(a: &Warp32, b: &Warp32, d: &mut Warp32) {
+        each(a, b, d, |x, y| x - y);
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub fn mul_f32(a: &Warp32, b: &Warp32, d: &mut Warp32) {
+        each(a, b, d, |x, y| x * y);
+    }
 
     #[target_feature(enable = "fma,avx2")]
     pub fn fma_f32(a: &Warp32, b: &Warp32, c: &Warp32, d: &mut Warp32) {

@@ -139,11 +139,32 @@ impl Conversion {
     }
 
     fn general(self, a: u64) -> u64 {
-        match (self.from.format(), self.to.format()) {
-            (None, None) => self.integer_to_integer(a),
-            (None, Some(to)) => self.finish(self.integer_to_float(a, to), to),
-            (Some(from), None) => self.float_to_integer(self.read(a, from)),
-            (Some(from), Some(to)) => self.float_to_float(self.read(a, from), to),
+        if self.to.format().is_none() {
+            return match self.from.format() {
+                None => self.integer_to_integer(a),
+                Some(from) => self.float_to_integer(self.read(a, from)),
+            };
+        }
+        // Each destination apart, so that its format is a constant.
+        match self.to {
+            Number::F16 => self.to_float(a, Format::F16),
+            Number::Bf16 => self.to_float(a, Format::BF16),
+            Number::F32 => self.to_float(a, Format::F32),
+            Number::F64 => self.to_float(a, Format::F64),
+            Number::Tf32 => self.to_float(a, Format::TF32),
+            Number::E4m3 => self.to_float(a, Format::E4M3),
+            Number::E5m2 => self.to_float(a, Format::E5M2),
+            Number::E2m3 => self.to_float(a, Format::E2M3),
+            Number::E3m2 => self.to_float(a, Format::E3M2),
+            _ => self.to_float(a, Format::E2M1),
+        }
+    }
+
+    #[inline(always)]
+    fn to_float(self, a: u64, to: Format) -> u64 {
+        match self.from.format() {
+            None => self.finish(self.integer_to_float(a, to), to),
+            Some(from) => self.float_to_float(self.read(a, from), to),
         }
     }
 
@@ -157,7 +178,7 @@ impl Conversion {
         value.clamp(low, high) as u64
     }
 
-    #[inline]
+    #[inline(always)]
     fn integer_to_float(self, a: u64, to: Format) -> u64 {
         let a = self.from.extend(a);
         let negative = self.from.is_signed() && (a as i64) < 0;
@@ -212,7 +233,7 @@ impl Conversion {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn float_to_float(self, x: f64, to: Format) -> u64 {
         let x = if self.integral { round_to_integral(x, self.rounding) } else { x };
         let nearest = self.rounding == Rounding::NearestEven;
@@ -228,7 +249,7 @@ impl Conversion {
     }
 
     /// The modifiers of a float result, and tf32's place in its register.
-    #[inline]
+    #[inline(always)]
     fn finish(self, mut bits: u64, to: Format) -> u64 {
         if self.ftz && self.to == Number::F32 {
             bits = super::flush_f32(bits as u32).into();

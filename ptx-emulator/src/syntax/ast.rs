@@ -340,8 +340,8 @@ pub struct Instruction {
     pub guard: Option<Guard>,
     /// The opcode: the word before the first point. `mad` of `mad.lo.s32`, `setp`, `cp`.
     pub opcode: Name,
-    /// The words after it, without points and with `::` inside: `["async", "L2::128B"]`. At most 32,
-    /// shared by all instructions that are spelt the same.
+    /// The words after it, without points and with `::` inside: `["async", "L2::128B"]`. At most
+    /// 32, shared by all instructions that are spelt the same.
     pub modifiers: Arc<[Name]>,
     /// The operands in order.
     pub operands: Vec<Operand>,

@@ -82,7 +82,7 @@ fn to_bfloat16() {
         .map(|number| f32::from_bits(number & 0xbfff_ffff | 0x2000_0000))
         .collect();
     // Halfway between two, towards the even one below and above.
-    input.extend([1.0, -1.0, 1.003_906_25, 1.011_718_75, 0.0]);
+    input.extend([1.0, -1.0, 1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, 0.0]);
     let (from, to) = (gpu.upload(&input), gpu.space::<u16>(input.len()));
     let arguments = [from.into(), to.into(), (input.len() as i32).into()];
     gpu.launch("to_bfloat16", Launch::new(2, 64), &arguments);

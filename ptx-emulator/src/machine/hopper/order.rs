@@ -73,6 +73,8 @@ impl Context<'_> {
         let fault = Fault::of_lane(ReportKind::DataRace, lane, race.to_string());
         let mut fault = fault.at(race.address).inside(note).against(other);
         fault.line = Some(race.this.line);
+        let warp = race.this.warp as usize;
+        fault.warp = Some((warp / warps, warp % warps));
         fault
     }
 

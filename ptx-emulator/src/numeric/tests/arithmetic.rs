@@ -60,6 +60,22 @@ fn fma_f32_is_native() {
 }
 
 #[test]
+fn directed_f32_is_soft() {
+    let mut p = Patterns(15);
+    for _ in 0..300_000 {
+        let (a, b, c) = (p.f32(), p.f32(), p.f32());
+        let [x, y, z] = [a, b, c].map(u64::from);
+        for mode in MODES {
+            let f = Format::F32;
+            assert_eq!(u64::from(add_f32(a, b, mode)), soft::add(f, x, y, mode), "{a:x} + {b:x}");
+            assert_eq!(u64::from(mul_f32(a, b, mode)), soft::mul(f, x, y, mode), "{a:x} * {b:x}");
+            let fused = soft::fma(f, x, y, z, mode);
+            assert_eq!(u64::from(fma_f32(a, b, c, mode)), fused, "{a:x} * {b:x} + {c:x}");
+        }
+    }
+}
+
+#[test]
 fn batches_of_f64_are_the_lanes() {
     let mut p = Patterns(14);
     for _ in 0..10_000 {
