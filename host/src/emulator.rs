@@ -18,6 +18,7 @@
 
 mod launch;
 mod limits;
+mod raw;
 
 use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
 use crate::device::{DeviceInfo, DeviceKind};

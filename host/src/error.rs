@@ -142,6 +142,8 @@ pub(crate) enum Kind {
     TensorLayout(crate::cuda::TensorLayoutError),
     #[error("{context}: {driver}{}", driver_remedy(driver.code))]
     Driver { context: String, driver: DriverCode },
+    #[error("{device} is no emulated GPU, and this call is for one")]
+    NotEmulated { device: String },
     #[error("no emulated GPU has compute capability {}.{}: {}", arch.0, arch.1, UNKNOWN_ARCH)]
     NoEmulator { arch: (u32, u32) },
     #[error("the emulator: {context}: {source}")]
@@ -193,7 +195,10 @@ impl Error {
     /// Matrices and stream are not all on one device, or on a device of the wrong kind.
     pub fn is_device_mismatch(&self) -> bool {
         use Kind::*;
-        matches!(*self.0, DifferentDevices { .. } | ForeignStream { .. } | NotCuda { .. })
+        matches!(
+            *self.0,
+            DifferentDevices { .. } | ForeignStream { .. } | NotCuda { .. } | NotEmulated { .. }
+        )
     }
 
     /// Host or device memory ran out; the device can still be used.
