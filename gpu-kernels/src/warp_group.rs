@@ -215,9 +215,6 @@ pub unsafe fn multiply<T, A, B, const STAGES: usize, const SUMS: usize>(
         // That fence covers the barriers, and nothing else was written.
         cluster::arrive_relaxed();
         let tiles = ClusterTiles::new(p, 2 * SUMS);
-        if thread::thread_idx_x() == 0 {
-            bring::prefetch::<T, A, B, STAGES, SUMS>(operands, p, tiles);
-        }
         cluster::wait();
         // The next kernel of the stream may get ready; what the one before wrote is there from here.
         grid::launch_dependents();

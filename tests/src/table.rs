@@ -207,6 +207,7 @@ fn chunks() -> Vec<Case> {
 pub fn many_tiles() -> Vec<Case> {
     vec![
         Case::new("many tiles", 2064, 2056, 24).data(Data::Integers),
+        Case::new("many tiles, both along K", 2064, 2056, 48).ops(N, T).data(Data::Integers),
         Case::new("many tiles, C padded, beta", 2064, 2056, 8)
             .ops(T, T)
             .places(Place::RowMajor, Place::RowMajor, Place::Padded)

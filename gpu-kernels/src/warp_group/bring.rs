@@ -61,41 +61,6 @@ pub unsafe fn bring<
     }
 }
 
-/// Has the block's part of the first stages brought into the L2 cache.
-///
-/// # Safety
-///
-/// As [`bring`].
-#[inline(always)]
-pub unsafe fn prefetch<
-    T: WarpGroup,
-    A: Side<T>,
-    B: Side<T>,
-    const STAGES: usize,
-    const SUMS: usize,
->(
-    operands: &Operands<'_, T>,
-    p: &GemmParams<T::Sum>,
-    mut tiles: ClusterTiles,
-) {
-    let share = tiles_b(SUMS) / CLUSTER;
-    let Some((row, col)) = tiles.next() else { return };
-    let col = col as i32 + (cluster::block_rank() as usize * share * 64) as i32;
-    let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
-    for step in 0..steps.min(STAGES as u32) {
-        let k = (step * T::DEPTH) as i32;
-        // SAFETY: the caller's promise.
-        unsafe {
-            for i in 0..GROUPS {
-                tma::prefetch(operands.a, place::<T, A>(row as i32 + 64 * i as i32, k));
-            }
-            for i in 0..share {
-                tma::prefetch(operands.b, place::<T, B>(col + 64 * i as i32, k));
-            }
-        }
-    }
-}
-
 /// Coordinates of a box, the contiguous extent first.
 #[inline(always)]
 fn place<T, M: Side<T>>(outer: i32, k: i32) -> [i32; 2] {
