@@ -224,7 +224,7 @@ impl<'a> Who<'a> {
         let (writes, strong) = (kind.writes(), kind.is_strong());
         match actor {
             Actor::Lanes { warp, lanes } => {
-                let flags = Flags { strong, is_async: false, whole_op: false };
+                let flags = Flags { strong, is_async: false, whole_op: false, wrote: false };
                 let time = warps[warp].time;
                 let stamp = Stamp { time, lanes, line, agent: warp as u16, flags };
                 Who { warps, ops, stamp, writes, seen: &warps[warp].all.seen, fenced: None }
@@ -233,7 +233,7 @@ impl<'a> Who<'a> {
                 let op = ops.get(id);
                 let lanes = if let Actor::OpLanes(_, lanes) = actor { lanes } else { op.lanes };
                 let whole_op = matches!(actor, Actor::Op(_));
-                let flags = Flags { strong, is_async: op.is_async, whole_op };
+                let flags = Flags { strong, is_async: op.is_async, whole_op, wrote: false };
                 let stamp = Stamp { time: id.0, lanes, line, agent: OP, flags };
                 // A strong access is that to the mbarrier that counts the operation, for which
                 // none fences proxies after its initialisation.
@@ -335,10 +335,11 @@ impl<'a> Who<'a> {
         if !self.is_after(&cell.write, true) {
             return Err(Conflict { stamp: cell.write, writes: true, byte: None });
         }
-        if self.writes {
+        if self.writes || cell.write.flags.strong {
             for read in tables.reads(cell) {
-                if !self.is_after(read, false) {
-                    return Err(Conflict { stamp: *read, writes: false, byte: None });
+                let writes = read.flags.wrote;
+                if (self.writes || writes) && !self.is_after(read, writes) {
+                    return Err(Conflict { stamp: *read, writes, byte: None });
                 }
             }
         }
@@ -352,7 +353,7 @@ impl<'a> Who<'a> {
         }
         self.check(cell, tables)?;
         match self.writes {
-            true if self.stamp.flags.strong && cell.write.flags.strong => {
+            true if self.stamp.flags.strong => {
                 tables.write_too(cell, self.stamp, self.ops);
             }
             true => tables.write(cell, self.stamp, self.ops),

@@ -91,6 +91,36 @@ fn packed_conversions() {
 }
 
 #[test]
+fn integers() {
+    check("integers");
+}
+
+#[test]
+fn bits() {
+    check("bits");
+}
+
+#[test]
+fn integer_predicates() {
+    check("integer predicates");
+}
+
+#[test]
+fn memory() {
+    check("memory");
+}
+
+#[test]
+fn atomics() {
+    check("atomics");
+}
+
+#[test]
+fn warps() {
+    check("warps");
+}
+
+#[test]
 fn matrix_moves() {
     check("matrix moves");
 }
@@ -101,7 +131,6 @@ fn mma() {
 }
 
 #[test]
-#[ignore = "the machine does not execute it yet"]
 fn wgmma() {
     check("wgmma");
 }

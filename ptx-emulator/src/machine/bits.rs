@@ -1,5 +1,7 @@
 //! Logic, shifts and bit fields (PTX ISA 9.7.1 and 9.7.8).
 
+#![allow(clippy::unnecessary_cast, reason = "an expression is written once for every width")]
+
 use super::integer::{add_uniform, integer, need};
 use super::{Context, Lower, Outcome, Step};
 use crate::error::Error;
@@ -325,7 +327,7 @@ fn bmsk(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 }
 
 fn ones_from(start: u64, length: u64) -> u64 {
-    (((1 << length) - 1) << start) as u32 as u64
+    (((1u64 << length) - 1) << start) as u32 as u64
 }
 
 /// Extends the low b bits of a.

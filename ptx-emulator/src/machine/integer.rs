@@ -1,5 +1,7 @@
 //! Integer arithmetic (PTX ISA 9.7.1), and the way to the other types of the same opcodes.
 
+#![allow(clippy::unnecessary_cast, reason = "an expression is written once for every width")]
+
 use super::{Lower, carry, float, packed};
 use crate::error::Error;
 use crate::program::{Builder, Class, Handler, Instruction, Modifiers, exactly, is_float, type_of};
@@ -64,9 +66,7 @@ fn peek(instruction: &ast::Instruction) -> Option<Type> {
 
 /// Whether an instruction is of f32, f64 or their vectors, of the packed 16-bit formats, or writes a
 /// carry.
-pub(super) fn float_lowering(
-    instruction: &ast::Instruction,
-) -> Option<fn(&mut Builder<'_, '_>, &ast::Instruction) -> Result<(), Error>> {
+pub(super) fn float_lowering(instruction: &ast::Instruction) -> Option<Lower> {
     if instruction.modifiers.iter().any(|word| &**word == "f32x2") {
         return Some(float::lower);
     }
@@ -128,7 +128,7 @@ macro_rules! lower_integer {
     };
 }
 
-lower_integer!(add, 3, |ty, modifiers| if modifiers.flag("sat") {
+lower_integer!(add_one, 3, |ty, modifiers| if modifiers.flag("sat") {
     match ty {
         Type::S32 => integer!(ty, binary, |x, y| x.saturating_add(y) as U as u64),
         _ => None,
@@ -187,7 +187,11 @@ fn packed_integers(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<Opti
     let Some(signed) = modifiers.choose(&[("u16x2", false), ("s16x2", true)]) else {
         return Ok(None);
     };
+    let relu = modifiers.flag("relu");
     let handler = match (&*i.opcode, signed) {
+        ("min", true) if relu => halves!(i16, |x, y| x.min(y).max(0)),
+        ("max", true) if relu => halves!(i16, |x, y| x.max(y).max(0)),
+        _ if relu => return Err(modifiers.unsupported("modifier .relu")),
         ("add", _) => halves!(u16, |x, y| x.wrapping_add(y)),
         ("min", false) => halves!(u16, |x, y| x.min(y)),
         ("min", true) => halves!(i16, |x, y| x.min(y)),
@@ -197,6 +201,13 @@ fn packed_integers(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<Opti
     };
     add_uniform(b, i, &modifiers, Some(handler), (Type::B32, Class::Integer))?;
     Ok(Some(()))
+}
+
+fn add(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    match packed_integers(b, i)? {
+        Some(()) => Ok(()),
+        None => add_one(b, i),
+    }
 }
 
 fn min(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
@@ -218,11 +229,15 @@ fn min_max(b: &mut Builder<'_, '_>, i: &ast::Instruction, max: bool) -> Result<(
     let mut modifiers = Modifiers::new(i);
     let relu = modifiers.flag("relu");
     let ty = modifiers.ty()?;
-    let handler = match (max, relu, ty) {
+    let handler: Option<Handler> = match (max, relu, ty) {
         (false, false, _) => integer!(ty, binary, |x, y| x.min(y) as U as u64),
         (true, false, _) => integer!(ty, binary, |x, y| x.max(y) as U as u64),
-        (false, true, Type::S32) => integer!(ty, binary, |x, y| x.min(y).max(0) as U as u64),
-        (true, true, Type::S32) => integer!(ty, binary, |x, y| x.max(y).max(0) as U as u64),
+        (false, true, Type::S32) => {
+            Some(|c, i| c.binary(i, |x, y| (x as i32).min(y as i32).max(0) as u64))
+        }
+        (true, true, Type::S32) => {
+            Some(|c, i| c.binary(i, |x, y| (x as i32).max(y as i32).max(0) as u64))
+        }
         _ => None,
     };
     add_uniform(b, i, &modifiers, handler, (ty, Class::Integer))
@@ -262,7 +277,7 @@ fn mul(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let handler = match part {
         Part::Low => integer!(ty, binary, |x, y| x.wrapping_mul(y) as U as u64),
         Part::High => {
-            integer!(ty, binary, |x, y| ((x as W * y as W) >> (8 * size_of::<T>())) as U as u64)
+            integer!(ty, binary, |x, y| ((x as W * y as W) >> T::BITS) as U as u64)
         }
         Part::Wide if double(ty).is_some() => {
             integer!(ty, binary, |x, y| (x as W * y as W) as UW as u64)
@@ -293,10 +308,10 @@ fn mad(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
             integer!(ty, ternary, |x, y, z| x.wrapping_mul(y).wrapping_add(z) as U as u64)
         }
         (Part::High, false) => integer!(ty, ternary, |x, y, z| {
-            (((x as W * y as W) >> (8 * size_of::<T>())) as T).wrapping_add(z) as U as u64
+            (((x as W * y as W) >> T::BITS) as T).wrapping_add(z) as U as u64
         }),
         (Part::High, true) if ty == Type::S32 => integer!(ty, ternary, |x, y, z| {
-            (((x as W * y as W) >> (8 * size_of::<T>())) as T).saturating_add(z) as U as u64
+            (((x as W * y as W) >> T::BITS) as T).saturating_add(z) as U as u64
         }),
         (Part::Wide, false) => match ty {
             Type::U16 => Some(wide_u16 as Handler),
@@ -348,11 +363,11 @@ fn mul24(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
         (Some(false), Type::S32) => {
             Some(|c, i| c.binary(i, |x, y| (low24(x, true) * low24(y, true)) as u32 as u64))
         }
-        (Some(true), Type::U32) => {
-            Some(|c, i| c.binary(i, |x, y| (low24(x, false) * low24(y, false) >> 16) as u32 as u64))
-        }
+        (Some(true), Type::U32) => Some(|c, i| {
+            c.binary(i, |x, y| ((low24(x, false) * low24(y, false)) >> 16) as u32 as u64)
+        }),
         (Some(true), Type::S32) => {
-            Some(|c, i| c.binary(i, |x, y| (low24(x, true) * low24(y, true) >> 16) as u32 as u64))
+            Some(|c, i| c.binary(i, |x, y| ((low24(x, true) * low24(y, true)) >> 16) as u32 as u64))
         }
         _ => None,
     };
@@ -362,14 +377,31 @@ fn mul24(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 fn mad24(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     exactly::<4>(i)?;
     let mut modifiers = Modifiers::new(i);
-    let low = modifiers.flag("lo");
+    let high = modifiers.choose(&[("lo", false), ("hi", true)]);
+    let saturate = modifiers.flag("sat");
     let ty = modifiers.ty()?;
-    let handler: Option<Handler> = match (low, ty) {
-        (true, Type::U32) => Some(|c, i| {
+    let handler: Option<Handler> = match (high, saturate, ty) {
+        (Some(false), false, Type::U32) => Some(|c, i| {
             c.ternary(i, |x, y, z| (low24(x, false) * low24(y, false) + z as i64) as u32 as u64)
         }),
-        (true, Type::S32) => Some(|c, i| {
+        (Some(false), false, Type::S32) => Some(|c, i| {
             c.ternary(i, |x, y, z| (low24(x, true) * low24(y, true) + z as i64) as u32 as u64)
+        }),
+        (Some(true), false, Type::U32) => Some(|c, i| {
+            c.ternary(i, |x, y, z| {
+                (((low24(x, false) * low24(y, false)) >> 16) + z as i64) as u32 as u64
+            })
+        }),
+        (Some(true), false, Type::S32) => Some(|c, i| {
+            c.ternary(i, |x, y, z| {
+                (((low24(x, true) * low24(y, true)) >> 16) + z as i64) as u32 as u64
+            })
+        }),
+        (Some(true), true, Type::S32) => Some(|c, i| {
+            c.ternary(i, |x, y, z| {
+                let sum = ((low24(x, true) * low24(y, true)) >> 16) + i64::from(z as i32);
+                sum.clamp(i32::MIN.into(), i32::MAX.into()) as u32 as u64
+            })
         }),
         _ => None,
     };

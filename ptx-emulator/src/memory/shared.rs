@@ -87,10 +87,10 @@ impl SharedMemory {
     #[inline]
     pub fn contains_all(&self, addresses: &[u64; 32], mask: u32, size: u64) -> bool {
         let (mut lowest, mut highest) = (u64::MAX, 0);
-        for lane in 0..32 {
+        for (lane, address) in addresses.iter().enumerate() {
             let active = mask >> lane & 1 == 1;
-            lowest = lowest.min(if active { addresses[lane] } else { u64::MAX });
-            highest = highest.max(if active { addresses[lane] } else { 0 });
+            lowest = lowest.min(if active { *address } else { u64::MAX });
+            highest = highest.max(if active { *address } else { 0 });
         }
         lowest >= SHARED_START && highest.saturating_add(size) <= self.bytes
     }
@@ -156,8 +156,8 @@ impl SharedMemory {
                     }
                 }
             }
-            for k in 0..WORDS {
-                self.words[first + k] = values[k][lane];
+            for (k, values) in values.iter().enumerate() {
+                self.words[first + k] = values[lane];
                 self.written[first + k] = 0xf;
             }
         }

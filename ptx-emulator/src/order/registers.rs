@@ -13,9 +13,7 @@ use std::fmt;
 pub struct RegisterHazards {
     /// Registers in flight: the operation, and whether it writes them.
     in_flight: HashMap<u32, (u64, bool)>,
-    /// Registers that operations have used.
-    known: HashSet<u32>,
-    /// Those of them accessed since the last fence.
+    /// Registers accessed since the last fence.
     touched: HashSet<u32>,
     has_fenced: bool,
 }
@@ -56,16 +54,6 @@ impl fmt::Display for RegisterHazard {
 impl std::error::Error for RegisterHazard {}
 
 impl RegisterHazards {
-    /// Whether no register is watched: [`access`](Self::access) would do nothing.
-    pub fn is_idle(&self) -> bool {
-        self.known.is_empty()
-    }
-
-    /// Whether the register has ever been an operation's.
-    pub fn is_known(&self, register: u32) -> bool {
-        self.known.contains(&register)
-    }
-
     /// `wgmma.fence`.
     pub fn fence(&mut self) {
         self.touched.clear();
@@ -89,22 +77,19 @@ impl RegisterHazards {
         {
             return Err(RegisterHazard::InFlight { register, operation });
         }
-        self.known.extend(registers());
         self.in_flight.extend(a.iter().map(|&register| (register, (operation, false))));
         self.in_flight.extend(accumulator.iter().map(|&register| (register, (operation, true))));
         Ok(())
     }
 
-    /// Any other instruction reads or writes a register.
+    /// Any other instruction reads or writes a register that operations use.
     pub fn access(&mut self, register: u32, writes: bool) -> Result<(), RegisterHazard> {
         match self.in_flight.get(&register) {
             Some(&(operation, in_use)) if writes || in_use => {
                 Err(RegisterHazard::InFlight { register, operation })
             }
             _ => {
-                if self.known.contains(&register) {
-                    self.touched.insert(register);
-                }
+                self.touched.insert(register);
                 Ok(())
             }
         }
@@ -123,7 +108,6 @@ mod tests {
     #[test]
     fn accumulators_belong_to_operations_until_a_wait() {
         let mut registers = RegisterHazards::default();
-        assert!(registers.is_idle());
         assert_eq!(registers.start(0, &[1, 2], &[]), Err(RegisterHazard::NoFence { register: 1 }));
         registers.fence();
         registers.start(0, &[1, 2], &[9]).unwrap();

@@ -16,6 +16,8 @@ pub(super) struct Flags {
     pub(super) is_async: bool,
     /// The operation's lanes are one actor.
     pub(super) whole_op: bool,
+    /// Among the reads, a write before the last one, which need not be ordered after it.
+    pub(super) wrote: bool,
 }
 
 /// An access that was.
@@ -35,7 +37,7 @@ impl Stamp {
         lanes: 0,
         line: 0,
         agent: 0,
-        flags: Flags { strong: false, is_async: false, whole_op: false },
+        flags: Flags { strong: false, is_async: false, whole_op: false, wrote: false },
     };
 }
 
@@ -115,17 +117,22 @@ impl Tables {
         cell.write = stamp;
     }
 
-    /// Records a strong write after another that it need not be ordered after: both count for weak
-    /// accesses after them, and so do the reads.
+    /// Records a strong write. Other strong writes need not be ordered after it, so that the one
+    /// before and the reads before still count for what comes after.
     pub(super) fn write_too(&mut self, cell: &mut Cell, stamp: Stamp, ops: &Ops) {
-        let old = cell.write;
-        if (old.agent, old.time) == (stamp.agent, stamp.time) {
+        let mut old = cell.write;
+        old.flags.wrote = true;
+        if old.flags == (Flags { wrote: true, ..stamp.flags })
+            && (old.agent, old.time) == (stamp.agent, stamp.time)
+        {
             cell.write.lanes |= stamp.lanes;
             return;
         }
         // The count of an operation's cells goes with the stamp.
         cell.write = Stamp::NONE;
-        if cell.read.time == 0 && cell.read.agent == 0 {
+        if old.time == 0 {
+            // Nothing was written before.
+        } else if cell.read.time == 0 && cell.read.agent == 0 {
             cell.read = old;
         } else {
             self.read_many(cell, old, ops);

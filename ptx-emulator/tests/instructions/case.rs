@@ -46,23 +46,29 @@ pub fn register(of: &str) -> &'static str {
     match of {
         "f32" => "f32",
         "f64" => "f64",
-        "u64" | "s64" => "b64",
-        "u32" | "s32" | "f16x2" | "bf16x2" | "tf32" => "b32",
+        "u64" | "s64" | "b64" => "b64",
+        "u32" | "s32" | "b32" | "f16x2" | "bf16x2" | "u16x2" | "s16x2" | "tf32" => "b32",
         "pred" => "pred",
         _ => "b16",
     }
 }
 
 /// A module in which thread i reads its operands from three slots of 8 bytes at in + 24 i, executes
-/// one instruction and writes the result at out + 8 i.
+/// one instruction and writes the result at out + 8 i. An operand that begins with a digit stands
+/// as it is.
 pub fn per_thread(instruction: &str, result: &str, operands: &[&str]) -> String {
     let (mut registers, mut loads) = (String::new(), String::new());
+    let mut sources = Vec::new();
     for (i, operand) in operands.iter().enumerate() {
+        if operand.starts_with(|first: char| first.is_ascii_digit()) {
+            sources.push((*operand).to_owned());
+            continue;
+        }
+        sources.push(format!("%s{i}"));
         let kind = register(operand);
         registers += &format!("    .reg .{kind} %s{i};\n");
         loads += &format!("    ld.global.{kind} %s{i}, [%rd3+{}];\n", 8 * i);
     }
-    let sources: Vec<String> = (0..operands.len()).map(|i| format!("%s{i}")).collect();
     let kind = register(result);
     let store = if result == "pred" {
         "    selp.b32 %r5, 1, 0, %d;\n    st.global.b32 [%rd4], %r5;".to_owned()

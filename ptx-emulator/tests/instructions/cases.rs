@@ -2,12 +2,17 @@
 //! its path.
 
 mod approximate;
+mod atomic;
+mod bits;
 mod case;
 mod convert;
 mod float;
 mod inputs;
+mod integer;
 mod matrix;
+mod memory;
 mod oracle;
+mod warp;
 mod wgmma;
 
 pub use case::{Case, ENTRY};
@@ -25,6 +30,12 @@ pub const FAMILIES: &[Family] = &[
     ("mixed conversions", convert::mixed_cases),
     ("float conversions", convert::float_cases),
     ("packed conversions", convert::packed_cases),
+    ("integers", integer::arithmetic_cases),
+    ("bits", bits::cases),
+    ("integer predicates", integer::predicate_cases),
+    ("memory", memory::cases),
+    ("atomics", atomic::cases),
+    ("warps", warp::cases),
     ("matrix moves", matrix::matrix_cases),
     ("mma", matrix::mma_cases),
     ("wgmma", wgmma::cases),

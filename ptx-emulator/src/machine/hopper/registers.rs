@@ -85,13 +85,10 @@ pub(crate) fn watch(code: &mut [Instruction]) {
 
 impl Context<'_> {
     /// Looks whether an instruction uses registers that a product in flight owns.
-    #[cold]
     pub fn touch(&mut self, i: &Instruction) -> Result<(), Box<Fault>> {
         let key = (self.rank, self.warp.index / 4);
         let (function, warp) = (self.frame.function, self.warp.index % 4);
-        let Some(WarpGroup { hazards, .. }) = self.cluster.hopper.warpgroups.get_mut(&key) else {
-            return Ok(());
-        };
+        let WarpGroup { hazards, .. } = self.cluster.hopper.warpgroups.entry(key).or_default();
         let reads = [(i.a, false), (i.b, false), (i.c, false), (i.d, true)];
         let list = i.list.iter().map(|slot| (*slot, true));
         for (slot, writes) in reads.into_iter().chain(list) {
