@@ -123,6 +123,11 @@ fn names(operand: &Operand) -> Option<Vec<&ast::Name>> {
 }
 
 fn call(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    // CUDA's library leaves it to the driver.
+    if i.operands.iter().any(|it| matches!(it, Operand::Name(it) if &**it == "__assertfail")) {
+        b.add(Instruction::new(run_failed_assertion, Class::Control));
+        return Ok(());
+    }
     let mut modifiers = Modifiers::new(i);
     modifiers.flag("uni");
     modifiers.finish()?;
@@ -288,6 +293,10 @@ fn trap(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 
 fn run_trap(_: &mut Context<'_>, _: &Instruction) -> Outcome {
     Err(Fault::new(ReportKind::Trap, "the kernel stopped itself by trap"))
+}
+
+fn run_failed_assertion(_: &mut Context<'_>, _: &Instruction) -> Outcome {
+    Err(Fault::new(ReportKind::Trap, "an assertion of the kernel failed (__assertfail)"))
 }
 
 /// Others have their turn.

@@ -58,8 +58,9 @@ impl Builder<'_, '_> {
                 }
                 _ => self.address_of(name, 0),
             },
-            Operand::NameOffset(name, offset) | Operand::Element(name, offset) => {
-                self.address_of(name, *offset)
+            Operand::NameOffset(name, offset) => self.address_of(name, *offset),
+            Operand::Element(name, _) => {
+                Err(Error::unsupported(self.at, format!("the address of an element, `{name}[..]`")))
             }
             other => Err(self.invalid(format!("{other:?} is no operand here"))),
         }
