@@ -67,6 +67,8 @@ fn bar(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     if let Some(count) = count {
         out.b = b.source(count, Type::U32)?;
         out.number |= COUNTED;
+        // It may order a part of the block.
+        b.beyond_barriers();
     }
     match (kind, d) {
         (Kind::Popc, Some(d)) => out.d = b.destination(d, Type::U32)?,

@@ -389,17 +389,17 @@ fn mad24(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
         }),
         (Some(true), false, Type::U32) => Some(|c, i| {
             c.ternary(i, |x, y, z| {
-                ((low24(x, false) * low24(y, false) >> 16) + z as i64) as u32 as u64
+                (((low24(x, false) * low24(y, false)) >> 16) + z as i64) as u32 as u64
             })
         }),
         (Some(true), false, Type::S32) => Some(|c, i| {
             c.ternary(i, |x, y, z| {
-                ((low24(x, true) * low24(y, true) >> 16) + z as i64) as u32 as u64
+                (((low24(x, true) * low24(y, true)) >> 16) + z as i64) as u32 as u64
             })
         }),
         (Some(true), true, Type::S32) => Some(|c, i| {
             c.ternary(i, |x, y, z| {
-                let sum = (low24(x, true) * low24(y, true) >> 16) + i64::from(z as i32);
+                let sum = ((low24(x, true) * low24(y, true)) >> 16) + i64::from(z as i32);
                 sum.clamp(i32::MIN.into(), i32::MAX.into()) as u32 as u64
             })
         }),
