@@ -65,7 +65,7 @@ impl Default for Options {
             checks: true,
             timing: Timing::Latest,
             threads: 0,
-            step_limit: 1 << 30,
+            step_limit: 1 << 28,
             memory: 16 << 30,
             statistics: false,
         }

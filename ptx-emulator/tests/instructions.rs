@@ -106,6 +106,21 @@ fn integer_predicates() {
 }
 
 #[test]
+fn memory() {
+    check("memory");
+}
+
+#[test]
+fn atomics() {
+    check("atomics");
+}
+
+#[test]
+fn warps() {
+    check("warps");
+}
+
+#[test]
 fn matrix_moves() {
     check("matrix moves");
 }

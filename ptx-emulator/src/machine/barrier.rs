@@ -67,7 +67,6 @@ fn bar(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     if let Some(count) = count {
         out.b = b.source(count, Type::U32)?;
         out.number |= COUNTED;
-        // It may order a part of the block.
         b.beyond_barriers();
     }
     match (kind, d) {
@@ -215,8 +214,11 @@ fn fence(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     ]);
     modifiers.finish()?;
     match (wide, i.operands.as_slice()) {
-        (Some(true), []) => b.orders_blocks(),
-        (Some(false), []) => {}
+        (Some(true), []) => {
+            b.orders_blocks();
+            b.beyond_barriers();
+        }
+        (Some(false), []) => b.beyond_barriers(),
         _ => return Err(modifiers.unsupported("the form")),
     }
     let handler: Handler = |c, _| {

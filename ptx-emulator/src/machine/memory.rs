@@ -185,7 +185,7 @@ impl Context<'_> {
     #[inline]
     pub(super) fn addresses(&self, i: &Instruction, memory: Memory) -> Lanes {
         let base = self.lanes(i.a);
-        let offset = if memory.frame { i.number + self.frame.local } else { i.number };
+        let offset = if memory.frame { i.number.wrapping_add(self.frame.local) } else { i.number };
         std::array::from_fn(|lane| base[lane].wrapping_add(offset))
     }
 
@@ -373,7 +373,7 @@ fn load_global(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault
     let mut allocation: Option<&Allocation> = None;
     for lane in lanes_of(c.mask) {
         let address = access.addresses[lane];
-        let inside = |a: &&Allocation| address >= a.base && address - a.base + bytes <= a.bytes;
+        let inside = |a: &&Allocation| a.has(address, bytes);
         let found = allocation.filter(inside).or_else(|| c.grid.memory.find(address, bytes));
         let Some(found) = found else {
             return Err(c.stray(lane, address, bytes));
@@ -409,7 +409,7 @@ fn store_global(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Faul
     let mut allocation: Option<&Allocation> = None;
     for lane in lanes_of(c.mask) {
         let address = access.addresses[lane];
-        let inside = |a: &&Allocation| address >= a.base && address - a.base + bytes <= a.bytes;
+        let inside = |a: &&Allocation| a.has(address, bytes);
         let found = allocation.filter(inside).or_else(|| c.grid.memory.find(address, bytes));
         let Some(found) = found else {
             return Err(c.stray(lane, address, bytes));
@@ -445,14 +445,10 @@ fn load_local(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>
     for (k, slot) in access.list.iter().enumerate() {
         let mut values = [0; 32];
         for lane in lanes_of(c.mask) {
-            let address = access.addresses[lane] + (k * size) as u64;
+            let address = access.addresses[lane].wrapping_add((k * size) as u64);
             let index = c.warp.local.index(address, size as u64);
             let index = index.ok_or_else(|| stray_local(lane, address))?;
-            let (value, written) = c.warp.local.load(index, size, lane);
-            // A frame may be stored as a whole, padding included: only what is loaded counts.
-            if c.grid.options.checks && !written {
-                return Err(uninitialized(lane, "local memory", address, None));
-            }
+            let value = c.warp.local.load(index, size, lane);
             values[lane] = extend(value, memory);
         }
         c.write(*slot, &values);
@@ -465,7 +461,7 @@ fn store_local(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault
     for (k, slot) in access.list.iter().enumerate() {
         let values = *c.lanes(*slot);
         for lane in lanes_of(c.mask) {
-            let address = access.addresses[lane] + (k * size) as u64;
+            let address = access.addresses[lane].wrapping_add((k * size) as u64);
             let index = c.warp.local.index(address, size as u64);
             let index = index.ok_or_else(|| stray_local(lane, address))?;
             c.warp.local.store(index, size, lane, values[lane]);

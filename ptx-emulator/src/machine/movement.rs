@@ -122,7 +122,7 @@ fn unpack(
 
 /// Puts the address of a place of the function's frame into a register.
 pub(super) fn frame_address(c: &mut Context<'_>, i: &Instruction) -> Outcome {
-    let address = c.frame.local + i.number;
+    let address = c.frame.local.wrapping_add(i.number);
     c.write(i.d, &[address; 32]);
     Ok(Step::Next)
 }

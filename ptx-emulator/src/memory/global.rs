@@ -78,6 +78,13 @@ pub(crate) struct Allocation {
 }
 
 impl Allocation {
+    /// Whether all of `bytes` bytes at an address lie in it.
+    #[inline]
+    pub fn has(&self, address: u64, bytes: u64) -> bool {
+        let offset = address.wrapping_sub(self.base);
+        offset <= self.bytes && bytes <= self.bytes - offset
+    }
+
     /// The value and the written bytes of `size` (1, 2, 4 or 8) bytes at an offset that is a
     /// multiple of it.
     #[inline]
@@ -211,9 +218,7 @@ impl GlobalMemory {
     /// The living allocation that has all of `bytes` bytes at an address.
     #[inline]
     pub fn find(&self, address: u64, bytes: u64) -> Option<&Allocation> {
-        self.at_or_before(address).filter(|a| {
-            a.alive && address - a.base <= a.bytes && bytes <= a.bytes - (address - a.base)
-        })
+        self.at_or_before(address).filter(|a| a.alive && a.has(address, bytes))
     }
 
     /// What a report says of an address that no allocation has: the nearest one.

@@ -109,7 +109,7 @@ impl<'t> Shared<'t> {
     fn place(&mut self, variable: &Variable) -> Result<Entity, Error> {
         if variable.count.is_none() || variable.linkage == Linkage::Extern {
             let element = u64::from(bits(variable.element) / 8) * u64::from(variable.vector);
-            let alignment = variable.alignment.unwrap_or(element).max(1);
+            let alignment = variable.alignment.unwrap_or(element).clamp(1, 1 << 16);
             self.dynamic_alignment = self.dynamic_alignment.max(alignment);
             return Ok(Entity::DynamicShared);
         }

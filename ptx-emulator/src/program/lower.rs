@@ -48,8 +48,11 @@ pub(super) fn offsets(parameters: &[Parameter]) -> Result<(Vec<(u64, u64)>, u64)
             return Err(Error::unsupported(parameter.at, "a parameter without a size"));
         };
         let bytes = element.saturating_mul(count);
-        if bytes > 1 << 16 {
-            return Err(Error::invalid(parameter.at, "a parameter of more than 65536 bytes"));
+        if bytes > 1 << 16 || parameter.alignment.is_some_and(|bytes| bytes > 1 << 16) {
+            return Err(Error::invalid(
+                parameter.at,
+                "a parameter, or its alignment, of more than 65536 bytes",
+            ));
         }
         let offset = end.next_multiple_of(parameter.alignment.unwrap_or(element).max(1));
         places.push((offset, bytes));

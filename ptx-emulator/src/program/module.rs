@@ -216,7 +216,11 @@ pub(super) fn layout(variable: &Variable) -> Result<(u64, u64), Error> {
     let bytes = count.checked_mul(element).filter(|bytes| *bytes < 1 << 40);
     let bytes = bytes
         .ok_or_else(|| Error::invalid(variable.at, format!("`{}` is too large", variable.name)))?;
-    Ok((bytes, variable.alignment.unwrap_or(element).max(1)))
+    let alignment = variable.alignment.unwrap_or(element).max(1);
+    if alignment > 1 << 16 {
+        return Err(Error::invalid(variable.at, "an alignment of more than 65536 bytes"));
+    }
+    Ok((bytes, alignment))
 }
 
 /// The bits of a constant as a value of a type; `None` where the two don't go together.

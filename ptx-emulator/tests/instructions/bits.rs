@@ -78,8 +78,10 @@ fn shifts() -> Vec<Case> {
                 of_bits(width, |place| {
                     if op == "shl" {
                         place >= by && bit(x[0], place - by)
+                    } else if place + by < width {
+                        bit(x[0], place + by)
                     } else {
-                        if place + by < width { bit(x[0], place + by) } else { sign }
+                        sign
                     }
                 })
             }));

@@ -2,6 +2,7 @@
 //! its path.
 
 mod approximate;
+mod atomic;
 mod bits;
 mod case;
 mod convert;
@@ -9,7 +10,9 @@ mod float;
 mod inputs;
 mod integer;
 mod matrix;
+mod memory;
 mod oracle;
+mod warp;
 mod wgmma;
 
 pub use case::{Case, ENTRY};
@@ -30,6 +33,9 @@ pub const FAMILIES: &[Family] = &[
     ("integers", integer::arithmetic_cases),
     ("bits", bits::cases),
     ("integer predicates", integer::predicate_cases),
+    ("memory", memory::cases),
+    ("atomics", atomic::cases),
+    ("warps", warp::cases),
     ("matrix moves", matrix::matrix_cases),
     ("mma", matrix::mma_cases),
     ("wgmma", wgmma::cases),
