@@ -84,6 +84,9 @@ impl Builder<'_, '_> {
             Entity::Parameter(place) => {
                 self.constant(Value::Bits(place.wrapping_add_signed(offset)))
             }
+            Entity::Function(address) => {
+                self.constant(Value::Bits(address.wrapping_add_signed(offset)))
+            }
             Entity::Frame(place) => {
                 let slot = self.register();
                 let place = place.wrapping_add_signed(offset);
