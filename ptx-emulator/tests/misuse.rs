@@ -3,7 +3,7 @@
 //! be reported says so there in a comment, and so does the other side of a race.
 
 use ptx_emulator::bulk::{Fill, Interleave, Promotion, Swizzle, TensorElement, TensorMap};
-use ptx_emulator::{AccessKind, Arch, Argument, Emulator, Launch, Module, Options};
+use ptx_emulator::{AccessKind, Arch, Argument, Emulator, Launch, Module, Options, Timing};
 use ptx_emulator::{Report, ReportKind};
 
 /// A file with the kernels `wrong` and `right`.
@@ -231,9 +231,9 @@ fn options(ptx: &str) -> Options {
     Options { arch, step_limit: 10_000, ..Options::default() }
 }
 
-fn run(case: &Case, kernel: &str) -> Result<(), Box<Report>> {
+fn run(case: &Case, kernel: &str, options: Options) -> Result<(), Box<Report>> {
     let module = Module::parse(case.ptx).unwrap_or_else(|error| panic!("{}: {error}", case.name));
-    let mut gpu = Emulator::new(options(case.ptx));
+    let mut gpu = Emulator::new(options);
     let arguments = (case.arguments)(&mut gpu, kernel == "wrong");
     gpu.launch(&module, kernel, &case.launch, &arguments).map(|_| ())
 }
@@ -282,7 +282,7 @@ fn complaint(case: &Case, report: &Report) -> Option<&'static str> {
 fn misuse_is_reported() {
     let mut complaints = Vec::new();
     for case in cases() {
-        let wrong = match run(&case, "wrong") {
+        let wrong = match run(&case, "wrong", options(case.ptx)) {
             Ok(()) => Some("no report".to_owned()),
             Err(report) => complaint(&case, &report).map(|what| format!("{what}: {report}")),
         };
@@ -291,11 +291,15 @@ fn misuse_is_reported() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+/// Whenever asynchronous operations take effect.
 #[test]
 fn corrected_twins_run() {
-    for case in cases() {
-        if let Err(report) = run(&case, "right") {
-            panic!("{}: {report}", case.name);
+    for timing in [Timing::Latest, Timing::Eager, Timing::Seeded(1), Timing::Seeded(2)] {
+        for case in cases() {
+            let options = Options { timing, ..options(case.ptx) };
+            if let Err(report) = run(&case, "right", options) {
+                panic!("{} with {timing:?}: {report}", case.name);
+            }
         }
     }
 }
