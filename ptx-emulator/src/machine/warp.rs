@@ -153,6 +153,10 @@ impl Context<'_> {
     /// Runs the warp until it blocks or has executed `turn` instructions.
     pub fn run(&mut self, turn: u64) -> Result<Stop, Box<Fault>> {
         let limit = self.grid.options.step_limit;
+        if self.warp.steps > limit {
+            let message = format!("the warp has executed more than {limit} instructions");
+            return Err(Fault::new(ReportKind::StepLimit, message));
+        }
         for _ in 0..turn {
             let code = self.code;
             let instruction = &code[self.frame.path.pc as usize];
@@ -185,10 +189,6 @@ impl Context<'_> {
                 let message = "lanes have lost their way";
                 return Err(Fault::new(ReportKind::Divergence, message));
             }
-        }
-        if self.warp.steps > limit {
-            let message = format!("the warp has executed more than {limit} instructions");
-            return Err(Fault::new(ReportKind::StepLimit, message));
         }
         Ok(Stop::Turn)
     }
