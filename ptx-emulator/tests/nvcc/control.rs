@@ -42,9 +42,7 @@ fn calls_through_pointers() {
     let which: Vec<i32> = noise(64).into_iter().map(|number| (number % 3) as i32).collect();
     let values: Vec<i32> = whole(64, 1000).collect();
     let (table, at) = (gpu.upload(&which), gpu.upload(&values));
-    if !gpu.launch("indirect", Launch::new(1, 64), &[table.into(), at.into()]) {
-        return;
-    }
+    gpu.launch("indirect", Launch::new(1, 64), &[table.into(), at.into()]);
     let expected: Vec<i32> = std::iter::zip(&which, &values)
         .map(|(which, &x)| match which {
             0 => 2 * x,
