@@ -20,6 +20,10 @@ pub(crate) const SHARED_WINDOW: u64 = 0x0100_0000_0000_0000;
 pub(crate) const LOCAL_WINDOW: u64 = 0x0200_0000_0000_0000;
 /// Generic address of the kernel's first parameter.
 pub(crate) const PARAM_WINDOW: u64 = 0x0300_0000_0000_0000;
+/// Address of the first function of a module; functions are [`FUNCTION_STEP`] apart.
+pub(crate) const FUNCTION_WINDOW: u64 = 0x0400_0000_0000_0000;
+/// The distance of two functions' addresses.
+pub(crate) const FUNCTION_STEP: u64 = 16;
 /// Bytes of each window.
 pub(crate) const WINDOW_BYTES: u64 = 1 << 32;
 /// Shared addresses below this one are the system's (1 KB of each block, as on sm_80).

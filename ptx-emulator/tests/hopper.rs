@@ -314,3 +314,25 @@ fn registers_are_handed_over() {
     let odd = "setmaxnreg.dec.sync.aligned.u32 100;";
     fails(CLUSTER, registers, &[("give", odd)], Asynchronous, "give");
 }
+
+const COPIES: &str = include_str!("hopper/copies.ptx");
+
+fn copies(text: &str, options: Options) -> Result<Vec<u32>, Box<Report>> {
+    let mut gpu = Emulator::new(options);
+    let from = upload(&mut gpu, &bytes(&(5..37).collect::<Vec<u32>>()));
+    let to = upload(&mut gpu, &[0; 128]);
+    let arguments = [from.into(), to.into()];
+    gpu.launch(&module(text), "copies", &Launch::new(1, 64), &arguments)?;
+    Ok(download(&gpu, to, 32))
+}
+
+#[test]
+fn copies_arrive() {
+    gives(COPIES, copies, &(5..37).collect());
+    let fails = |name: &str, new: &str, kind, at: &str| {
+        fails(COPIES, copies, &[(name, new)], kind, at);
+    };
+    let more = "cp.async.mbarrier.arrive.shared::cta.b64 [full];";
+    fails("arrive", more, ReportKind::Deadlock, "full");
+    fails("full", "setp.eq.u32 %q, 0, 0;", ReportKind::DataRace, "read");
+}

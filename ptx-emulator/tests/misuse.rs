@@ -2,7 +2,8 @@
 //! thread, and its corrected twin that runs. The programs are in tests/misuse; the line that is to
 //! be reported says so there in a comment, and so does the other side of a race.
 
-use ptx_emulator::{AccessKind, Arch, Argument, Emulator, Launch, Module, Options};
+use ptx_emulator::bulk::{Fill, Interleave, Promotion, Swizzle, TensorElement, TensorMap};
+use ptx_emulator::{AccessKind, Arch, Argument, Emulator, Launch, Module, Options, Timing};
 use ptx_emulator::{Report, ReportKind};
 
 /// A file with the kernels `wrong` and `right`.
@@ -132,6 +133,16 @@ fn asynchronous_cases() -> Vec<Case> {
             DataRace,
             Sides([(Write, 0, 0), (Read, 0, 32)])
         ),
+        case!(
+            "bulk_store_overwritten",
+            WARP,
+            written_words,
+            DataRace,
+            Sides([(Write, 0, 0), (Read, 0, 0)])
+        ),
+        case!("exit_with_a_copy", one, written_words, Asynchronous, Thread(0, 0)),
+        case!("tensor_map", one, perhaps_a_map, Asynchronous, Thread(0, 0)),
+        case!("tensor_bytes", one, a_map, Deadlock, Thread(0, 0)),
         case!("mbarrier_too_many", one, nothing, Mbarrier, Thread(0, 0)),
         case!("registers", Launch::new(1, 256), nothing, Deadlock, Thread(0, 0)),
         case!("cluster_exit", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),
@@ -172,6 +183,31 @@ fn many_words(gpu: &mut Emulator, _: bool) -> Vec<Argument> {
     vec![words.into()]
 }
 
+/// The map of a tensor of 8 x 8 words, which is one box; or bytes that are no map.
+fn perhaps_a_map(gpu: &mut Emulator, wrong: bool) -> Vec<Argument> {
+    if wrong { vec![Argument::bytes([1; 128])] } else { a_map(gpu, wrong) }
+}
+
+fn a_map(gpu: &mut Emulator, _: bool) -> Vec<Argument> {
+    let words = gpu.allocate(4 * 64).expect("memory");
+    gpu.write(words, &[0; 4 * 64]).expect("as large");
+    let map = TensorMap {
+        element: TensorElement::U32,
+        rank: 2,
+        address: words,
+        sizes: [8, 8, 1, 1, 1],
+        strides: [32, 0, 0, 0],
+        box_sizes: [8, 8, 1, 1, 1],
+        element_strides: [1; 5],
+        interleave: Interleave::None,
+        swizzle: Swizzle::None,
+        promotion: Promotion::None,
+        fill: Fill::Zero,
+    };
+    let map = gpu.encode_tensor_map(&map).unwrap_or_else(|error| panic!("{error}"));
+    vec![Argument::bytes(map.map(u64::to_le_bytes).concat())]
+}
+
 fn twenty_words(gpu: &mut Emulator, _: bool) -> Vec<Argument> {
     vec![gpu.allocate(4 * 20).expect("memory").into(), 20_u32.into()]
 }
@@ -195,9 +231,9 @@ fn options(ptx: &str) -> Options {
     Options { arch, step_limit: 10_000, ..Options::default() }
 }
 
-fn run(case: &Case, kernel: &str) -> Result<(), Box<Report>> {
+fn run(case: &Case, kernel: &str, options: Options) -> Result<(), Box<Report>> {
     let module = Module::parse(case.ptx).unwrap_or_else(|error| panic!("{}: {error}", case.name));
-    let mut gpu = Emulator::new(options(case.ptx));
+    let mut gpu = Emulator::new(options);
     let arguments = (case.arguments)(&mut gpu, kernel == "wrong");
     gpu.launch(&module, kernel, &case.launch, &arguments).map(|_| ())
 }
@@ -246,7 +282,7 @@ fn complaint(case: &Case, report: &Report) -> Option<&'static str> {
 fn misuse_is_reported() {
     let mut complaints = Vec::new();
     for case in cases() {
-        let wrong = match run(&case, "wrong") {
+        let wrong = match run(&case, "wrong", options(case.ptx)) {
             Ok(()) => Some("no report".to_owned()),
             Err(report) => complaint(&case, &report).map(|what| format!("{what}: {report}")),
         };
@@ -255,11 +291,15 @@ fn misuse_is_reported() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+/// Whenever asynchronous operations take effect.
 #[test]
 fn corrected_twins_run() {
-    for case in cases() {
-        if let Err(report) = run(&case, "right") {
-            panic!("{}: {report}", case.name);
+    for timing in [Timing::Latest, Timing::Eager, Timing::Seeded(1), Timing::Seeded(2)] {
+        for case in cases() {
+            let options = Options { timing, ..options(case.ptx) };
+            if let Err(report) = run(&case, "right", options) {
+                panic!("{} with {timing:?}: {report}", case.name);
+            }
         }
     }
 }

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options, Report};
 
-/// Kernels of nvcc, one file for each family of instructions.
-const TEXTS: [&str; 14] = [
+/// Kernels of nvcc, one file for each family of instructions, and programs with what nvcc does not
+/// write.
+const TEXTS: [&str; 24] = [
     include_str!("nvcc/bits.ptx"),
     include_str!("nvcc/call.ptx"),
     include_str!("nvcc/cluster.ptx"),
@@ -21,6 +22,16 @@ const TEXTS: [&str; 14] = [
     include_str!("nvcc/scan.ptx"),
     include_str!("nvcc/softmax.ptx"),
     include_str!("nvcc/warp.ptx"),
+    include_str!("misuse/barrier_count.ptx"),
+    include_str!("misuse/cluster_race.ptx"),
+    include_str!("misuse/copy_wait_too_few.ptx"),
+    include_str!("misuse/mbarrier_too_few.ptx"),
+    include_str!("misuse/product_in_a_branch.ptx"),
+    include_str!("misuse/proxy_fence.ptx"),
+    include_str!("misuse/registers.ptx"),
+    include_str!("misuse/slot_reused.ptx"),
+    include_str!("misuse/transaction_count.ptx"),
+    include_str!("misuse/wgmma_without_wait.ptx"),
 ];
 
 /// Pieces of PTX that mean something in many places.
@@ -173,7 +184,7 @@ fn run(text: &str, threads: usize) -> Vec<Result<Vec<u8>, Box<Report>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn an_answer_and_no_panic(

@@ -1,7 +1,7 @@
 //! Foreign code: kernels in CUDA C++, compiled to PTX by nvcc (13.0, V13.0.88), unchanged. Source
 //! and PTX lie side by side in tests/nvcc; what they compute is computed here in another way.
 
-use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options, ReportKind};
+use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options};
 
 #[path = "nvcc/arithmetic.rs"]
 mod arithmetic;
@@ -15,10 +15,6 @@ mod intrinsics;
 mod matrices;
 #[path = "nvcc/sums.rs"]
 mod sums;
-
-/// Kernels with instructions that the emulator does not have yet: it must say so, and no more is
-/// tested.
-const LACKING: [&str; 1] = ["indirect"];
 
 /// A number as it lies in device memory.
 trait Number: Copy {
@@ -77,14 +73,9 @@ impl Gpu {
         bytes.chunks(size_of::<T>()).map(T::from_bytes).collect()
     }
 
-    /// Launches a kernel; whether it could.
-    fn launch(&mut self, kernel: &str, launch: Launch, arguments: &[Argument]) -> bool {
-        let lacking = LACKING.contains(&kernel);
-        match self.emulator.launch(&self.module, kernel, &launch, arguments) {
-            Ok(_) if lacking => panic!("{kernel} runs now: take it off the list of what does not"),
-            Ok(_) => true,
-            Err(report) if lacking && report.kind == ReportKind::Unsupported => false,
-            Err(report) => panic!("{report}"),
+    fn launch(&mut self, kernel: &str, launch: Launch, arguments: &[Argument]) {
+        if let Err(report) = self.emulator.launch(&self.module, kernel, &launch, arguments) {
+            panic!("{report}");
         }
     }
 }

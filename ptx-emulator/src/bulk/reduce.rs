@@ -2,6 +2,7 @@
 //!
 //! PTX ISA, `cp.reduce.async.bulk`: each element is reduced atomically, in no order among others.
 
+use crate::numeric::{self, MinMax};
 use std::fmt;
 
 /// The operation.
@@ -85,12 +86,12 @@ pub fn reduce_bytes(
 /// One element; values in the low bits.
 fn reduce(op: ReduceOp, of: ReduceType, old: u64, new: u64) -> Result<u64, UnsupportedReduction> {
     use ReduceOp::{Add, And, Dec, Inc, Max, Min, Or, Xor};
-    use ReduceType::{B32, B64, F32, F64, S32, S64, U32, U64};
+    use ReduceType::{B32, B64, Bf16, F16, F32, F64, S32, S64, U32, U64};
     let (old32, new32) = (old as u32, new as u32);
     Ok(match (op, of) {
-        (And, B32 | B64) => old & new,
-        (Or, B32 | B64) => old | new,
-        (Xor, B32 | B64) => old ^ new,
+        (And, B32 | B64 | U32 | S32 | U64 | S64) => old & new,
+        (Or, B32 | B64 | U32 | S32 | U64 | S64) => old | new,
+        (Xor, B32 | B64 | U32 | S32 | U64 | S64) => old ^ new,
         (Add, U32 | S32) => old32.wrapping_add(new32).into(),
         (Add, U64 | S64) => old.wrapping_add(new),
         (Add, F32) => {
@@ -98,6 +99,16 @@ fn reduce(op: ReduceOp, of: ReduceType, old: u64, new: u64) -> Result<u64, Unsup
             flushed(sum).to_bits().into()
         }
         (Add, F64) => (f64::from_bits(old) + f64::from_bits(new)).to_bits(),
+        (Add, F16) => numeric::add_f16(old as u16, new as u16).into(),
+        (Add, Bf16) => numeric::add_bf16(old as u16, new as u16).into(),
+        (Min | Max, F16) => {
+            let how = MinMax { max: op == Max, ..MinMax::default() };
+            numeric::min_max_f16(old as u16, new as u16, how).into()
+        }
+        (Min | Max, Bf16) => {
+            let how = MinMax { max: op == Max, ..MinMax::default() };
+            numeric::min_max_bf16(old as u16, new as u16, how).into()
+        }
         (Inc, U32) => u64::from(if old32 >= new32 { 0 } else { old32 + 1 }),
         (Dec, U32) => u64::from(if old32 == 0 || old32 > new32 { new32 } else { old32 - 1 }),
         (Min, U32) => old32.min(new32).into(),
@@ -137,6 +148,11 @@ mod tests {
         let bits = |a: f32, b: f32| [a.to_bits(), b.to_bits()];
         let sum = reduced(Add, F32, bits(1.5, 1.0e-40), bits(2.0, 0.0));
         assert_eq!(sum, bits(3.5, 0.0));
+        let halves = |low: u32, high: u32| low | high << 16;
+        let sum = reduced(Add, Bf16, [halves(0x3f80, 0x4000); 2], [halves(0x3f80, 0xc040); 2]);
+        assert_eq!(sum, [halves(0x4000, 0xbf80); 2]);
+        let most = reduced(Max, F16, [halves(0x3c00, 0xbc00); 2], [halves(0x4000, 0); 2]);
+        assert_eq!(most, [halves(0x4000, 0); 2]);
         let error = reduce_bytes(Inc, F32, &mut [0; 4], &[0; 4]);
         assert_eq!(error, Err(UnsupportedReduction(Inc, F32)));
     }

@@ -322,9 +322,17 @@ fn wait(c: &mut Context<'_>, i: &Instruction) -> Outcome {
 }
 
 fn wait_all(c: &mut Context<'_>, _: &Instruction) -> Outcome {
-    for lane in lanes_of(c.mask) {
-        let copies = c.warp.copies.of(lane).wait_all();
-        c.arrive(lane, &copies)?;
-    }
+    c.complete_copies()?;
     Ok(Step::Next)
+}
+
+impl Context<'_> {
+    /// All copies of the executing lanes are complete.
+    pub(super) fn complete_copies(&mut self) -> Result<(), Box<Fault>> {
+        for lane in lanes_of(self.mask) {
+            let copies = self.warp.copies.of(lane).wait_all();
+            self.arrive(lane, &copies)?;
+        }
+        Ok(())
+    }
 }

@@ -155,6 +155,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     if i.d != 0 {
         c.write(i.d, &old);
     }
+    c.frame.spin();
     Ok(Step::Next)
 }
 

@@ -336,6 +336,7 @@ pub(crate) fn new_frame(function: &Function, index: usize, local: u64, lanes: u3
         predicates: vec![0; function.predicates],
         path: Path { pc: 0, mask: lanes, meet: END },
         stack: Vec::new(),
+        spins: 0,
         local,
         entered: lanes,
         marks: Default::default(),

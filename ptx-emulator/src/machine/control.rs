@@ -7,7 +7,8 @@ use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::program::flow::Flow;
 use crate::program::{
-    Builder, Call, Class, Detail, Handler, Instruction, Modifiers, TRUE, exactly, frame_layout,
+    Branch, Builder, Call, Class, Detail, Handler, Instruction, Modifiers, TRUE, exactly,
+    frame_layout,
 };
 use crate::syntax::ast::{self, Operand, Type};
 
@@ -122,52 +123,116 @@ fn names(operand: &Operand) -> Option<Vec<&ast::Name>> {
 }
 
 fn call(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    // CUDA's library leaves it to the driver.
+    if i.operands.iter().any(|it| matches!(it, Operand::Name(it) if &**it == "__assertfail")) {
+        b.add(Instruction::new(run_failed_assertion, Class::Control));
+        return Ok(());
+    }
     let mut modifiers = Modifiers::new(i);
     modifiers.flag("uni");
     modifiers.finish()?;
     let none = Operand::List(Vec::new());
-    let (results, target, arguments) = match i.operands.as_slice() {
+    let mut operands = i.operands.as_slice();
+    let prototype = match operands {
+        [.., Operand::Name(last)] if operands.len() > 1 => b.prototypes.get(last).copied(),
+        _ => None,
+    };
+    if prototype.is_some() {
+        operands = &operands[..operands.len() - 1];
+    }
+    let (results, target, arguments) = match operands {
         [target @ Operand::Name(_)] => (&none, target, &none),
         [target @ Operand::Name(_), arguments @ Operand::List(_)] => (&none, target, arguments),
         [results @ Operand::List(_), target] => (results, target, &none),
         [results @ Operand::List(_), target, arguments @ Operand::List(_)] => {
             (results, target, arguments)
         }
-        _ => return Err(modifiers.unsupported("this form (a call through a register)")),
+        _ => return Err(modifiers.unsupported("this form")),
     };
     let Operand::Name(name) = target else {
         return Err(modifiers.unsupported("this form"));
     };
+    let (Some(arguments), Some(results)) = (names(arguments), names(results)) else {
+        return Err(modifiers.unsupported("an argument that is no .param variable"));
+    };
+    let lists = (&arguments[..], &results[..]);
+    let mut out = Instruction::new(run_call, Class::Control);
+    match prototype {
+        None => out.detail = Detail::Call(Box::new(one_call(b, &modifiers, name, lists)?)),
+        Some(prototype) => {
+            let mut calls = Vec::new();
+            for (address, name) in b.shared.functions_like(prototype) {
+                calls.push((address, one_call(b, &modifiers, &name, lists)?));
+            }
+            out.run = run_calls;
+            out.detail = Detail::Calls(calls.into());
+            out.a = b.source(target, Type::U64)?;
+        }
+    }
+    b.add(out);
+    Ok(())
+}
+
+/// The call of one function.
+fn one_call(
+    b: &mut Builder<'_, '_>,
+    modifiers: &Modifiers<'_>,
+    name: &str,
+    (arguments, results): (&[&ast::Name], &[&ast::Name]),
+) -> Result<Call, Error> {
     let Some((function, callee)) = b.shared.function(name) else {
         return Err(modifiers.unsupported(&format!("the function `{name}` without a body")));
     };
     let (parameters, returned, _) = frame_layout(callee)?;
-    let (Some(arguments), Some(results)) = (names(arguments), names(results)) else {
-        return Err(modifiers.unsupported("an argument that is no .param variable"));
-    };
     if arguments.len() != parameters.len() || results.len() != returned.len() {
         return Err(modifiers.invalid("arguments or results don't fit the function"));
     }
     let mut call = Call { function, arguments: Vec::new(), results: Vec::new() };
-    for (name, (offset, bytes)) in arguments.into_iter().zip(parameters) {
+    for (name, (offset, bytes)) in arguments.iter().zip(parameters) {
         call.arguments.push((b.frame_offset(name, bytes)?, offset, bytes));
     }
-    for (name, (offset, bytes)) in results.into_iter().zip(returned) {
+    for (name, (offset, bytes)) in results.iter().zip(returned) {
         call.results.push((offset, b.frame_offset(name, bytes)?, bytes));
     }
-    let mut out = Instruction::new(run_call, Class::Control);
-    out.detail = Detail::Call(Box::new(call));
-    b.add(out);
-    Ok(())
+    Ok(call)
 }
 
 /// The deepest nesting of calls.
 const MAX_CALLS: usize = 1000;
 
 fn run_call(c: &mut Context<'_>, i: &Instruction) -> Outcome {
-    let Detail::Call(call) = &i.detail else {
+    match &i.detail {
+        Detail::Call(call) => enter(c, call),
+        _ => Ok(Step::Next),
+    }
+}
+
+/// A call through a register: the lanes that call the same function go together, the others come
+/// back to this instruction.
+fn run_calls(c: &mut Context<'_>, i: &Instruction) -> Outcome {
+    let Detail::Calls(calls) = &i.detail else {
         return Ok(Step::Next);
     };
+    let targets = *c.lanes(i.a);
+    let first = lanes_of(c.mask).next().unwrap_or(0);
+    let target = targets[first];
+    let Some((_, call)) = calls.iter().find(|(address, _)| *address == target) else {
+        let message = "a call of what is no function of these parameters";
+        return Err(Fault::of_lane(ReportKind::OutOfBounds, first, message).at(target));
+    };
+    let same = lanes_of(c.mask).filter(|lane| targets[*lane] == target);
+    let together = same.fold(0, |mask, lane| mask | 1 << lane);
+    if together != c.mask {
+        let next = c.frame.path.pc;
+        c.frame.path.pc -= 1;
+        c.frame.branch(Branch { target: next, meet: next }, together);
+        c.mask = together;
+    }
+    enter(c, call)
+}
+
+/// The executing lanes enter a function.
+fn enter(c: &mut Context<'_>, call: &Call) -> Outcome {
     if c.warp.frames.len() >= MAX_CALLS {
         let message = format!("more than {MAX_CALLS} calls inside each other");
         return Err(Fault::new(ReportKind::StepLimit, message));
@@ -228,6 +293,10 @@ fn trap(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 
 fn run_trap(_: &mut Context<'_>, _: &Instruction) -> Outcome {
     Err(Fault::new(ReportKind::Trap, "the kernel stopped itself by trap"))
+}
+
+fn run_failed_assertion(_: &mut Context<'_>, _: &Instruction) -> Outcome {
+    Err(Fault::new(ReportKind::Trap, "an assertion of the kernel failed (__assertfail)"))
 }
 
 /// Others have their turn.

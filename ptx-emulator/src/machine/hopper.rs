@@ -114,6 +114,7 @@ pub(crate) fn find(instruction: &ast::Instruction) -> Option<Lower> {
     let words: Vec<&str> = instruction.modifiers.iter().take(3).map(|word| &**word).collect();
     Some(match (&*instruction.opcode, &words[..]) {
         ("mbarrier", _) => mbarrier::lower,
+        ("cp", ["async", "mbarrier", ..]) => mbarrier::lower_copies,
         ("cp", ["async", "bulk", "commit_group" | "wait_group", ..]) => bulk::lower_groups,
         ("cp", ["async", "bulk", "tensor" | "prefetch", ..]) => tensor::lower,
         ("cp", ["async", "bulk", ..]) => bulk::lower,

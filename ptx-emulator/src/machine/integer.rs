@@ -64,7 +64,7 @@ fn peek(instruction: &ast::Instruction) -> Option<Type> {
     instruction.modifiers.iter().rev().find_map(|word| type_of(word))
 }
 
-/// Whether an instruction is of f32, f64 or their vectors, of the packed 16-bit formats, or writes a
+/// Whether an instruction is of f32, f64, their vectors, of the packed 16-bit formats, or writes a
 /// carry.
 pub(super) fn float_lowering(instruction: &ast::Instruction) -> Option<Lower> {
     if instruction.modifiers.iter().any(|word| &**word == "f32x2") {
@@ -144,7 +144,7 @@ lower_integer!(sub, 3, |ty, modifiers| if modifiers.flag("sat") {
 } else {
     integer!(ty, binary, |x, y| x.wrapping_sub(y) as U as u64)
 });
-// Division by 0 gives all ones, its remainder the dividend; PTX leaves both open (9.7.1.8, 9.7.1.9).
+// Division by 0 gives all ones, its remainder the dividend; PTX leaves both open (9.7.1.8).
 lower_integer!(div, 3, |ty, modifiers| integer!(ty, binary, |x, y| {
     (if y == 0 { !0 } else { x.wrapping_div(y) }) as U as u64
 }));

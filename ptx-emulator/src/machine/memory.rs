@@ -337,6 +337,9 @@ fn load(c: &mut Context<'_>, i: &Instruction) -> Outcome {
             Space::Param => load_param(c, &access),
         }
     })?;
+    if memory.strong {
+        c.frame.spin();
+    }
     Ok(Step::Next)
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Frame {
     pub path: Path,
     /// Those that wait.
     pub stack: Vec<Path>,
+    /// Strong accesses of the path since it began: many, where it waits for another path.
+    pub spins: u32,
     /// The first address of the frame in local memory.
     pub local: u64,
     /// The lanes that entered.
@@ -106,7 +108,7 @@ impl Frame {
     pub fn settle(&mut self) -> bool {
         while self.path.mask == 0 || self.path.pc == self.path.meet {
             match self.stack.pop() {
-                Some(path) => self.path = path,
+                Some(path) => (self.path, self.spins) = (path, 0),
                 None => {
                     self.path.mask = 0;
                     return false;
@@ -114,6 +116,28 @@ impl Frame {
             }
         }
         true
+    }
+
+    /// Counts a strong access. A path that has made many may wait for lanes that wait for it at
+    /// their meeting place, or for the other side of a branch: those go on then. Threads of a warp
+    /// make progress each for itself (PTX ISA 3.2, on `sm_70` and later).
+    pub fn spin(&mut self) {
+        const MANY: u32 = 1 << 12;
+        self.spins += 1;
+        if self.spins < MANY || self.stack.is_empty() {
+            return;
+        }
+        self.spins = 0;
+        let top = self.stack.len() - 1;
+        let (path, other) = (self.path, self.stack[top]);
+        if other.meet == path.meet {
+            // The other side of a branch.
+            (self.path, self.stack[top]) = (other, path);
+        } else if other.pc == path.meet && other.mask & !path.mask != 0 {
+            // Lanes that have come to the meeting place: from now on they meet the others later.
+            self.stack[top] = Path { meet: other.meet, ..path };
+            self.path = Path { mask: other.mask & !path.mask, ..other };
+        }
     }
 
     /// Lanes leave the function.
@@ -129,6 +153,10 @@ impl Context<'_> {
     /// Runs the warp until it blocks or has executed `turn` instructions.
     pub fn run(&mut self, turn: u64) -> Result<Stop, Box<Fault>> {
         let limit = self.grid.options.step_limit;
+        if self.warp.steps > limit {
+            let message = format!("the warp has executed more than {limit} instructions");
+            return Err(Fault::new(ReportKind::StepLimit, message));
+        }
         for _ in 0..turn {
             let code = self.code;
             let instruction = &code[self.frame.path.pc as usize];
@@ -161,10 +189,6 @@ impl Context<'_> {
                 let message = "lanes have lost their way";
                 return Err(Fault::new(ReportKind::Divergence, message));
             }
-        }
-        if self.warp.steps > limit {
-            let message = format!("the warp has executed more than {limit} instructions");
-            return Err(Fault::new(ReportKind::StepLimit, message));
         }
         Ok(Stop::Turn)
     }

@@ -82,7 +82,7 @@ impl SharedMemory {
         }
     }
 
-    /// Whether all of `size` bytes at the address of each lane of `mask` are the block's to use, and
+    /// Whether all `size` bytes at the address of each lane of `mask` are the block's to use, and
     /// no lane's address is that of another block.
     #[inline]
     pub fn contains_all(&self, addresses: &[u64; 32], mask: u32, size: u64) -> bool {

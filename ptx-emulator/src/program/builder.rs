@@ -30,6 +30,8 @@ pub(crate) enum Entity {
     /// A variable in global or constant memory, by its index in the module.
     Variable(usize, Space),
     Special(Special),
+    /// A device function at an address.
+    Function(u64),
     /// A clock.
     Clock,
 }
@@ -105,6 +107,22 @@ impl<'t> Shared<'t> {
         Some((index, function))
     }
 
+    /// The device functions whose parameters and results have these sizes.
+    pub fn functions_like(&self, prototype: &ast::Prototype) -> Vec<(u64, Name)> {
+        let sizes = |parameters: &[ast::Parameter]| {
+            let places = super::lower::offsets(parameters).map(|(places, _)| places);
+            places.map(|places| places.into_iter().map(|place| place.1).collect::<Vec<_>>()).ok()
+        };
+        let fits = |f: &&ast::Function| {
+            sizes(&f.parameters) == sizes(&prototype.parameters)
+                && sizes(&f.returns) == sizes(&prototype.returns)
+        };
+        let address = |f: &ast::Function| {
+            Some((module::function_address(self.tree, &f.name)?, f.name.clone()))
+        };
+        self.tree.functions.iter().filter(fits).filter_map(address).collect()
+    }
+
     /// Places a shared variable.
     fn place(&mut self, variable: &Variable) -> Result<Entity, Error> {
         if variable.count.is_none() || variable.linkage == Linkage::Extern {
@@ -148,6 +166,8 @@ pub(crate) struct Builder<'s, 't> {
     labels: HashMap<(usize, Name), u32>,
     /// Lists of labels, by name: `.branchtargets`.
     pub tables: HashMap<Name, Vec<Name>>,
+    /// `.callprototype`, by name.
+    pub prototypes: HashMap<Name, &'t ast::Prototype>,
     fixups: Vec<Fixup>,
     constants: HashMap<Value, Slot>,
     specials: HashMap<Special, Slot>,
@@ -174,6 +194,7 @@ impl<'s, 't> Builder<'s, 't> {
             parents: vec![0],
             labels: HashMap::new(),
             tables: HashMap::new(),
+            prototypes: HashMap::new(),
             fixups: Vec::new(),
             constants: HashMap::new(),
             specials: HashMap::new(),
@@ -230,7 +251,7 @@ impl<'s, 't> Builder<'s, 't> {
     }
 
     /// Makes the names known that a statement declares.
-    pub fn declare(&mut self, statement: &Statement) -> Result<(), Error> {
+    pub fn declare(&mut self, statement: &'t Statement) -> Result<(), Error> {
         match statement {
             Statement::Registers(registers) => {
                 for declared in &registers.names {
@@ -265,8 +286,8 @@ impl<'s, 't> Builder<'s, 't> {
             Statement::CallTargets(ast::Targets { at, .. }) => {
                 return Err(Error::unsupported(*at, ".calltargets"));
             }
-            Statement::CallPrototype(ast::Prototype { at, .. }) => {
-                return Err(Error::unsupported(*at, ".callprototype"));
+            Statement::CallPrototype(prototype) => {
+                self.prototypes.insert(prototype.name.clone(), prototype);
             }
             Statement::Label(_) | Statement::Instruction(_) | Statement::Block(_) => {}
         }
@@ -321,6 +342,9 @@ impl<'s, 't> Builder<'s, 't> {
             return Ok(entity);
         }
         let variables = &self.shared.tree.variables;
+        if let Some(address) = module::function_address(self.shared.tree, name) {
+            return Ok(Entity::Function(address));
+        }
         let Some(index) = variables.iter().position(|variable| variable.name == *name) else {
             return Err(Error::invalid(self.at, format!("`{name}` is not declared")));
         };

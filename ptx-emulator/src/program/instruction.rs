@@ -98,6 +98,8 @@ pub(crate) enum Detail {
     Branch(Branch),
     Table(Box<[Branch]>),
     Call(Box<Call>),
+    /// The functions that a call through a register may reach, with their addresses.
+    Calls(Box<[(u64, Call)]>),
     Memory(Memory),
     Atomic(crate::machine::atomics::Operation),
     Convert(Box<crate::machine::convert::Conversion>),

@@ -68,7 +68,7 @@ fn lower<'t>(shared: &mut Shared<'t>, function: &'t ast::Function) -> Result<Fun
     builder.finish()
 }
 
-fn statements(builder: &mut Builder<'_, '_>, list: &[Statement]) -> Result<(), Error> {
+fn statements<'t>(builder: &mut Builder<'_, 't>, list: &'t [Statement]) -> Result<(), Error> {
     // Names of a block may be used before the statement that declares them: labels are.
     for statement in list {
         builder.declare(statement)?;

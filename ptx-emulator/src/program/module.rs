@@ -3,7 +3,7 @@
 use super::instruction::{Instruction, Slot};
 use super::lower;
 use crate::error::{Error, ErrorKind};
-use crate::memory::GlobalMemory;
+use crate::memory::{FUNCTION_STEP, FUNCTION_WINDOW, GlobalMemory};
 use crate::program::modifiers::bits;
 use crate::syntax::ast::{self, Constant, Initial, Position, Space, Type, Variable};
 use std::collections::HashMap;
@@ -175,7 +175,7 @@ impl Instance {
         for (variable, base) in variables.iter().zip(&instance.addresses) {
             let size = u64::from(bits(variable.element) / 8);
             for (index, initial) in &variable.initial {
-                let value = instance.initial(variable, initial)?.to_le_bytes();
+                let value = instance.initial(&module.tree, variable, initial)?.to_le_bytes();
                 memory.host_write(base + index * size, &value[..size as usize])?;
             }
         }
@@ -187,7 +187,12 @@ impl Instance {
         self.names.get(name).copied()
     }
 
-    fn initial(&self, variable: &Variable, initial: &Initial) -> Result<u64, Error> {
+    fn initial(
+        &self,
+        tree: &ast::Module,
+        variable: &Variable,
+        initial: &Initial,
+    ) -> Result<u64, Error> {
         match initial {
             Initial::Constant(constant) => {
                 constant_bits(*constant, variable.element).ok_or_else(|| {
@@ -197,7 +202,8 @@ impl Instance {
                 })
             }
             Initial::Address { name, offset, mask, .. } => {
-                let (base, _) = self.variable(name).ok_or_else(|| {
+                let base = self.variable(name).map(|(base, _)| base);
+                let base = base.or_else(|| function_address(tree, name)).ok_or_else(|| {
                     Error::unsupported(variable.at, format!("the address of `{name}`"))
                 })?;
                 let address = base.wrapping_add_signed(*offset);
@@ -205,6 +211,15 @@ impl Instance {
             }
         }
     }
+}
+
+/// The address of a device function, by which it is called through a register.
+pub(super) fn function_address(tree: &ast::Module, name: &str) -> Option<u64> {
+    let is_it = |f: &ast::Function| {
+        f.kind == ast::FunctionKind::Device && f.body.is_some() && *f.name == *name
+    };
+    let index = tree.functions.iter().position(is_it)?;
+    Some(FUNCTION_WINDOW + FUNCTION_STEP * index as u64)
 }
 
 /// Bytes and alignment of a variable.

@@ -58,8 +58,9 @@ impl Builder<'_, '_> {
                 }
                 _ => self.address_of(name, 0),
             },
-            Operand::NameOffset(name, offset) | Operand::Element(name, offset) => {
-                self.address_of(name, *offset)
+            Operand::NameOffset(name, offset) => self.address_of(name, *offset),
+            Operand::Element(name, _) => {
+                Err(Error::unsupported(self.at, format!("the address of an element, `{name}[..]`")))
             }
             other => Err(self.invalid(format!("{other:?} is no operand here"))),
         }
@@ -82,6 +83,9 @@ impl Builder<'_, '_> {
             Entity::Variable(index, _) => self.constant(Value::Variable(index, offset)),
             Entity::Parameter(place) => {
                 self.constant(Value::Bits(place.wrapping_add_signed(offset)))
+            }
+            Entity::Function(address) => {
+                self.constant(Value::Bits(address.wrapping_add_signed(offset)))
             }
             Entity::Frame(place) => {
                 let slot = self.register();

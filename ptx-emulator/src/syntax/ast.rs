@@ -366,7 +366,7 @@ pub enum Operand {
     Name(Name),
     /// `name+4`, `name-4`: the address of a variable and an offset.
     NameOffset(Name, i64),
-    /// `name[4]`: the address of a variable's element.
+    /// `name[4]`: the address of a variable's element, here 4 elements after the first.
     Element(Name, i64),
     /// `!p`
     Negated(Name),

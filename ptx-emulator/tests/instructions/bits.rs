@@ -31,11 +31,14 @@ fn amounts(mut inputs: Vec<[u64; 3]>, slot: usize) -> Vec<[u64; 3]> {
     inputs
 }
 
+/// A function of two bits.
+type Binary = fn(bool, bool) -> bool;
+
 fn logic() -> Vec<Case> {
     let mut cases = Vec::new();
     for of in ["b16", "b32", "b64"] {
         let pair = [of; 2];
-        let binary: [(&str, fn(bool, bool) -> bool); 3] =
+        let binary: [(&str, Binary); 3] =
             [("and", |x, y| x && y), ("or", |x, y| x || y), ("xor", |x, y| x != y)];
         for (op, f) in binary {
             cases.push(case(&format!("{op}.{of}"), of, &pair, &words(2), |x| {

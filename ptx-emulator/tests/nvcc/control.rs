@@ -1,7 +1,7 @@
 //! Calls and divergence.
 
 use super::{Gpu, noise, whole};
-use ptx_emulator::Launch;
+use ptx_emulator::{Launch, ReportKind};
 
 #[test]
 fn calls() {
@@ -42,9 +42,7 @@ fn calls_through_pointers() {
     let which: Vec<i32> = noise(64).into_iter().map(|number| (number % 3) as i32).collect();
     let values: Vec<i32> = whole(64, 1000).collect();
     let (table, at) = (gpu.upload(&which), gpu.upload(&values));
-    if !gpu.launch("indirect", Launch::new(1, 64), &[table.into(), at.into()]) {
-        return;
-    }
+    gpu.launch("indirect", Launch::new(1, 64), &[table.into(), at.into()]);
     let expected: Vec<i32> = std::iter::zip(&which, &values)
         .map(|(which, &x)| match which {
             0 => 2 * x,
@@ -107,4 +105,23 @@ fn machine() {
     };
     let expected: Vec<i32> = programs.chunks(8).enumerate().map(run).collect();
     assert_eq!(gpu.download::<i32>(to, count), expected);
+}
+
+#[test]
+fn a_failed_assertion_is_a_trap() {
+    let mut gpu = Gpu::new(include_str!("assertion.ptx"));
+    let mut input: Vec<i32> = (0..32).collect();
+    let to = gpu.space::<i32>(32);
+    let from = gpu.upload(&input);
+    gpu.launch("assertion", Launch::new(1, 32), &[from.into(), to.into()]);
+    let expected: Vec<i32> = input.iter().map(|number| 2 * number).collect();
+    assert_eq!(gpu.download::<i32>(to, 32), expected);
+
+    input[5] = -1;
+    let from = gpu.upload(&input);
+    let arguments = [from.into(), to.into()];
+    let launch = Launch::new(1, 32);
+    let result = gpu.emulator.launch(&gpu.module, "assertion", &launch, &arguments);
+    let report = result.expect_err("-1 is negative");
+    assert_eq!((report.kind, report.thread), (ReportKind::Trap, Some([5, 0, 0])), "{report}");
 }

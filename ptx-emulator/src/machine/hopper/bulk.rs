@@ -47,7 +47,11 @@ pub(super) fn reduction(modifiers: &mut Modifiers<'_>) -> Result<(ReduceOp, Redu
 
 /// The type of a reduction without a map.
 fn reduce_type(modifiers: &mut Modifiers<'_>) -> Result<ReduceType, Error> {
+    let wide = modifiers.flag("noftz");
     match modifiers.ty()? {
+        Type::F16 => Ok(ReduceType::F16),
+        Type::Bf16 => Ok(ReduceType::Bf16),
+        ty if wide => Err(modifiers.unsupported(&format!(".noftz and type {ty:?}"))),
         Type::B32 => Ok(ReduceType::B32),
         Type::U32 => Ok(ReduceType::U32),
         Type::S32 => Ok(ReduceType::S32),

@@ -29,6 +29,9 @@ enum Action {
     ArriveDrop,
     ArriveDropExpect,
     ArriveNoComplete,
+    /// An arrival when the lane's copies are complete; it is expected already, or not.
+    Copies,
+    CopiesToo,
     Expect,
     Complete,
     WaitState,
@@ -44,6 +47,7 @@ impl Action {
             }
             Action::ArriveExpect | Action::ArriveDropExpect => (true, false),
             Action::Arrive | Action::ArriveDrop => (true, true),
+            Action::Copies | Action::CopiesToo => (false, false),
             Action::Invalidate | Action::WaitState | Action::WaitParity => (false, false),
         }
     }
@@ -120,6 +124,35 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     let generic = space.is_none() && address.home.is_none();
     let name = verbs.iter().chain(&waits).find(|name| **name == verb).unwrap_or(&"");
     let operation = Operation { action, generic, offset: address.offset, relaxed, name };
+    out.detail = Detail::Hopper(Box::new(super::Operation::Mbarrier(operation)));
+    b.add(out);
+    Ok(())
+}
+
+/// Lowers `cp.async.mbarrier.arrive`. The copies before it are complete at once, which they may be,
+/// and then the lane arrives.
+pub(super) fn lower_copies(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    let [address] = crate::program::exactly(i)?;
+    let mut modifiers = Modifiers::new(i);
+    modifiers.skip(|word| matches!(word, "async" | "mbarrier"));
+    if !modifiers.flag("arrive") {
+        return Err(modifiers.unsupported("this form"));
+    }
+    let counted = modifiers.flag("noinc");
+    let space = modifiers.choose(&[("shared", ()), ("shared::cta", ())]);
+    if modifiers.ty()? != Type::B64 {
+        return Err(modifiers.invalid("the type is not .b64"));
+    }
+    modifiers.finish()?;
+    b.beyond_barriers();
+    let address = b.address(address)?;
+    let generic = space.is_none() && address.home.is_none();
+    let action = if counted { Action::Copies } else { Action::CopiesToo };
+    let (offset, name) = (address.offset, "arrive");
+    let operation = Operation { action, generic, offset, relaxed: false, name };
+    let mut out = Instruction::new(act, Class::Synchronization);
+    out.a = address.base;
+    out.b = b.constant(Value::Bits(1));
     out.detail = Detail::Hopper(Box::new(super::Operation::Mbarrier(operation)));
     b.add(out);
     Ok(())
@@ -215,6 +248,9 @@ fn act(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let operation = operation(i);
     let groups = c.mbarrier_groups(i, operation)?;
     let mut states = [0; 32];
+    if matches!(operation.action, Action::Copies | Action::CopiesToo) {
+        c.complete_copies()?;
+    }
     for Group { place, lanes, number } in groups {
         let weak = matches!(operation.action, Action::Init | Action::Invalidate);
         let kind = if weak { Kind::Write } else { Kind::StrongWrite };
@@ -274,7 +310,8 @@ impl Context<'_> {
         for lane in lanes_of(lanes) {
             let barrier = self.mbarrier(place, 1 << lane)?;
             let state = match operation.action {
-                Action::Arrive => barrier.arrive(number),
+                Action::Arrive | Action::Copies => barrier.arrive(number),
+                Action::CopiesToo => barrier.add_pending().and_then(|()| barrier.arrive(1)),
                 Action::ArriveExpect => barrier.arrive_expect(number),
                 Action::ArriveDrop => barrier.arrive_drop(number),
                 Action::ArriveDropExpect => {

@@ -122,9 +122,10 @@ pub(super) fn prefetch(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<
 }
 
 /// How the elements of a map are reduced.
-fn reduce_type(element: TensorElement) -> ReduceType {
-    match element {
-        TensorElement::U8 | TensorElement::U16 | TensorElement::U32 => ReduceType::U32,
+fn reduce_type(element: TensorElement) -> Option<ReduceType> {
+    Some(match element {
+        TensorElement::U8 | TensorElement::U16 => return None,
+        TensorElement::U32 => ReduceType::U32,
         TensorElement::I32 => ReduceType::S32,
         TensorElement::U64 => ReduceType::U64,
         TensorElement::I64 => ReduceType::S64,
@@ -133,7 +134,7 @@ fn reduce_type(element: TensorElement) -> ReduceType {
         TensorElement::F32 | TensorElement::F32Ftz => ReduceType::F32,
         TensorElement::Tf32 | TensorElement::Tf32Ftz => ReduceType::F32,
         TensorElement::F64 => ReduceType::F64,
-    }
+    })
 }
 
 impl Context<'_> {
@@ -193,7 +194,14 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
                 };
                 let stored = map.store(&start, from.1 as u32, visit);
                 stored.map_err(|error| box_fault(&error, lane, from.1))?;
-                let reduce = reduce.map(|(op, _)| (op, reduce_type(map.element)));
+                let reduce = match (reduce, reduce_type(map.element)) {
+                    (None, _) => None,
+                    (Some((op, _)), Some(ty)) => Some((op, ty)),
+                    (Some(_), None) => {
+                        let message = format!("reductions of {:?} are not emulated", map.element);
+                        return Err(Fault::of_lane(ReportKind::Unsupported, lane, message));
+                    }
+                };
                 let store = Store { op: None, rank: from.0, runs, reduce, line: i.line };
                 c.start_store(lane, from, map.box_bytes(), store)?;
             }

@@ -43,34 +43,9 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     let [descriptor_b, accumulate, rest @ ..] = rest else {
         return Err(modifiers.invalid("operands are missing"));
     };
-    let immediates = immediates(rest).ok_or_else(|| modifiers.invalid("the immediates"))?;
     let in_registers = matches!(a, Operand::Vector(_));
-    let halves = of_a.bits() == 16;
-    let (scales, majors) = match (of_a.is_integer(), halves, in_registers) {
-        (true, ..) => (0, 0),
-        (false, false, _) => (2, 0),
-        (false, true, true) => (2, 1),
-        (false, true, false) => (2, 2),
-    };
-    if immediates.len() != scales + majors {
-        return Err(modifiers.invalid("the number of operands"));
-    }
-    let negate = |index: usize| match immediates.get(index) {
-        Some(1) | None => Ok(false),
-        Some(-1) => Ok(true),
-        Some(_) => Err(modifiers.invalid("a factor that is neither 1 nor -1")),
-    };
-    let (negate_a, negate_b) = if scales == 2 { (negate(0)?, negate(1)?) } else { (false, false) };
-    let major = |index: usize| match immediates.get(index) {
-        Some(0) | None => Ok(Major::K),
-        Some(1) => Ok(Major::Mn),
-        Some(_) => Err(modifiers.invalid("a transposition that is neither 0 nor 1")),
-    };
-    let (major_a, major_b) = match majors {
-        2 => (major(2)?, major(3)?),
-        1 => (Major::K, major(2)?),
-        _ => (Major::K, Major::K),
-    };
+    let Immediates { negate: [negate_a, negate_b], major: [major_a, major_b] } =
+        Immediates::new(rest, of_a, in_registers, &modifiers)?;
     let wgmma = Wgmma { n: shape.0, a: of_a, b: of_b, d, satfinite, negate_a, negate_b };
     if !wgmma.is_valid() || wgmma.shape().k != shape.1 || satfinite && !of_a.is_integer() {
         return Err(modifiers.unsupported("the combination of types and shape"));
@@ -97,6 +72,55 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     out.detail = Detail::Hopper(Box::new(super::Operation::Product(Arc::new(operation))));
     b.add(out);
     Ok(())
+}
+
+/// The factors and transpositions of an instruction.
+struct Immediates {
+    negate: [bool; 2],
+    major: [Major; 2],
+}
+
+impl Immediates {
+    /// From the last operands. Integers have none, other types two factors, and those of 16 bits a
+    /// transposition for each operand in shared memory.
+    fn new(
+        operands: &[Operand],
+        of_a: Element,
+        in_registers: bool,
+        modifiers: &Modifiers<'_>,
+    ) -> Result<Immediates, Error> {
+        let values = immediates(operands).ok_or_else(|| modifiers.invalid("the immediates"))?;
+        let counts = match (of_a.is_integer(), of_a.bits() == 16, in_registers) {
+            (true, ..) => (0, 0),
+            (false, false, _) => (2, 0),
+            (false, true, true) => (2, 1),
+            (false, true, false) => (2, 2),
+        };
+        if values.len() != counts.0 + counts.1 {
+            return Err(modifiers.invalid("the number of operands"));
+        }
+        let (factors, transpositions) = values.split_at(counts.0);
+        let negates = |factor: i64| match factor {
+            1 => Ok(false),
+            -1 => Ok(true),
+            _ => Err(modifiers.invalid("a factor that is neither 1 nor -1")),
+        };
+        let major = |transposed: i64| match transposed {
+            0 => Ok(Major::K),
+            1 => Ok(Major::Mn),
+            _ => Err(modifiers.invalid("a transposition that is neither 0 nor 1")),
+        };
+        let negate = match *factors {
+            [a, b] => [negates(a)?, negates(b)?],
+            _ => [false; 2],
+        };
+        let major = match *transpositions {
+            [a, b] => [major(a)?, major(b)?],
+            [b] => [Major::K, major(b)?],
+            _ => [Major::K; 2],
+        };
+        Ok(Immediates { negate, major })
+    }
 }
 
 /// The integers that the last operands are.
