@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use gemmite::verify::{Exactness, Mismatch, Problem, Rows, check};
 use gemmite::{
-    Device, DeviceKind, DeviceMatrix, Element, Gemm, KernelChoice, Matrix, MatrixRef, Shape, Stream,
+    Device, DeviceKind, DeviceMatrix, Element, Gemm, Layout, Matrix, MatrixRef, Shape, Stream,
 };
 
 use crate::progress::watch;
@@ -28,8 +28,8 @@ pub fn describe(device: &Device) -> String {
 }
 
 /// Computes `gemm`(`a`, `b`) into `c`, which holds C's old value. Runs once, as a user's call does,
-/// but for a product of two single elements that goes before it on a GPU, so that no time is the
-/// loading of the kernel.
+/// but for a small product that goes before it on a GPU, so that no time is the loading of the
+/// kernel.
 pub fn run<T: Element>(
     device: &Device,
     gemm: &Gemm<T>,
@@ -43,7 +43,9 @@ pub fn run<T: Element>(
         watch("multiplying", || gemm.run_into(device, a, b, &mut *c))?;
         return Ok(Times { product: start.elapsed(), with_copies: None });
     }
-    watch("loading the kernel", || load(device, gemm, a, b))?;
+    if let DeviceKind::Cuda { .. } = device.info().kind {
+        watch("loading the kernel", || load(device, gemm, a, b))?;
+    }
     let start = Instant::now();
     let a = device.upload(a)?;
     let b = device.upload(b)?;
@@ -55,7 +57,8 @@ pub fn run<T: Element>(
     Ok(Times { product, with_copies: Some(start.elapsed()) })
 }
 
-/// Loads the kernel that the product will run, by running it on single elements.
+/// Loads the kernel that the product will run, by running it on zeros that are stored as the
+/// operands are, and large enough for every kernel.
 fn load<T: Element>(
     device: &Device,
     gemm: &Gemm<T>,
@@ -63,10 +66,18 @@ fn load<T: Element>(
     b: MatrixRef<'_, T>,
 ) -> Result<()> {
     let plan = gemm.plan(device.info(), a.layout(), b.layout())?;
-    let kernel = plan.kernel.map_or(KernelChoice::Auto, |kernel| kernel.variant.into());
-    let one = device.zeros::<T>(Shape::new(1, 1))?;
-    let mut c = device.uninit(Shape::new(1, 1))?;
-    Ok(Gemm::<T>::new().kernel(kernel).run_device(&one, &one, &mut c)?)
+    let Some(kernel) = plan.kernel else { return Ok(()) };
+    let shape = Shape::new(64, 64);
+    let zeros = vec![T::default(); 64 * 64];
+    let stored_as = |matrix: MatrixRef<'_, T>| {
+        let by_columns = matrix.layout().strides.row == 1;
+        let layout = if by_columns { Layout::col_major(shape) } else { Layout::row_major(shape) };
+        device.upload(MatrixRef::new(&zeros, layout)?)
+    };
+    let (a, b, mut c) = (stored_as(a)?, stored_as(b)?, device.zeros(shape)?);
+    // A kernel that cannot run says so where the product runs it.
+    let _ = gemm.clone().kernel(kernel.variant).run_device(&a, &b, &mut c);
+    Ok(())
 }
 
 /// The time of one run of the kernel among several in a row, the operands on the device: launches
