@@ -40,8 +40,8 @@ pub struct MeasureArgs {
 }
 
 /// What a measurement on the emulator is answered.
-const NO_TIMES: &str = "the emulator computes what a GPU computes and takes other times, so there is \
-                        nothing to measure on it: choose a GPU or the CPU with --device";
+const NO_TIMES: &str = "the emulator's times are not a GPU's, so there is nothing to measure on \
+                        it: choose a GPU or the CPU with --device";
 
 impl MeasureArgs {
     /// Opens the device and the peers.

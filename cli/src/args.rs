@@ -51,7 +51,7 @@ A and B are matrices of one dtype: int8, int32, float16, float32 or float64 as n
 them, or bfloat16 of the package ml_dtypes. Sums run in f32 for f16 and bf16; the product of int8
 matrices is one of int32; i32 wraps around.
 
-The emulator runs the GPU kernel's PTX on the CPU, thousands of times slower than a GPU, and stops
+The emulator runs a GPU kernel's PTX on the CPU, thousands of times slower than a GPU, and stops
 with a report where the kernel misuses memory or a barrier: for products of some hundred rows.
 
 Exit status: 0 done, 1 an error or a product that failed its verification, 2 wrong usage.")]
@@ -150,7 +150,8 @@ pub struct DemoArgs {
     /// A tutorial's comparison instead of the products of all dtypes
     #[arg(long, value_name = "NUMBER")]
     pub reference: Option<Reference>,
-    /// Rows and columns of the matrices [default: 2048 on a GPU, 512 on the CPU, 64 on the emulator, 2000 for 001]
+    /// Rows and columns of the matrices [default: 2048 on a GPU, 512 on the CPU, 64 on the
+    /// emulator, 2000 for 001]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub size: Option<u16>,
     /// The device: best (a GPU, else the CPU), cpu, cuda (the first GPU), cuda:N, emulator, or

@@ -112,8 +112,8 @@ fn emulated(tally: &mut Tally, out: &mut impl Write) -> Result<()> {
     let [dtype, kernel, time, _, _, exactness, _] = &row[..] else { bail!("a row has 7 columns") };
     writeln!(
         out,
-        "emulated {shape} times {shape} {dtype} by the PTX of {kernel}, on the CPU, as an {device}:\n\
-         {:9}no misuse of memory or barriers, error/bound {exactness}, {time}\n",
+        "emulated {shape} times {shape} {dtype} by the PTX of {kernel},\n\
+         {:9}as an {device}: no misuse of memory or barriers, error/bound {exactness}, {time}\n",
         ""
     )?;
     Ok(())

@@ -3,7 +3,7 @@
 //! Every kernel of the table runs on the oldest GPU that has to run it, with whole buffers, so that
 //! strides reach it as they are. The library's own choice runs from host slices and from device
 //! matrices, on 8.0 and 9.0. Of the table's cases those are left out whose emulation takes more
-//! than [`LONGEST`] steps on a kernel: tests of all kernels together shall take few minutes.
+//! than `LONGEST` steps on a kernel: tests of all kernels together shall take few minutes.
 
 use crate::case::Case;
 use crate::engine::{Engine, Path};
@@ -16,6 +16,8 @@ use gemmite::{DType, Device, Element};
 const LONGEST: usize = 1 << 20;
 /// The same for kernels that multiply on tensor cores, of which an instruction does thousands.
 const LONGEST_ON_TENSOR_CORES: usize = 1 << 23;
+/// The same for groups of warps, whose clusters compute tiles of 256 x 256 together.
+const LONGEST_OF_WARP_GROUPS: usize = 1 << 25;
 
 /// Of emulated GPUs for kernels whose blocks go on from tile to tile: so few that they do in small
 /// cases.
@@ -53,7 +55,8 @@ pub fn is_short<T: Element>(case: &Case, engine: &Engine) -> bool {
     let [rows, cols, depth] = kernel.tiles.block;
     let tiles = case.m.div_ceil(rows).next_multiple_of(kernel.cluster()) * case.n.div_ceil(cols);
     let longest = match kernel.family {
-        KernelFamily::TensorCore | KernelFamily::WarpGroup => LONGEST_ON_TENSOR_CORES,
+        KernelFamily::TensorCore => LONGEST_ON_TENSOR_CORES,
+        KernelFamily::WarpGroup => LONGEST_OF_WARP_GROUPS,
         _ => LONGEST,
     };
     tiles * rows * cols * case.k.next_multiple_of(depth) <= longest

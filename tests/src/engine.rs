@@ -239,7 +239,7 @@ fn run_raw<T: Element>(
 }
 
 /// Every engine of this machine for all cases: the CPU, and each kernel of the table where there is
-/// a GPU; a missing GPU is a skip. (The emulator has [`emulator_engines`](crate::emulator_engines).)
+/// a GPU; a missing GPU is a skip. The emulator has [`emulator_engines`](crate::emulator_engines).
 pub fn engines() -> Vec<Engine> {
     let mut engines = cpu_engines();
     engines.extend(cuda().iter().flat_map(cuda_engines));
