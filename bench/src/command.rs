@@ -39,6 +39,10 @@ pub struct MeasureArgs {
     pub sustained: Option<f64>,
 }
 
+/// What a measurement on the emulator is answered.
+const NO_TIMES: &str = "the emulator's times are not a GPU's, so there is nothing to measure on \
+                        it: choose a GPU or the CPU with --device";
+
 impl MeasureArgs {
     /// Opens the device and the peers.
     ///
@@ -55,6 +59,7 @@ impl MeasureArgs {
         let there: &[Peer] = match device.info().kind {
             DeviceKind::Cpu => &Peer::ON_CPU,
             DeviceKind::Cuda { .. } => &Peer::ON_GPU,
+            DeviceKind::Emulator { .. } => bail!("{NO_TIMES}"),
         };
         let peers = self.peers(there, device.name())?;
         let mut bench = match device.info().kind {
@@ -64,6 +69,7 @@ impl MeasureArgs {
                 Bench::Cpu
             }
             DeviceKind::Cuda { ordinal } => Bench::on_gpu(ordinal, &peers)?,
+            DeviceKind::Emulator { .. } => bail!("{NO_TIMES}"),
         };
         if let Some(path) = &self.ptx {
             bench.put_on_trial(path)?;

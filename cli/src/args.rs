@@ -45,10 +45,14 @@ Examples:
   gemmite matmul a.npy a.npy --transpose-a -o gram.npy --verify
   gemmite matmul a.npy b.npy --alpha 0.5 --beta 1 --c c0.npy -o c.npy
   gemmite matmul a.npy b.npy -o c.npy --device cuda:1 --kernel k02_tiled_16
+  gemmite matmul a.npy b.npy -o c.npy --device emulator:8.0 --kernel k11_tensor_core
 
 A and B are matrices of one dtype: int8, int32, float16, float32 or float64 as numpy.save writes
 them, or bfloat16 of the package ml_dtypes. Sums run in f32 for f16 and bf16; the product of int8
 matrices is one of int32; i32 wraps around.
+
+The emulator runs a GPU kernel's PTX on the CPU, thousands of times slower than a GPU, and stops
+with a report where the kernel misuses memory or a barrier: for products of some hundred rows.
 
 Exit status: 0 done, 1 an error or a product that failed its verification, 2 wrong usage.")]
 pub struct MatmulArgs {
@@ -77,7 +81,8 @@ pub struct MatmulArgs {
     /// The dtype of the files, where they do not say it (raw bytes), or to have it checked
     #[arg(long, value_parser = dtype_parser())]
     pub dtype: Option<DType>,
-    /// The device: best (a GPU, else the CPU), cpu, cuda (the first GPU) or cuda:N
+    /// The device: best (a GPU, else the CPU), cpu, cuda (the first GPU), cuda:N, emulator, or
+    /// emulator:X.Y with a compute capability
     #[arg(long, default_value = "best", value_name = "DEVICE")]
     pub device: DeviceChoice,
     /// The GPU kernel, instead of the one that the library would choose
@@ -136,6 +141,7 @@ pub struct GenerateArgs {
 Examples:
   gemmite demo
   gemmite demo --device cpu
+  gemmite demo --device emulator:8.0
   gemmite demo --reference 001
 
 Reference 001 is the tutorial's comparison of a CPU loop, a naive kernel and a tiled kernel on
@@ -144,10 +150,12 @@ pub struct DemoArgs {
     /// A tutorial's comparison instead of the products of all dtypes
     #[arg(long, value_name = "NUMBER")]
     pub reference: Option<Reference>,
-    /// Rows and columns of the matrices [default: 2048 on a GPU, 512 on the CPU, 2000 for 001]
+    /// Rows and columns of the matrices [default: 2048 on a GPU, 512 on the CPU, 64 on the
+    /// emulator, 2000 for 001]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub size: Option<u16>,
-    /// The device: best (a GPU, else the CPU), cpu, cuda (the first GPU) or cuda:N
+    /// The device: best (a GPU, else the CPU), cpu, cuda (the first GPU), cuda:N, emulator, or
+    /// emulator:X.Y with a compute capability
     #[arg(long, default_value = "best", value_name = "DEVICE")]
     pub device: DeviceChoice,
 }

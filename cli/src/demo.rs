@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use gemmite::verify::Problem;
 use gemmite::{
-    DType, Device, DeviceChoice, DeviceKind, Element, Error, Gemm, Matrix, Shape, random,
-    reference, with_element,
+    DType, Device, DeviceChoice, DeviceKind, Element, Error, Gemm, Matrix, Shape, bf16, emulator,
+    random, reference, with_element,
 };
 
 use crate::args::{self, DemoArgs};
@@ -29,8 +29,13 @@ pub fn open(choice: DeviceChoice) -> Result<(Device, Option<Error>)> {
 /// Multiplies matrices of every dtype and verifies each product; an error where one is wrong.
 pub fn run(args: &DemoArgs, out: &mut impl Write) -> Result<()> {
     let (device, no_gpu) = open(args.device)?;
-    let on_gpu = device.info().kind != DeviceKind::Cpu;
-    let size = args.size.map_or(if on_gpu { 2048 } else { 512 }, usize::from);
+    let kind = device.info().kind;
+    let (usual, runs) = match kind {
+        DeviceKind::Cpu => (512, RUNS),
+        DeviceKind::Cuda { .. } => (2048, RUNS),
+        DeviceKind::Emulator { .. } => (64, 1),
+    };
+    let size = args.size.map_or(usual, usize::from);
     let shape = Shape::new(size, size);
     writeln!(out, "device   {}", engine::describe(&device))?;
     if let Some((major, minor)) = device.info().compute_capability {
@@ -45,15 +50,16 @@ pub fn run(args: &DemoArgs, out: &mut impl Write) -> Result<()> {
     let head = ["dtype", "kernel", "time", "speed", "with copies", "error/bound", "checked"];
     let mut rows = vec![head.map(String::from).to_vec()];
     for dtype in DType::ALL {
-        rows.push(with_element!(dtype, T => product::<T>(&device, shape, &mut tally))?);
+        rows.push(with_element!(dtype, T => product::<T>(&device, shape, runs, &mut tally))?);
     }
     writeln!(out, "{}", text::table(2, &rows))?;
-    if !on_gpu {
+    if kind == DeviceKind::Cpu {
         loops(&device, shape, &mut tally, out)?;
     }
     if let Some(why) = no_gpu {
         tally.skipped += DType::ALL.len();
         writeln!(out, "skipped  the {} products on a GPU: {why}\n", DType::ALL.len())?;
+        emulated(&mut tally, out)?;
     }
     tally.finish(out)
 }
@@ -98,22 +104,42 @@ impl Tally {
     }
 }
 
+/// Where there is no GPU, one small product by a GPU's kernel all the same.
+fn emulated(tally: &mut Tally, out: &mut impl Write) -> Result<()> {
+    let shape = Shape::new(128, 128);
+    let device = Device::emulator(emulator::DEFAULT_ARCH)?;
+    let row = product::<bf16>(&device, shape, 1, tally)?;
+    let [dtype, kernel, time, _, _, exactness, _] = &row[..] else { bail!("a row has 7 columns") };
+    writeln!(
+        out,
+        "emulated {shape} times {shape} {dtype} by the PTX of {kernel},\n\
+         {:9}as an {device}: no misuse of memory or barriers, error/bound {exactness}, {time}\n",
+        ""
+    )?;
+    Ok(())
+}
+
 /// How often a product runs; the times are those of the median run.
 const RUNS: usize = 5;
 
 /// One row of the table.
-fn product<T: Element>(device: &Device, shape: Shape, tally: &mut Tally) -> Result<Vec<String>> {
+fn product<T: Element>(
+    device: &Device,
+    shape: Shape,
+    runs: usize,
+    tally: &mut Tally,
+) -> Result<Vec<String>> {
     let (a, b) = watch("generating", || -> Result<_, Error> {
         Ok((random::normal::<T>(shape, 1)?, random::normal::<T>(shape, 2)?))
     })?;
     let gemm = Gemm::<T>::new();
     let plan = gemm.plan(device.info(), a.view().layout(), b.view().layout())?;
     let mut c = Matrix::zeros(shape)?;
-    let mut times = (0..RUNS)
+    let mut times = (0..runs)
         .map(|_| engine::run(device, &gemm, a.view(), b.view(), &mut c, false))
         .collect::<Result<Vec<_>>>()?;
     times.sort_by_key(|times| times.product);
-    let times = times[RUNS / 2];
+    let times = times[runs / 2];
     let problem = Problem::product(a.view(), b.view());
     let rows = engine::affordable_rows(shape, shape.rows);
     let exactness = engine::verify(&problem, &c, rows);

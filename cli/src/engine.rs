@@ -20,7 +20,7 @@ pub struct Times {
 /// How a device is named in the output: `NVIDIA H100 80GB HBM3 (cuda:0)`.
 pub fn describe(device: &Device) -> String {
     match device.info().kind {
-        DeviceKind::Cpu => device.name().to_owned(),
+        DeviceKind::Cpu | DeviceKind::Emulator { .. } => device.name().to_owned(),
         DeviceKind::Cuda { ordinal } => format!("{} (cuda:{ordinal})", device.name()),
     }
 }

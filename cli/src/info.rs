@@ -11,6 +11,7 @@ use gemmite_bench::text;
 pub fn run(out: &mut impl Write) -> Result<()> {
     writeln!(out, "gemmite  {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "cpu      {}", Device::cpu().name())?;
+    writeln!(out, "emulator --device emulator:X.Y runs GPU kernels on the CPU and checks them")?;
     let count = match Device::cuda_count() {
         Ok(count) => count,
         Err(why) => {

@@ -44,6 +44,9 @@ pub fn run(args: &DemoArgs, out: &mut impl Write) -> Result<()> {
     let start = Instant::now();
     let (device, no_gpu) = demo::open(args.device)?;
     let opening = start.elapsed();
+    if let DeviceKind::Emulator { .. } = device.info().kind {
+        bail!("reference 001 compares times, and the emulator's are not a GPU's");
+    }
     let on_gpu = device.info().kind != DeviceKind::Cpu;
     writeln!(out, "reference 001: {shape} i32, every element of A and B is 1")?;
     writeln!(out, "device: {}", engine::describe(&device))?;

@@ -126,9 +126,10 @@ fn demo_verifies_every_dtype() {
     let last = if has_gpu() {
         "6 products verified, 0 wrong, 0 skipped\n"
     } else {
-        "10 products verified, 0 wrong, 6 skipped\n"
+        "11 products verified, 0 wrong, 6 skipped\n"
     };
     assert!(best.ends_with(last), "{best}");
+    assert!(has_gpu() || best.contains("emulated 128x128"), "{best}");
 }
 
 #[test]

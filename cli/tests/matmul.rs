@@ -36,6 +36,21 @@ fn the_product_and_its_report() {
 }
 
 #[test]
+fn the_emulator_is_a_device() {
+    let folder = folder();
+    let run = |device: &str, kernel: &str| {
+        let fixed = ["matmul", "a.npy", "b.npy", "-o", "c.npy", "--force", "--verify"];
+        let chosen = ["--device", device, "--kernel", kernel];
+        folder.gemmite(&[&fixed[..], &chosen].concat())
+    };
+    let stdout = run("emulator:8.0", "k02_tiled_8").ok();
+    assert_eq!(folder.f32_data("c.npy"), AB);
+    let words = ["emulated GPU of compute capability 8.0", "k02_tiled_8_f32, grid 1x1 of 8x8"];
+    assert!(words.iter().all(|word| stdout.contains(word)), "{stdout}");
+    run("emulator", "k01_naive").ok();
+}
+
+#[test]
 fn transposes_and_factors() {
     let folder = folder();
     let run = |arguments: &[&str]| {

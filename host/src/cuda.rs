@@ -13,7 +13,6 @@ mod context;
 mod driver;
 mod launch;
 mod launch_ex;
-mod maps;
 mod memory;
 mod module;
 mod raw;

@@ -4,6 +4,7 @@ use crate::backend::{Backend, Memory, Queue};
 use crate::cpu::CpuBackend;
 use crate::cuda;
 use crate::element::Element;
+use crate::emulator;
 use crate::error::{Error, Kind};
 use crate::matrix::{Matrix, MatrixRef, reserve};
 use crate::plan::{LaunchLimits, Transfer, span, transfer};
@@ -13,7 +14,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Where products are computed: a CUDA GPU or the CPU.
+/// Where products are computed: a CUDA GPU, the CPU, or an emulated GPU.
 ///
 /// Clones share one device. A choice by name never falls back: [`Device::cuda`] is a GPU or an
 /// error.
@@ -31,6 +32,13 @@ pub enum DeviceKind {
     Cuda {
         /// Its number for the driver; `CUDA_VISIBLE_DEVICES` changes it.
         ordinal: usize,
+    },
+    /// An emulated GPU.
+    Emulator {
+        /// Its compute capability (major, minor).
+        arch: (u32, u32),
+        /// How many were made in this process before it.
+        number: usize,
     },
 }
 
@@ -58,7 +66,8 @@ pub struct DeviceInfo {
     pub launch_limits: Option<LaunchLimits>,
 }
 
-/// A device by name, as a command line or a file has it: `best`, `cpu`, `cuda` or `cuda:N`.
+/// A device by name, as a command line or a file has it: `best`, `cpu`, `cuda`, `cuda:N`,
+/// `emulator` or `emulator:8.0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
     /// The first GPU that works, else the CPU.
@@ -67,18 +76,25 @@ pub enum DeviceChoice {
     Cpu,
     /// The GPU of that number and no other.
     Cuda(usize),
+    /// A new emulated GPU.
+    Emulator {
+        /// Its compute capability (major, minor); of `emulator` alone
+        /// [`DEFAULT_ARCH`](emulator::DEFAULT_ARCH).
+        arch: (u32, u32),
+    },
 }
 
 impl DeviceChoice {
     /// Opens the device. A choice by name never falls back.
     ///
     /// # Errors
-    /// As [`Device::cuda`].
+    /// As [`Device::cuda`] and [`Device::emulator`].
     pub fn open(self) -> Result<Device, Error> {
         match self {
             DeviceChoice::Best => Ok(Device::best()),
             DeviceChoice::Cpu => Ok(Device::cpu()),
             DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal),
+            DeviceChoice::Emulator { arch } => Device::emulator(arch),
         }
     }
 }
@@ -87,8 +103,19 @@ impl FromStr for DeviceChoice {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unknown = "expected best, cpu, cuda or cuda:N, as in cuda:1";
+        let unknown = "expected best, cpu, cuda, cuda:N as in cuda:1, emulator, or emulator:X.Y \
+                       with a compute capability, as in emulator:8.0";
+        let capability = |text: &str| -> Option<(u32, u32)> {
+            let (major, minor) = text.split_once('.')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+                .filter(|&arch| emulator::is_known(arch))
+        };
         match text {
+            "emulator" => Ok(DeviceChoice::Emulator { arch: emulator::DEFAULT_ARCH }),
+            _ if text.starts_with("emulator:") => {
+                let arch = text.split_once(':').and_then(|(_, arch)| capability(arch));
+                arch.map(|arch| DeviceChoice::Emulator { arch }).ok_or(emulator::UNKNOWN_ARCH)
+            }
             "best" => Ok(DeviceChoice::Best),
             "cpu" => Ok(DeviceChoice::Cpu),
             "cuda" => Ok(DeviceChoice::Cuda(0)),
@@ -106,6 +133,9 @@ impl fmt::Display for DeviceChoice {
             DeviceChoice::Best => f.write_str("best"),
             DeviceChoice::Cpu => f.write_str("cpu"),
             DeviceChoice::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+            DeviceChoice::Emulator { arch: (major, minor) } => {
+                write!(f, "emulator:{major}.{minor}")
+            }
         }
     }
 }
@@ -133,6 +163,24 @@ impl Device {
     /// do), or the driver cannot use it.
     pub fn cuda(ordinal: usize) -> Result<Device, Error> {
         Ok(Device { backend: cuda::open(ordinal)? })
+    }
+
+    /// A new emulated GPU of that compute capability (major, minor): runs the kernels' PTX on the
+    /// CPU, thousands of times slower than a GPU, and reports their misuse of memory and barriers.
+    /// [`Device::best`] never takes it.
+    ///
+    /// # Errors
+    /// When there is none of that compute capability; the message names those that there are.
+    pub fn emulator(arch: (u32, u32)) -> Result<Device, Error> {
+        Device::emulator_with(&emulator::Options { arch, ..emulator::Options::default() })
+    }
+
+    /// As [`Device::emulator`], with every option.
+    ///
+    /// # Errors
+    /// As [`Device::emulator`].
+    pub fn emulator_with(options: &emulator::Options) -> Result<Device, Error> {
+        Ok(Device { backend: emulator::open(options)? })
     }
 
     /// How many CUDA devices there are.
@@ -209,7 +257,7 @@ impl Device {
 }
 
 impl PartialEq for Device {
-    /// True for the same device, however often it was opened.
+    /// True for the same device, however often it was opened. Each emulated GPU is another.
     fn eq(&self, other: &Device) -> bool {
         self.info().kind == other.info().kind
     }
@@ -349,11 +397,15 @@ mod tests {
 
     #[test]
     fn choices_are_read_and_written() {
-        for choice in [DeviceChoice::Best, DeviceChoice::Cpu, DeviceChoice::Cuda(3)] {
+        let emulator = DeviceChoice::Emulator { arch: (8, 6) };
+        for choice in [DeviceChoice::Best, DeviceChoice::Cpu, DeviceChoice::Cuda(3), emulator] {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }
         assert_eq!("cuda".parse(), Ok(DeviceChoice::Cuda(0)));
-        for wrong in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda3", "best:1"] {
+        assert_eq!("emulator".parse(), Ok(DeviceChoice::Emulator { arch: (9, 0) }));
+        let wrong = ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda3", "best:1"];
+        let no_arch = ["emulator:", "emulator:8", "emulator:sm_80", "emulator:6.1", "emulator8.0"];
+        for wrong in wrong.into_iter().chain(no_arch) {
             assert!(wrong.parse::<DeviceChoice>().is_err(), "{wrong}");
         }
         assert_eq!(DeviceChoice::Cpu.open().unwrap().info().kind, DeviceKind::Cpu);

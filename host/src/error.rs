@@ -1,5 +1,6 @@
 //! The library's one error type.
 
+use crate::emulator::UNKNOWN_ARCH;
 use crate::reference::hierarchy::{Tiles, TilesError};
 use gemm_spec::{DType, Kernel, Layout, LayoutError, Shape, Target};
 use std::fmt;
@@ -87,7 +88,7 @@ pub(crate) enum Kind {
     UnknownKernel { name: String, dtype: DType },
     #[error(
         "kernel {name} was chosen and the device is the CPU, which has an engine of its own: \
-        leave the kernel to `KernelChoice::Auto`, or choose a CUDA device"
+        leave the kernel to `KernelChoice::Auto`, or choose a GPU"
     )]
     KernelOnCpu { name: String },
     #[error(
@@ -141,6 +142,25 @@ pub(crate) enum Kind {
     TensorLayout(crate::cuda::TensorLayoutError),
     #[error("{context}: {driver}{}", driver_remedy(driver.code))]
     Driver { context: String, driver: DriverCode },
+    #[error("{device} is no emulated GPU, and this call is for one")]
+    NotEmulated { device: String },
+    #[error("no emulated GPU has compute capability {}.{}: {}", arch.0, arch.1, UNKNOWN_ARCH)]
+    NoEmulator { arch: (u32, u32) },
+    #[error("the emulator: {context}: {source}")]
+    Emulator { context: String, source: ptx_emulator::Error },
+    #[error("the emulator: {context}: {source}")]
+    EmulatorMap { context: String, source: ptx_emulator::bulk::TensorMapError },
+    #[error(
+        "the emulator stopped kernel {kernel}, launched for a C of shape {shape} on an {device}\n\
+        {report}{lines}"
+    )]
+    EmulatorReport {
+        kernel: &'static str,
+        shape: Shape,
+        device: String,
+        report: Box<ptx_emulator::Report>,
+        lines: String,
+    },
 }
 
 impl Error {
@@ -167,15 +187,18 @@ impl Error {
         matches!(*self.0, Kind::Layout { .. } | Kind::Overlap { .. })
     }
 
-    /// There is no such CUDA device, or no driver.
+    /// There is no such CUDA device, or no driver; or no such emulated GPU.
     pub fn is_no_device(&self) -> bool {
-        matches!(*self.0, Kind::NoDevice { .. })
+        matches!(*self.0, Kind::NoDevice { .. } | Kind::NoEmulator { .. })
     }
 
     /// Matrices and stream are not all on one device, or on a device of the wrong kind.
     pub fn is_device_mismatch(&self) -> bool {
         use Kind::*;
-        matches!(*self.0, DifferentDevices { .. } | ForeignStream { .. } | NotCuda { .. })
+        matches!(
+            *self.0,
+            DifferentDevices { .. } | ForeignStream { .. } | NotCuda { .. } | NotEmulated { .. }
+        )
     }
 
     /// Host or device memory ran out; the device can still be used.
@@ -198,6 +221,13 @@ impl Error {
                 | NotMappable { .. }
                 | NoEntry { .. }
         )
+    }
+
+    /// The emulator stopped a kernel: it misused memory or a barrier, or has an instruction that
+    /// the emulator does not know. The message is the whole report, with the lines of PTX. The
+    /// device can still be used; C's elements are unspecified.
+    pub fn is_emulator_report(&self) -> bool {
+        matches!(*self.0, Kind::EmulatorReport { .. })
     }
 
     /// The driver's compiler refused a PTX module; the message holds its log.

@@ -17,6 +17,8 @@
 //! - [`MatrixRef`] and [`MatrixMut`] view slices with any strides; [`DeviceMatrix`] is data that
 //!   stays on a device.
 //! - [`cuda`] takes device addresses and streams of those who work with `cust` themselves.
+//! - [`emulator`] runs the kernels on the CPU, exactly as a GPU would, and reports their misuse of
+//!   memory and barriers.
 //! - [`verify`](mod@verify) checks a product against a reference with an error bound;
 //!   [`reference`](mod@reference) has the textbook loops.
 //!
@@ -28,8 +30,10 @@ mod cpu;
 pub mod cuda;
 mod device;
 mod element;
+pub mod emulator;
 mod error;
 mod gemm;
+mod launch;
 mod matrix;
 #[cfg(feature = "ndarray")]
 mod ndarray;
@@ -37,6 +41,7 @@ mod plan;
 mod ptx;
 pub mod random;
 pub mod reference;
+mod stage;
 pub mod verify;
 
 pub use device::{Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceMatrix, Stream};

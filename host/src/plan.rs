@@ -16,8 +16,8 @@ pub enum KernelChoice {
     /// The library chooses by the shape; see [`Plan`].
     #[default]
     Auto,
-    /// The variant of that name, one of [`gemm_spec::variants`]: `k02_tiled_16`. Only CUDA devices
-    /// have kernels.
+    /// The variant of that name, one of [`gemm_spec::variants`]: `k02_tiled_16`. The CPU has
+    /// none.
     Named(String),
     /// A row of the table of kernels, or one made by hand to ask what its limits are. It is checked
     /// against the device's limits first, and only rows of the table are launched.

@@ -13,7 +13,7 @@ pub(crate) fn source(target: Target) -> &'static str {
 }
 
 /// The module with that kernel alone: a driver compiles what it is given, and a product needs one
-/// kernel.
+/// kernel. The others' lines are empty, so that lines have the numbers that they have in the file.
 pub(crate) fn of_kernel(kernel: &Kernel) -> String {
     let entry = format!(".visible .entry {}(", kernel.name);
     let mut skipping = false;
@@ -22,8 +22,8 @@ pub(crate) fn of_kernel(kernel: &Kernel) -> String {
         skipping |= line.starts_with(".visible .entry ") && !line.starts_with(&entry);
         if !skipping {
             text.push_str(line);
-            text.push('\n');
         }
+        text.push('\n');
         // An entry ends with a brace at the start of a line.
         skipping &= line != "}";
     }
@@ -51,6 +51,8 @@ mod tests {
             assert!(text.contains(&format!(".entry {}(", kernel.name)), "{}", kernel.name);
             assert_eq!(text.matches("\n{\n").count(), text.matches("\n}\n").count());
             assert!(text.contains(".version ") && text.contains(".address_size 64"));
+            let file = source(kernel.target).lines();
+            assert!(text.lines().zip(file).all(|(line, whole)| line.is_empty() || line == whole));
         }
     }
 

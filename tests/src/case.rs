@@ -1,7 +1,7 @@
 //! One case: what is multiplied, where it lies, and what the numbers are.
 
 use crate::place::{Place, Placed};
-use gemmite::{DType, Element, Op, Scalar, Shape, random};
+use gemmite::{DType, Element, Layout, Op, Scalar, Shape, random};
 
 /// The numbers that an operand holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,13 @@ impl Case {
     /// True where an engine has to read C's old value.
     pub fn reads_c<T: Element>(&self) -> bool {
         self.beta::<T>().is_some_and(|beta| beta != T::Scalar::ZERO)
+    }
+
+    /// The layouts of A and B in their buffers.
+    pub fn input_layouts(&self) -> [Layout; 2] {
+        let a = stored(Shape::new(self.m, self.k), self.op_a);
+        let b = stored(Shape::new(self.k, self.n), self.op_b);
+        [(a, self.places[0]), (b, self.places[1])].map(|(shape, place)| place.layout(shape))
     }
 
     /// A, in its place.

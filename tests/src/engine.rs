@@ -22,7 +22,8 @@ pub enum Path {
     Host,
     /// `run_device`: matrices in the device's memory, with the case's strides.
     Device,
-    /// `enqueue_raw`: device memory of the caller's own, guards included. For GPUs only.
+    /// `enqueue_raw` or `run_emulated`: device memory of the caller's own, guards included. For
+    /// GPUs and emulated ones only.
     Raw,
 }
 
@@ -40,8 +41,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    fn new(device: &Device, kernel: Option<&'static str>, path: Path) -> Engine {
-        let engine = if device.info().compute_capability.is_some() { "cuda" } else { "cpu" };
+    pub(crate) fn new(device: &Device, kernel: Option<&'static str>, path: Path) -> Engine {
+        let engine = match device.info().kind {
+            DeviceKind::Cpu => "cpu".into(),
+            DeviceKind::Cuda { .. } => "cuda".into(),
+            DeviceKind::Emulator { arch: (major, minor), .. } => {
+                format!("emulator:{major}.{minor}")
+            }
+        };
         let name = format!("{engine} {} {path:?}", kernel.unwrap_or("auto"));
         Engine { name, device: device.clone(), kernel, path }
     }
@@ -118,8 +125,17 @@ impl Engine {
         match self.path {
             Path::Host => self.run_host(&gemm, a, b, c).map_err(|error| error.to_string()),
             Path::Device => self.run_device(&gemm, a, b, c).map_err(|error| error.to_string()),
+            Path::Raw if self.is_emulated() => {
+                let (a, b) = ((&a.buffer[..], a.layout), (&b.buffer[..], b.layout));
+                let c = (&mut c.buffer[..], c.layout);
+                gemm.run_emulated(&self.device, a, b, c).map_err(|error| error.to_string())
+            }
             Path::Raw => run_raw(&self.device, &gemm, a, b, c),
         }
+    }
+
+    fn is_emulated(&self) -> bool {
+        matches!(self.device.info().kind, DeviceKind::Emulator { .. })
     }
 
     fn run_host<T: Element>(
@@ -222,8 +238,8 @@ fn run_raw<T: Element>(
     Ok(())
 }
 
-/// Every engine of this machine: the CPU, and each kernel of the table where there is a GPU; a
-/// missing GPU is a skip.
+/// Every engine of this machine for all cases: the CPU, and each kernel of the table where there is
+/// a GPU; a missing GPU is a skip. The emulator has [`emulator_engines`](crate::emulator_engines).
 pub fn engines() -> Vec<Engine> {
     let mut engines = cpu_engines();
     engines.extend(cuda().iter().flat_map(cuda_engines));

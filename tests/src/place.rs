@@ -50,6 +50,20 @@ impl Place {
             Place::Strides(strides) => strides,
         }
     }
+
+    /// The layout of a matrix of `shape` in a buffer with guards.
+    pub fn layout(self, shape: Shape) -> Layout {
+        let strides = self.strides(shape);
+        let [down, across] = reaches(shape, strides);
+        let before = (down.min(0) + across.min(0)).unsigned_abs();
+        Layout { shape, strides, offset: GUARD + before }
+    }
+}
+
+/// Elements from the first row to the last, and from the first column to the last.
+fn reaches(shape: Shape, strides: Strides) -> [isize; 2] {
+    let reach = |count: usize, stride: isize| count.saturating_sub(1) as isize * stride;
+    [reach(shape.rows, strides.row), reach(shape.cols, strides.col)]
 }
 
 /// A value that no case computes, to recognise what must not be touched. NaN for floating point, so
@@ -74,13 +88,10 @@ pub struct Placed<T> {
 impl<T: Element> Placed<T> {
     /// A buffer of poison for an operand of `shape` placed by `place`.
     pub fn poisoned(shape: Shape, place: Place) -> Self {
-        let strides = place.strides(shape);
-        let reach = |count: usize, stride: isize| count.saturating_sub(1) as isize * stride;
-        let (down, across) = (reach(shape.rows, strides.row), reach(shape.cols, strides.col));
-        let before = (down.min(0) + across.min(0)).unsigned_abs();
+        let layout = place.layout(shape);
+        let (before, [down, across]) = (layout.offset - GUARD, reaches(shape, layout.strides));
         let after = (down.max(0) + across.max(0)) as usize;
         let len = if shape.is_empty() { 0 } else { before + after + 1 };
-        let layout = Layout { shape, strides, offset: GUARD + before };
         Placed { buffer: vec![poison(); GUARD + len + GUARD], layout }
     }
 

@@ -16,6 +16,8 @@ pub struct Summary {
     pub runs: usize,
     /// Cases that are not for an engine's kernel, which said so.
     pub refused: usize,
+    /// Cases that an engine was not asked to run.
+    pub left_out: usize,
     /// One line for each run that failed.
     pub failures: Vec<String>,
     /// The largest error over its bound of the runs that passed, and where it was.
@@ -69,9 +71,22 @@ pub fn run_case_with<T: Element>(
 
 /// Runs every case on every engine in dtype `T`.
 pub fn run_table<T: Element>(cases: &[Case], engines: &[Engine]) -> Summary {
+    run_table_where::<T>(cases, engines, |_, _| true)
+}
+
+/// [`run_table`] for the pairs that `run` picks.
+pub fn run_table_where<T: Element>(
+    cases: &[Case],
+    engines: &[Engine],
+    run: impl Fn(&Case, &Engine) -> bool,
+) -> Summary {
     let mut summary = Summary::default();
     for engine in engines.iter().filter(|engine| engine.computes(T::DTYPE)) {
         for case in cases {
+            if !run(case, engine) {
+                summary.left_out += 1;
+                continue;
+            }
             let name = format!("{} on {} in {}", case.name, engine.name, T::DTYPE);
             let refuses = engine.refuses::<T>(case);
             match run_case::<T>(case, engine) {

@@ -176,7 +176,8 @@ fn chunks() -> Vec<Case> {
             let case = case.data(if i % 2 == 0 { Data::Integers } else { Data::Normal });
             cases.push(match i % 3 {
                 0 => case.places(a, b, rows(n, 0)),
-                1 => case.places(a, b, Place::Padded).factors(-0.5, Some(2.0)),
+                // Alpha is -1 for whole numbers.
+                1 => case.places(a, b, Place::Padded).factors(-1.5, Some(2.0)),
                 _ => case.places(a, b, rows(n, gap)).factors(2.0, None),
             });
         }

@@ -1,7 +1,11 @@
 //! The case table on every engine, in every dtype.
 
-use gemmite::{Element, bf16, f16};
-use gemmite_tests::{Path, cpu_engines, cuda, cuda_engines, many_tiles, run_table, say, table};
+use gemm_spec::{Kernel, Stored, kernels};
+use gemmite::{Element, Op, bf16, f16};
+use gemmite_tests::{
+    Case, Engine, Path, Place, cpu_engines, cuda, cuda_engines, emulated_kernel, emulator_engines,
+    is_short, many_tiles, run_table, run_table_where, say, table,
+};
 
 fn on_cpu<T: Element>() {
     report::<T>(run_table::<T>(&table(), &cpu_engines()));
@@ -18,27 +22,39 @@ fn on_cuda<T: Element>() {
     }
 }
 
+/// Every kernel, on the short cases.
+fn on_emulator<T: Element>() {
+    let engines = emulator_engines(T::DTYPE);
+    report::<T>(run_table_where::<T>(&table(), &engines, is_short::<T>));
+}
+
 fn report<T: Element>(summary: gemmite_tests::Summary) {
     let largest = match &summary.largest {
         Some((ratio, name)) => format!("largest error {ratio:.3} of its bound: {name}"),
         None => "none passed".into(),
     };
     say(&format!(
-        "{}: {} runs, {} refused, {} failed; {largest}",
+        "{}: {} runs, {} refused, {} left out, {} failed; {largest}",
         T::DTYPE,
         summary.runs,
         summary.refused,
+        summary.left_out,
         summary.failures.len()
     ));
     summary.assert_passed();
 }
 
 macro_rules! each_dtype {
-    ($($cpu:ident, $cuda:ident: $type:ty;)*) => {
+    ($($cpu:ident, $emulator:ident, $cuda:ident: $type:ty;)*) => {
         $(
             #[test]
             fn $cpu() {
                 on_cpu::<$type>();
+            }
+
+            #[test]
+            fn $emulator() {
+                on_emulator::<$type>();
             }
 
             #[test]
@@ -50,17 +66,62 @@ macro_rules! each_dtype {
 }
 
 each_dtype! {
-    cpu_i8, cuda_i8: i8;
-    cpu_i32, cuda_i32: i32;
-    cpu_f16, cuda_f16: f16;
-    cpu_bf16, cuda_bf16: bf16;
-    cpu_f32, cuda_f32: f32;
-    cpu_f64, cuda_f64: f64;
+    cpu_i8, emulator_i8, cuda_i8: i8;
+    cpu_i32, emulator_i32, cuda_i32: i32;
+    cpu_f16, emulator_f16, cuda_f16: f16;
+    cpu_bf16, emulator_bf16, cuda_bf16: bf16;
+    cpu_f32, emulator_f32, cuda_f32: f32;
+    cpu_f64, emulator_f64, cuda_f64: f64;
 }
 
 #[test]
 fn the_table_is_as_long_as_it_says() {
     assert!(table().len() >= 50, "{} cases", table().len());
+}
+
+/// The kernels that the cases of the emulator reach in dtype `T`, once for each case.
+fn emulated<T: Element>() -> Vec<(Case, &'static Kernel)> {
+    let (cases, mut emulated) = (table(), Vec::new());
+    let named = |engine: &Engine| engine.kernel.is_some();
+    for engine in emulator_engines(T::DTYPE).into_iter().filter(named) {
+        let short = cases.iter().filter(|case| is_short::<T>(case, &engine));
+        emulated.extend(
+            short.filter_map(|case| Some((case.clone(), emulated_kernel::<T>(case, &engine)?))),
+        );
+    }
+    emulated
+}
+
+fn has_cases_on_the_emulator<T: Element>() {
+    let emulated = emulated::<T>();
+    for kernel in kernels().filter(|kernel| kernel.dtype == T::DTYPE) {
+        let has = |what: &str, least: usize, is_one: &dyn Fn(&Case) -> bool| {
+            let of_kernel = emulated.iter().filter(|(_, which)| *which == kernel);
+            let count = of_kernel.filter(|(case, _)| is_one(case)).count();
+            assert!(count >= least, "{} has {count} cases {what}", kernel.name);
+        };
+        let [rows, cols, depth] = kernel.tiles.block;
+        has("in all", 5, &|_| true);
+        has("with ends in tiles", 3, &|case| case.m % rows + case.n % cols + case.k % depth > 0);
+        has("with factors", 2, &|case| case.alpha != 1.0 && case.beta.is_some());
+        has("with gaps", 2, &|case| {
+            case.places.iter().any(|place| !matches!(place, Place::RowMajor | Place::ColMajor))
+        });
+        if kernel.stored == Stored::Any {
+            let transposed = |case: &Case| [case.op_a, case.op_b] == [Op::Transpose; 2];
+            has("with transposes", 1, &transposed);
+        }
+    }
+}
+
+#[test]
+fn every_kernel_has_cases_on_the_emulator() {
+    has_cases_on_the_emulator::<i8>();
+    has_cases_on_the_emulator::<i32>();
+    has_cases_on_the_emulator::<f16>();
+    has_cases_on_the_emulator::<bf16>();
+    has_cases_on_the_emulator::<f32>();
+    has_cases_on_the_emulator::<f64>();
 }
 
 #[test]

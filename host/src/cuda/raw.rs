@@ -1,10 +1,11 @@
 //! Products on device addresses and streams of the caller's.
 
-use super::launch::{self, Addresses};
+use super::launch::CudaDriver;
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::{Error, Kind, Operand};
 use crate::gemm::Gemm;
+use crate::launch::{self, Addresses};
 use crate::plan::Product;
 use cust::stream::Stream;
 use gemm_spec::Layout;
@@ -66,9 +67,8 @@ impl<T: Element> Gemm<T> {
         let product = Product::new::<T>(self.options(), a_layout, b_layout, c_layout)?;
         let _current = context.make_current()?;
         let addresses = Addresses { a, b, c };
+        let driver = CudaDriver { context, stream: stream.as_inner() };
         // SAFETY: the caller's promise.
-        unsafe {
-            launch::enqueue(context, stream.as_inner(), &product, self.kernel_choice(), addresses)
-        }
+        unsafe { launch::enqueue(&driver, &product, self.kernel_choice(), addresses) }
     }
 }

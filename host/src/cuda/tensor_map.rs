@@ -92,6 +92,11 @@ pub enum L2Promotion {
 pub struct TensorMap([u64; 16]);
 
 impl TensorMap {
+    /// A map that was not made by the driver.
+    pub(crate) fn from_words(words: [u64; 16]) -> TensorMap {
+        TensorMap(words)
+    }
+
     /// The 128 bytes, as words.
     pub fn words(&self) -> &[u64; 16] {
         &self.0
@@ -123,13 +128,13 @@ impl fmt::Debug for TensorMap {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorLayout {
-    element: TensorElement,
-    sizes: Vec<u64>,
-    box_sizes: Vec<u32>,
+    pub(crate) element: TensorElement,
+    pub(crate) sizes: Vec<u64>,
+    pub(crate) box_sizes: Vec<u32>,
     /// Of all dimensions but the innermost.
-    stride_bytes: Vec<u64>,
-    swizzle: TensorSwizzle,
-    promotion: L2Promotion,
+    pub(crate) stride_bytes: Vec<u64>,
+    pub(crate) swizzle: TensorSwizzle,
+    pub(crate) promotion: L2Promotion,
 }
 
 /// Which limit a layout breaks.
@@ -212,6 +217,15 @@ impl TensorLayout {
         self.limits().map_err(|source| Error::new(Kind::TensorLayout(source)))
     }
 
+    /// The same, for a tensor at that address.
+    pub(crate) fn check_at(&self, address: u64) -> Result<(), Error> {
+        self.check()?;
+        if address == 0 || !address.is_multiple_of(GRANULE) {
+            return Err(Error::new(Kind::TensorLayout(TensorLayoutError::Address(address))));
+        }
+        Ok(())
+    }
+
     fn limits(&self) -> Result<(), TensorLayoutError> {
         use TensorLayoutError::*;
         let rank = self.sizes.len();
@@ -258,10 +272,7 @@ impl TensorLayout {
     /// As [`check`](TensorLayout::check); when the address is 0 or no multiple of 16; when there is
     /// no driver, or one from before CUDA 12.
     pub fn encode(&self, address: u64) -> Result<TensorMap, Error> {
-        self.check()?;
-        if address == 0 || !address.is_multiple_of(GRANULE) {
-            return Err(Error::new(Kind::TensorLayout(TensorLayoutError::Address(address))));
-        }
+        self.check_at(address)?;
         let mut map = TensorMap([0; 16]);
         let ones = [1; MAX_RANK];
         let answer = match encode_tiled() {

@@ -1,0 +1,259 @@
+//! Emulated GPUs: the crate `ptx-emulator` as a device.
+//!
+//! An emulated GPU runs the very PTX that a driver would get, on the CPU, and checks it: a data
+//! race, a stray or uninitialised access, a barrier that not all threads reach ends the call with
+//! an error that is the report ([`Error::is_emulator_report`]). Plans, grids, arguments and tensor
+//! maps are made by the code that makes them for CUDA devices.
+//!
+//! ```
+//! use gemmite::{Device, Gemm, Matrix, Shape, random};
+//!
+//! let a: Matrix<f32> = random::integers(Shape::new(20, 30), 1, -9..=9)?;
+//! let b: Matrix<f32> = random::integers(Shape::new(30, 10), 2, -9..=9)?;
+//! let gpu = Device::emulator((8, 0))?;
+//! let c = Gemm::new().kernel("k02_tiled_16").run(&gpu, &a, &b)?;
+//! assert_eq!(c, Gemm::new().run(&Device::cpu(), &a, &b)?);
+//! # Ok::<(), gemmite::Error>(())
+//! ```
+
+mod launch;
+mod limits;
+mod raw;
+
+use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
+use crate::device::{DeviceInfo, DeviceKind};
+use crate::error::{Error, Kind, Operand};
+use crate::launch::{Addresses, enqueue};
+use crate::plan::{KernelChoice, Product};
+use crate::stage::{self, Stage};
+use launch::EmulatorDriver;
+pub(crate) use limits::{UNKNOWN_ARCH, is_known};
+use ptx_emulator::{Arch, Emulator};
+use std::any::Any;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use ptx_emulator;
+pub use ptx_emulator::Timing;
+
+/// The compute capability of an emulated GPU where none is named: the one that runs every kernel.
+pub const DEFAULT_ARCH: (u32, u32) = (9, 0);
+
+/// What an emulated GPU is like; see [`Device::emulator_with`](crate::Device::emulator_with).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Compute capability (major, minor).
+    pub arch: (u32, u32),
+    /// Multiprocessors, by which kernels are chosen and grids of some are bounded. `None`: those of
+    /// a GPU of that compute capability. All blocks run in any case.
+    pub multiprocessors: Option<u32>,
+    /// Whether data races and uninitialised reads are looked for. Bounds, alignment and barriers
+    /// are always checked.
+    pub checks: bool,
+    /// When asynchronous copies and products take effect; by default as late as they may.
+    pub timing: Timing,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let timing = Timing::default();
+        Options { arch: DEFAULT_ARCH, multiprocessors: None, checks: true, timing }
+    }
+}
+
+/// A GPU that no other has anything to do with.
+pub(crate) fn open(options: &Options) -> Result<Arc<dyn Backend>, Error> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let (major, minor) = options.arch;
+    let emulation = ptx_emulator::Options {
+        arch: Arch::new(major, minor),
+        checks: options.checks,
+        timing: options.timing,
+        ..ptx_emulator::Options::default()
+    };
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let info = limits::describe(options, number, emulation.memory)
+        .ok_or_else(|| Error::new(Kind::NoEmulator { arch: options.arch }))?;
+    let gpu = Gpu { info, emulator: Mutex::new(Emulator::new(emulation)) };
+    Ok(Arc::new(EmulatorBackend { gpu: Arc::new(gpu) }))
+}
+
+/// One emulated GPU. Its memory lives as long as anything of it.
+#[derive(Debug)]
+struct Gpu {
+    info: DeviceInfo,
+    emulator: Mutex<Emulator>,
+}
+
+impl Gpu {
+    /// The emulator, for one call. A panic elsewhere can have left C's contents half written, which
+    /// is what they are after any error.
+    fn lock(&self) -> MutexGuard<'_, Emulator> {
+        self.emulator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A host call's mistake, which the backend does not make.
+    fn failure(&self, doing: &str, source: ptx_emulator::Error) -> Error {
+        let context = format!("{doing} on {}", self.info.name);
+        Error::new(Kind::Emulator { context, source })
+    }
+}
+
+#[derive(Debug)]
+struct EmulatorBackend {
+    gpu: Arc<Gpu>,
+}
+
+impl EmulatorBackend {
+    fn foreign(&self, operand: Operand) -> Error {
+        let expected = self.gpu.info.name.clone();
+        Error::new(Kind::DifferentDevices { operand, expected })
+    }
+
+    fn memory<'a>(
+        &self,
+        memory: &'a dyn Memory,
+        operand: Operand,
+    ) -> Result<&'a EmulatorMemory, Error> {
+        let memory = (memory as &dyn Any).downcast_ref::<EmulatorMemory>();
+        memory
+            .filter(|memory| Arc::ptr_eq(&memory.gpu, &self.gpu))
+            .ok_or_else(|| self.foreign(operand))
+    }
+}
+
+impl Stage for EmulatorBackend {
+    type Memory = EmulatorMemory;
+
+    fn device_info(&self) -> &DeviceInfo {
+        &self.gpu.info
+    }
+
+    fn new_memory(&self, bytes: usize) -> Result<EmulatorMemory, Error> {
+        let address = self.gpu.lock().allocate(bytes as u64).map_err(|_| {
+            let place = self.gpu.info.name.clone();
+            Error::new(Kind::OutOfMemory { place, wanted: bytes, free: None })
+        })?;
+        Ok(EmulatorMemory { gpu: Arc::clone(&self.gpu), address, bytes })
+    }
+
+    fn run(
+        &self,
+        product: &Product,
+        kernel: &KernelChoice,
+        [a, b, c]: [&EmulatorMemory; 3],
+    ) -> Result<(), Error> {
+        let addresses = Addresses { a: a.address, b: b.address, c: c.address };
+        // SAFETY: the emulator checks every access, and its launches are done when they return.
+        unsafe { enqueue(&EmulatorDriver { gpu: &self.gpu }, product, kernel, addresses) }
+    }
+}
+
+impl Backend for EmulatorBackend {
+    fn info(&self) -> &DeviceInfo {
+        &self.gpu.info
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>, Error> {
+        Ok(Box::new(self.new_memory(bytes)?))
+    }
+
+    fn queue(&self) -> Result<Box<dyn Queue>, Error> {
+        Ok(Box::new(EmulatorQueue { gpu: Arc::clone(&self.gpu) }))
+    }
+
+    unsafe fn multiply_host(
+        &self,
+        product: &Product,
+        kernel: &KernelChoice,
+        operands: HostOperands,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { stage::multiply_host(self, product, kernel, operands) }
+    }
+
+    fn multiply(
+        &self,
+        queue: Option<&dyn Queue>,
+        product: &Product,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+    ) -> Result<(), Error> {
+        let ours = |queue: &dyn Queue| {
+            let queue = (queue as &dyn Any).downcast_ref::<EmulatorQueue>();
+            queue.is_some_and(|queue| Arc::ptr_eq(&queue.gpu, &self.gpu))
+        };
+        if queue.is_some_and(|queue| !ours(queue)) {
+            let expected = self.gpu.info.name.clone();
+            return Err(Error::new(Kind::ForeignStream { expected }));
+        }
+        let a = self.memory(operands.a, Operand::A)?;
+        let b = self.memory(operands.b, Operand::B)?;
+        let c = self.memory(&*operands.c, Operand::C)?;
+        self.run(product, kernel, [a, b, c])
+    }
+}
+
+/// An allocation of its own: the guards around it and what was written in it are the emulator's
+/// to watch.
+#[derive(Debug)]
+struct EmulatorMemory {
+    gpu: Arc<Gpu>,
+    address: u64,
+    bytes: usize,
+}
+
+impl Memory for EmulatorMemory {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn write(&mut self, at: usize, data: &[u8]) -> Result<(), Error> {
+        let to = self.address + at as u64;
+        let written = self.gpu.lock().write(to, data);
+        written.map_err(|error| self.gpu.failure("writing", error))
+    }
+
+    fn read(&self, at: usize, data: &mut [u8]) -> Result<(), Error> {
+        let from = self.address + at as u64;
+        let read = self.gpu.lock().read(from, data);
+        read.map_err(|error| self.gpu.failure("reading", error))
+    }
+
+    fn clear(&mut self) -> Result<(), Error> {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        for at in (0..self.bytes).step_by(ZEROS.len()) {
+            self.write(at, &ZEROS[..ZEROS.len().min(self.bytes - at)])?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for EmulatorMemory {
+    fn drop(&mut self) {
+        // It is freed once, here.
+        let _ = self.gpu.lock().free(self.address);
+    }
+}
+
+/// Work is done when the call that enqueues it returns.
+#[derive(Debug)]
+struct EmulatorQueue {
+    gpu: Arc<Gpu>,
+}
+
+impl Queue for EmulatorQueue {
+    fn synchronize(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl DeviceKind {
+    /// Of an emulated GPU.
+    fn emulator(options: &Options, number: usize) -> DeviceKind {
+        DeviceKind::Emulator { arch: options.arch, number }
+    }
+}
+
+#[cfg(test)]
+mod tests;

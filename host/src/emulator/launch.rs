@@ -1,0 +1,115 @@
+//! Launches on the emulator, and what its reports become.
+
+use super::Gpu;
+use crate::cuda::{TensorLayout, TensorMap};
+use crate::device::DeviceInfo;
+use crate::error::{Error, Kind};
+use crate::launch::Driver;
+use crate::ptx;
+use gemm_spec::{Kernel, Target};
+use ptx_emulator::bulk;
+use ptx_emulator::{Argument, Module, Report};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(super) struct EmulatorDriver<'a> {
+    pub gpu: &'a Gpu,
+}
+
+impl Driver for EmulatorDriver<'_> {
+    fn info(&self) -> &DeviceInfo {
+        &self.gpu.info
+    }
+
+    fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error> {
+        layout.check_at(address)?;
+        let map = layout.for_emulator(address);
+        let encoded = self.gpu.lock().encode_tensor_map(&map);
+        encoded.map(TensorMap::from_words).map_err(|source| {
+            let context = format!("a tensor map of {layout:?}");
+            Error::new(Kind::EmulatorMap { context, source })
+        })
+    }
+
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        launch: &gemm_spec::Launch,
+        arguments: &[&[u8]],
+    ) -> Result<(), Error> {
+        let module = module(kernel)?;
+        let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
+        let shape = ptx_emulator::Launch {
+            grid: [grid_x, grid_y, 1],
+            block: [block_x, block_y, 1],
+            // As for the driver: a kernel with clusters says of how many blocks.
+            cluster: [1; 3],
+            dynamic_shared: kernel.dynamic_shared_bytes() as u32,
+        };
+        let arguments: Vec<Argument> =
+            arguments.iter().map(|bytes| Argument::bytes(*bytes)).collect();
+        let launched = self.gpu.lock().launch(&module, kernel.name, &shape, &arguments);
+        launched.map(drop).map_err(|report| {
+            let lines = lines(&report, kernel.target);
+            let device = self.gpu.info.name.clone();
+            let (kernel, shape) = (kernel.name, launch.shape);
+            Error::new(Kind::EmulatorReport { kernel, shape, device, report, lines })
+        })
+    }
+}
+
+/// The kernel's module, parsed once in a process.
+fn module(kernel: &'static Kernel) -> Result<Arc<Module>, Error> {
+    static PARSED: Mutex<Option<HashMap<&'static str, Arc<Module>>>> = Mutex::new(None);
+    let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let parsed = parsed.get_or_insert_default();
+    if let Some(module) = parsed.get(kernel.name) {
+        return Ok(Arc::clone(module));
+    }
+    let module = Module::parse(&ptx::of_kernel(kernel)).map_err(|source| {
+        let context = format!("{} of {}.ptx", kernel.name, kernel.target.arch());
+        Error::new(Kind::Emulator { context, source })
+    })?;
+    let module = Arc::new(module);
+    parsed.insert(kernel.name, Arc::clone(&module));
+    Ok(module)
+}
+
+/// The lines of PTX that a report names, as they stand in the target's file.
+fn lines(report: &Report, target: Target) -> String {
+    let mut text = String::new();
+    let mut numbers = [report.line, report.other.as_ref().map(|other| other.line)];
+    if numbers[0] == numbers[1] {
+        numbers[1] = None;
+    }
+    for number in numbers.into_iter().flatten() {
+        let line = ptx::source(target).lines().nth(number.saturating_sub(1) as usize);
+        let line = line.unwrap_or_default().trim();
+        // Writing to a string does not fail.
+        let _ = write!(text, "\n  {}.ptx:{number}: {line}", target.arch());
+    }
+    text
+}
+
+impl TensorLayout {
+    /// The layout in the emulator's words; the numbers of elements, swizzles and promotions are the
+    /// driver's on both sides.
+    fn for_emulator(&self, address: u64) -> bulk::TensorMap {
+        use bulk::{Promotion, Swizzle, TensorElement};
+        const PROMOTIONS: [Promotion; 4] =
+            [Promotion::None, Promotion::B64, Promotion::B128, Promotion::B256];
+        let element = TensorElement::ALL[self.element as usize];
+        let map = bulk::TensorMap::new(
+            element,
+            address,
+            &self.sizes,
+            &self.stride_bytes,
+            &self.box_sizes,
+        );
+        bulk::TensorMap {
+            promotion: PROMOTIONS[self.promotion as usize],
+            ..map.swizzled(Swizzle::ALL[self.swizzle as usize])
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The tensor maps of a product's operands.
+
+use super::Driver;
+use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
+use crate::element::Element;
+use crate::error::Error;
+use crate::plan::{Product, mappable};
+use gemm_spec::{DType, Layout, Op};
+
+/// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
+/// kernels copy them: 64 rows of 128 bytes, swizzled. C's is A's, and not used, where none can
+/// describe it.
+pub(super) fn of_operands<T: Element>(
+    driver: &dyn Driver,
+    product: &Product,
+    [a, b, c]: [u64; 3],
+) -> Result<[TensorMap; 3], Error> {
+    let Product { a: a_layout, b: b_layout, c: c_layout, .. } = product;
+    let map_a = operand_map(driver, T::DTYPE, a_layout, a)?;
+    let map_b = operand_map(driver, T::DTYPE, &b_layout.apply(Op::Transpose), b)?;
+    let map_c = match mappable(c_layout, T::Output::DTYPE, c) && c_layout.strides.col == 1 {
+        true => encode(driver, T::Output::DTYPE, c_layout, c)?,
+        false => map_a,
+    };
+    Ok([map_a, map_b, map_c])
+}
+
+/// The map of an operand of (outer, k), whose rows are the extent that is contiguous.
+fn operand_map(
+    driver: &dyn Driver,
+    dtype: DType,
+    layout: &Layout,
+    address: u64,
+) -> Result<TensorMap, Error> {
+    match layout.strides.col == 1 && layout.strides.row != 1 {
+        true => encode(driver, dtype, layout, address),
+        false => encode(driver, dtype, &layout.apply(Op::Transpose), address),
+    }
+}
+
+/// The map of a matrix with contiguous rows, in boxes of 64 rows of 128 bytes.
+fn encode(
+    driver: &dyn Driver,
+    dtype: DType,
+    layout: &Layout,
+    address: u64,
+) -> Result<TensorMap, Error> {
+    let element = match dtype {
+        DType::F16 => TensorElement::F16,
+        DType::BF16 => TensorElement::Bf16,
+        DType::F32 => TensorElement::F32,
+        DType::F64 => TensorElement::F64,
+        DType::I32 => TensorElement::I32,
+        DType::I8 => TensorElement::U8,
+    };
+    let Layout { shape, strides, .. } = *layout;
+    let bytes = dtype.size_bytes() as u64;
+    let sizes = [shape.cols as u64, shape.rows as u64];
+    let layout = TensorLayout::new(element, &sizes, &[(128 / bytes) as u32, 64])
+        .strides(&[strides.row as u64 * bytes])
+        .swizzle(TensorSwizzle::B128)
+        .promotion(L2Promotion::B256);
+    driver.encode(&layout, address)
+}

@@ -1,0 +1,209 @@
+//! Products of host data on a device with memory of its own: copies there and back.
+
+use crate::backend::{HostOperands, Memory};
+use crate::device::DeviceInfo;
+use crate::error::{Error, Kind};
+use crate::plan::{KernelChoice, Product, Task, Transfer, choose_kernel, span, transfer};
+use bytemuck::Pod;
+use gemm_spec::{DType, Layout};
+
+/// A device with memory of its own.
+pub(crate) trait Stage {
+    /// A piece of its memory.
+    type Memory: Memory;
+
+    /// Its facts.
+    fn device_info(&self) -> &DeviceInfo;
+
+    /// Memory of `bytes` bytes, whose contents are unspecified, at a multiple of 256.
+    fn new_memory(&self, bytes: usize) -> Result<Self::Memory, Error>;
+
+    /// Multiplies memory of this device, to the end.
+    fn run(
+        &self,
+        product: &Product,
+        kernel: &KernelChoice,
+        operands: [&Self::Memory; 3],
+    ) -> Result<(), Error>;
+}
+
+/// Copies what the product reads to the device, multiplies there, and copies C's elements back.
+///
+/// # Safety
+/// The product's layouts are valid for the pointers, as [`HostOperands`] says.
+pub(crate) unsafe fn multiply_host<S: Stage>(
+    device: &S,
+    product: &Product,
+    kernel: &KernelChoice,
+    operands: HostOperands,
+) -> Result<(), Error> {
+    let (dtype, shape) = (product.dtype, product.c.shape);
+    // Before any copy: a choice that cannot run shall not cost one.
+    let travelled = |layout: &Layout| match product.k {
+        0 => Ok(*layout),
+        _ => fitting(dtype, layout).map(|transfer| transfer.copy),
+    };
+    let (a, b) = (travelled(&product.a)?, travelled(&product.b)?);
+    let task = Task::new(dtype, shape, product.k, [&a, &b], [0, 0]);
+    choose_kernel(kernel, task, device.device_info())?;
+    if shape.is_empty() {
+        return Ok(());
+    }
+    let mut staged = *product;
+    let (a, b, c);
+    // SAFETY: the caller's promise; A and B are read if k is not 0, C if there is a beta.
+    unsafe {
+        (a, b) = if product.k > 0 {
+            let (a, a_layout) = copy_in(device, dtype, operands.a, &product.a)?;
+            let (b, b_layout) = copy_in(device, dtype, operands.b, &product.b)?;
+            (staged.a, staged.b) = (a_layout, b_layout);
+            (a, b)
+        } else {
+            (device.new_memory(0)?, device.new_memory(0)?)
+        };
+        let dtype = dtype.output();
+        let Transfer { dense, len, source, copy } = fitting(dtype, &product.c)?;
+        let bytes = len * dtype.size_bytes();
+        (c, staged.c) = if product.beta.is_some() {
+            copy_in(device, dtype, operands.c, &product.c)?
+        } else {
+            (device.new_memory(bytes)?, copy)
+        };
+        device.run(&staged, kernel, [&a, &b, &c])?;
+        if dense {
+            let first = span(&source).0 * dtype.size_bytes();
+            c.read(0, std::slice::from_raw_parts_mut(operands.c.add(first), bytes))
+        } else {
+            let mut packed = bytes_of(bytes)?;
+            c.read(0, &mut packed)?;
+            scatter(dtype, &packed, operands.c, &source);
+            Ok(())
+        }
+    }
+}
+
+/// Copies what the product needs of a host matrix to the device; the layout is the one there.
+///
+/// # Safety
+/// Every element of the layout from `data` is valid to read, and aligned for the dtype.
+unsafe fn copy_in<S: Stage>(
+    device: &S,
+    dtype: DType,
+    data: *const u8,
+    layout: &Layout,
+) -> Result<(S::Memory, Layout), Error> {
+    let Transfer { source, dense, len, copy } = fitting(dtype, layout)?;
+    let bytes = len * dtype.size_bytes();
+    let mut memory = device.new_memory(bytes)?;
+    // SAFETY: the source's elements are the layout's, and side by side where it is dense.
+    unsafe {
+        if dense {
+            let first = span(&source).0 * dtype.size_bytes();
+            memory.write(0, std::slice::from_raw_parts(data.add(first), bytes))?;
+        } else {
+            memory.write(0, &gather(dtype, data, &source)?)?;
+        }
+    }
+    Ok((memory, copy))
+}
+
+/// How a matrix travels, if its bytes fit into the address space.
+fn fitting(dtype: DType, layout: &Layout) -> Result<Transfer, Error> {
+    let fits = |transfer: &Transfer| {
+        let bytes = transfer.len.checked_mul(dtype.size_bytes());
+        bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok())
+    };
+    transfer(layout)
+        .filter(fits)
+        .ok_or_else(|| Error::new(Kind::TooLarge { shape: layout.shape, dtype }))
+}
+
+/// Zeroed bytes on the host, aligned for every dtype by the allocator's rule for large blocks or by
+/// the caller's use.
+fn bytes_of(len: usize) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(|_| {
+        Error::new(Kind::OutOfMemory { place: "the host".into(), wanted: len, free: None })
+    })?;
+    bytes.resize(len, 0);
+    Ok(bytes)
+}
+
+/// The layout's elements, row by row.
+///
+/// # Safety
+/// Every element of the layout from `data` is valid to read, and aligned for the dtype.
+unsafe fn gather(dtype: DType, data: *const u8, layout: &Layout) -> Result<Vec<u8>, Error> {
+    // `transfer` has checked the product.
+    let mut packed = bytes_of(layout.shape.rows * layout.shape.cols * dtype.size_bytes())?;
+    // SAFETY: the caller's promise, for a type of the dtype's size.
+    unsafe {
+        match dtype.size_bytes() {
+            1 => gather_as::<u8>(data, layout, &mut packed),
+            2 => gather_as::<u16>(data.cast(), layout, &mut packed),
+            4 => gather_as::<u32>(data.cast(), layout, &mut packed),
+            _ => gather_as::<u64>(data.cast(), layout, &mut packed),
+        }
+    }
+    Ok(packed)
+}
+
+/// # Safety
+/// Every element of the layout from `data` is valid to read.
+unsafe fn gather_as<W: Pod>(data: *const W, layout: &Layout, packed: &mut [u8]) {
+    let cols = layout.shape.cols;
+    for (index, bytes) in packed.chunks_exact_mut(size_of::<W>()).enumerate() {
+        // SAFETY: the place lies in the layout's shape.
+        let word = unsafe { *data.add(layout.index(index / cols, index % cols)) };
+        bytes.copy_from_slice(bytemuck::bytes_of(&word));
+    }
+}
+
+/// Writes packed elements, row by row, to their places, and to nothing between them.
+///
+/// # Safety
+/// Every element of the layout from `data` is valid to write, and aligned for the dtype.
+unsafe fn scatter(dtype: DType, packed: &[u8], data: *mut u8, layout: &Layout) {
+    // SAFETY: the caller's promise, for a type of the dtype's size.
+    unsafe {
+        match dtype.size_bytes() {
+            1 => scatter_as::<u8>(packed, data, layout),
+            2 => scatter_as::<u16>(packed, data.cast(), layout),
+            4 => scatter_as::<u32>(packed, data.cast(), layout),
+            _ => scatter_as::<u64>(packed, data.cast(), layout),
+        }
+    }
+}
+
+/// # Safety
+/// Every element of the layout from `data` is valid to write.
+unsafe fn scatter_as<W: Pod>(packed: &[u8], data: *mut W, layout: &Layout) {
+    let cols = layout.shape.cols;
+    for (index, bytes) in packed.chunks_exact(size_of::<W>()).enumerate() {
+        let word = bytemuck::pod_read_unaligned(bytes);
+        // SAFETY: the place lies in the layout's shape.
+        unsafe { *data.add(layout.index(index / cols, index % cols)) = word };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gemm_spec::{Shape, Strides};
+
+    #[test]
+    fn scatter_undoes_gather_and_leaves_the_rest() {
+        let layout = Layout { shape: Shape::new(2, 3), strides: Strides::new(-7, 2), offset: 8 };
+        let data: Vec<u32> = (0..20).collect();
+        let mut copy = vec![99u32; 20];
+        // SAFETY: the layout's indices are 1 to 12, within both vectors.
+        unsafe {
+            let packed = gather(DType::F32, data.as_ptr().cast(), &layout).unwrap();
+            scatter(DType::F32, &packed, copy.as_mut_ptr().cast(), &layout);
+        }
+        let places = [8, 10, 12, 1, 3, 5];
+        for (index, &value) in copy.iter().enumerate() {
+            assert_eq!(value, if places.contains(&index) { data[index] } else { 99 });
+        }
+    }
+}

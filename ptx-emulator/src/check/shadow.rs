@@ -1,0 +1,441 @@
+//! Level 1 of the race checker: by barrier interval.
+//!
+//! Each word of shared and global memory remembers its last writer and its readers since then. An
+//! interval ("epoch") of a block ends at a barrier of all its threads; one of a warp, at
+//! `bar.warp.sync`. Two accesses race if one writes, they are of different threads, they aren't
+//! both strong (volatile, relaxed or atomic), and no end of an interval lies between them; of
+//! different blocks, if no end of a launch does. Smaller accesses have cells of their own per byte,
+//! made when the first one comes, so that neighbours in a word don't get in each other's way.
+//! Sources: PTX ISA 8.7.1 (races); the design is that of last-access shadow memory as in HiRace.
+
+use crate::memory::PAGE_WORDS;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Who accesses, when, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    /// The block's linear index.
+    pub block: u64,
+    /// The thread's linear index in the block.
+    pub thread: u32,
+    /// The block's interval, from 1.
+    pub epoch: u32,
+    /// The warp's interval, from 0.
+    pub warp_epoch: u32,
+    /// The line of PTX.
+    pub line: u32,
+    /// Volatile, relaxed, acquire, release or atomic.
+    pub strong: bool,
+}
+
+/// The other side of a race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Race {
+    pub block: u64,
+    pub thread: u32,
+    pub line: u32,
+    /// The other side wrote.
+    pub wrote: bool,
+}
+
+const LINE_BITS: u32 = 23;
+const EPOCH_BITS: u32 = 16;
+const WARP_EPOCH_BITS: u32 = 11;
+/// The intervals of a block and of a warp after which its shadow must be cleared.
+pub(crate) const LAST_EPOCH: u32 = (1 << EPOCH_BITS) - 1;
+/// As [`LAST_EPOCH`], of a warp.
+pub(crate) const LAST_WARP_EPOCH: u32 = (1 << WARP_EPOCH_BITS) - 1;
+
+/// A record of an access in one word: line, thread, epoch, warp epoch, flags. 0: none.
+pub(crate) type Record = u64;
+const STRONG: Record = 1;
+/// More lanes of the warp.
+const WARP: Record = 2;
+/// Threads of more warps.
+const BLOCK: Record = 4;
+const WARP_EPOCH_SHIFT: u32 = 4;
+const EPOCH_SHIFT: u32 = WARP_EPOCH_SHIFT + WARP_EPOCH_BITS;
+/// The place of the thread in a record: the next lane's is `1 << THREAD_SHIFT` more.
+pub(crate) const THREAD_SHIFT: u32 = EPOCH_SHIFT + EPOCH_BITS;
+const LINE_SHIFT: u32 = THREAD_SHIFT + 10;
+const EPOCH_MASK: Record = ((1 << EPOCH_BITS) - 1) << EPOCH_SHIFT;
+const WARP_EPOCH_MASK: Record = ((1 << WARP_EPOCH_BITS) - 1) << WARP_EPOCH_SHIFT;
+const THREAD_MASK: Record = 1023 << THREAD_SHIFT;
+/// The part of the thread's index that is the warp's.
+const WARP_MASK: Record = (1023 & !31) << THREAD_SHIFT;
+
+impl Stamp {
+    #[inline]
+    pub fn record(&self) -> Record {
+        u64::from(self.line & ((1 << LINE_BITS) - 1)) << LINE_SHIFT
+            | u64::from(self.thread) << THREAD_SHIFT
+            | u64::from(self.epoch) << EPOCH_SHIFT
+            | u64::from(self.warp_epoch) << WARP_EPOCH_SHIFT
+            | u64::from(self.strong)
+    }
+}
+
+/// Whether an access of one block isn't ordered after an earlier one of the same block.
+#[inline]
+fn unordered(old: Record, new: Record) -> bool {
+    let differs = old ^ new;
+    if differs & EPOCH_MASK != 0 || old & new & STRONG != 0 {
+        return false;
+    }
+    if old & BLOCK != 0 || differs & WARP_MASK != 0 {
+        return true;
+    }
+    differs & WARP_EPOCH_MASK == 0 && (differs & THREAD_MASK != 0 || old & WARP != 0)
+}
+
+/// The readers' record with one more reader of the same block.
+#[inline]
+fn join(old: Record, new: Record) -> Record {
+    let differs = old ^ new;
+    if differs & EPOCH_MASK != 0 {
+        return new;
+    }
+    // Where one reader is weak, all count as weak.
+    let strong = !(!old & STRONG | !new & STRONG);
+    if differs & WARP_MASK != 0 {
+        return (old | BLOCK) & strong;
+    }
+    if differs & WARP_EPOCH_MASK != 0 {
+        return new | old & BLOCK;
+    }
+    if differs & THREAD_MASK != 0 { (old | WARP) & strong } else { old & strong }
+}
+
+fn race(record: Record, block: u64, wrote: bool) -> Race {
+    Race {
+        block,
+        thread: ((record & THREAD_MASK) >> THREAD_SHIFT) as u32,
+        line: (record >> LINE_SHIFT) as u32,
+        wrote,
+    }
+}
+
+/// The last writer and the readers of a place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    write: Record,
+    read: Record,
+}
+
+impl Cell {
+    #[inline]
+    fn conflict(&self, new: Record, block: u64, writes: bool) -> Option<Race> {
+        if unordered(self.write, new) && self.write != 0 {
+            return Some(race(self.write, block, true));
+        }
+        if writes && unordered(self.read, new) && self.read != 0 {
+            return Some(race(self.read, block, false));
+        }
+        None
+    }
+
+    #[inline]
+    fn update(&mut self, new: Record, writes: bool) {
+        if writes {
+            self.write = new;
+        } else {
+            self.read = join(self.read, new);
+        }
+    }
+}
+
+/// Shared memory of one block.
+#[derive(Debug, Default)]
+pub(crate) struct BlockShadow {
+    words: Vec<Cell>,
+    /// Cells of bytes; empty until the first access that is smaller than a word.
+    bytes: Vec<[Cell; 4]>,
+}
+
+impl BlockShadow {
+    /// A shadow of `words` words; of none, one that finds nothing.
+    pub fn new(words: usize) -> BlockShadow {
+        BlockShadow { words: vec![Cell::default(); words], bytes: Vec::new() }
+    }
+
+    /// Whether it finds anything.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        !self.words.is_empty()
+    }
+
+    /// Forgets all: every thread has passed a barrier.
+    pub fn clear(&mut self) {
+        self.words.fill(Cell::default());
+        self.bytes.fill([Cell::default(); 4]);
+    }
+
+    /// An access to `size` (1, 2, 4 or 8) bytes at a multiple of it.
+    #[inline]
+    pub fn access(&mut self, address: u64, size: u32, stamp: &Stamp, writes: bool) -> Option<Race> {
+        let new = stamp.record();
+        let word = (address / 4) as usize;
+        if size < 4 {
+            return self.small_access(address, size, stamp, writes);
+        }
+        for word in word..word + size as usize / 4 {
+            let cell = &mut self.words[word];
+            if let Some(race) = cell.conflict(new, stamp.block, writes) {
+                return Some(race);
+            }
+            cell.update(new, writes);
+            if !self.bytes.is_empty() {
+                let conflict = |cell: &Cell| cell.conflict(new, stamp.block, writes);
+                if let Some(race) = self.bytes[word].iter().find_map(conflict) {
+                    return Some(race);
+                }
+            }
+        }
+        None
+    }
+
+    /// Records an access of a word, unless it races: then it is for [`BlockShadow::access`] to say
+    /// with whom. Returns whether it does not.
+    #[inline(always)]
+    pub fn word_access(&mut self, word: usize, new: Record, writes: bool) -> bool {
+        let cell = &mut self.words[word];
+        // An epoch of 0 is that of no access, and never the present one.
+        let mut races = unordered(cell.write, new);
+        if writes {
+            races |= unordered(cell.read, new);
+        }
+        if races || !self.bytes.is_empty() && self.byte_conflict(word, new, writes) {
+            return false;
+        }
+        self.words[word].update(new, writes);
+        true
+    }
+
+    fn byte_conflict(&self, word: usize, new: Record, writes: bool) -> bool {
+        self.bytes[word].iter().any(|cell| cell.conflict(new, 0, writes).is_some())
+    }
+
+    fn small_access(
+        &mut self,
+        address: u64,
+        size: u32,
+        stamp: &Stamp,
+        writes: bool,
+    ) -> Option<Race> {
+        let (new, word) = (stamp.record(), (address / 4) as usize);
+        if self.bytes.is_empty() {
+            self.bytes = vec![Default::default(); self.words.len()];
+        }
+        let first = address as usize % 4;
+        for cell in &mut self.bytes[word][first..first + size as usize] {
+            if let Some(race) = cell.conflict(new, stamp.block, writes) {
+                return Some(race);
+            }
+            cell.update(new, writes);
+        }
+        self.words[word].conflict(new, stamp.block, writes)
+    }
+}
+
+/// A cell of global memory: records, and the blocks that they are of, plus 1. Where a cell is of
+/// two blocks at once, the records may not match the blocks; the race is found all the same.
+#[derive(Debug, Default)]
+struct SharedCell {
+    writer: AtomicU64,
+    write: AtomicU64,
+    reader: AtomicU64,
+    read: AtomicU64,
+}
+
+/// Set in `reader` where blocks other than the one in it have read as well.
+const MORE_BLOCKS: u64 = 1 << 63;
+/// Set in `writer` and `reader` where the access was strong.
+const STRONG_BLOCK: u64 = 1 << 62;
+const BLOCK_MASK: u64 = STRONG_BLOCK - 1;
+
+impl SharedCell {
+    /// Records an access, and finds the race with an earlier one.
+    fn access(&self, stamp: &Stamp, writes: bool) -> Option<Race> {
+        if writes {
+            self.record_write(stamp).or_else(|| self.conflict_with_read(stamp))
+        } else {
+            self.record_read(stamp);
+            self.conflict_with_write(stamp)
+        }
+    }
+
+    /// Finds the race of an access with an earlier one, and records nothing.
+    fn conflict(&self, stamp: &Stamp, writes: bool) -> Option<Race> {
+        let race = self.conflict_with_write(stamp);
+        if writes { race.or_else(|| self.conflict_with_read(stamp)) } else { race }
+    }
+
+    fn tag(stamp: &Stamp) -> u64 {
+        (stamp.block + 1) | if stamp.strong { STRONG_BLOCK } else { 0 }
+    }
+
+    fn between(tag: u64, record: Record, stamp: &Stamp, wrote: bool) -> Option<Race> {
+        if tag == 0 {
+            return None;
+        }
+        let block = (tag & BLOCK_MASK) - 1;
+        let found = if block == stamp.block && tag & MORE_BLOCKS == 0 {
+            unordered(record, stamp.record())
+        } else {
+            !(stamp.strong && tag & STRONG_BLOCK != 0)
+        };
+        found.then(|| race(record, block, wrote))
+    }
+
+    fn record_write(&self, stamp: &Stamp) -> Option<Race> {
+        let tag = self.writer.swap(SharedCell::tag(stamp), SeqCst);
+        let record = self.write.swap(stamp.record(), SeqCst);
+        SharedCell::between(tag, record, stamp, true)
+    }
+
+    fn conflict_with_write(&self, stamp: &Stamp) -> Option<Race> {
+        let (tag, record) = (self.writer.load(SeqCst), self.write.load(SeqCst));
+        SharedCell::between(tag, record, stamp, true)
+    }
+
+    fn conflict_with_read(&self, stamp: &Stamp) -> Option<Race> {
+        let (tag, record) = (self.reader.load(SeqCst), self.read.load(SeqCst));
+        SharedCell::between(tag, record, stamp, false)
+    }
+
+    fn record_read(&self, stamp: &Stamp) {
+        let new = SharedCell::tag(stamp);
+        let mut old = self.reader.load(SeqCst);
+        loop {
+            let same = (old ^ new) & BLOCK_MASK == 0;
+            let next = match old {
+                0 => new,
+                // Where one reader is weak, all count as weak.
+                _ if same => old & (new | !STRONG_BLOCK),
+                _ => (old | MORE_BLOCKS) & (new | !STRONG_BLOCK),
+            };
+            if next == old {
+                break;
+            }
+            match self.reader.compare_exchange(old, next, SeqCst, SeqCst) {
+                Ok(_) => break,
+                Err(now) => old = now,
+            }
+        }
+        if old == 0 {
+            self.read.store(stamp.record(), SeqCst);
+        } else if (old ^ new) & BLOCK_MASK == 0 && old & MORE_BLOCKS == 0 {
+            let record = self.read.load(SeqCst);
+            let joined = join(record, stamp.record());
+            if joined != record {
+                self.read.store(joined, SeqCst);
+            }
+        }
+    }
+}
+
+/// A page of global memory.
+#[derive(Debug)]
+pub(crate) struct PageShadow {
+    words: Vec<SharedCell>,
+    /// Cells of bytes, four for each word, made when the first small access comes.
+    bytes: OnceLock<Vec<SharedCell>>,
+}
+
+impl PageShadow {
+    pub fn new() -> Box<PageShadow> {
+        let words = (0..PAGE_WORDS).map(|_| SharedCell::default()).collect();
+        Box::new(PageShadow { words, bytes: OnceLock::new() })
+    }
+
+    /// An access to `size` (1, 2, 4 or 8) bytes of a word from `byte` on.
+    #[inline]
+    pub fn access(
+        &self,
+        word: usize,
+        byte: usize,
+        size: u32,
+        stamp: &Stamp,
+        writes: bool,
+    ) -> Option<Race> {
+        if size < 4 {
+            let make = || (0..4 * PAGE_WORDS).map(|_| SharedCell::default()).collect();
+            let first = 4 * word + byte;
+            let cells = &self.bytes.get_or_init(make)[first..first + size as usize];
+            let found = cells.iter().find_map(|cell| cell.access(stamp, writes));
+            return found.or_else(|| self.words[word].conflict(stamp, writes));
+        }
+        (word..word + size as usize / 4).find_map(|word| {
+            self.words[word].access(stamp, writes).or_else(|| {
+                let cells = &self.bytes.get()?[4 * word..4 * word + 4];
+                cells.iter().find_map(|cell| cell.conflict(stamp, writes))
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(block: u64, thread: u32, epoch: u32) -> Stamp {
+        Stamp { block, thread, epoch, warp_epoch: 0, line: 7, strong: false }
+    }
+
+    #[test]
+    fn barriers_order_and_neighbours_do_not_race() {
+        let mut shadow = BlockShadow::new(4);
+        assert_eq!(shadow.access(0, 4, &stamp(0, 1, 1), true), None);
+        assert_eq!(shadow.access(4, 4, &stamp(0, 2, 1), true), None);
+        let found = shadow.access(0, 4, &stamp(0, 2, 1), false).unwrap();
+        assert_eq!(found, Race { block: 0, thread: 1, line: 7, wrote: true });
+        assert_eq!(shadow.access(0, 4, &stamp(0, 2, 2), false), None);
+        assert_eq!(shadow.access(0, 4, &stamp(0, 1, 2), true).unwrap().thread, 2);
+        for byte in 0..4 {
+            assert_eq!(shadow.access(8 + byte, 1, &stamp(0, byte as u32, 1), true), None);
+        }
+        assert!(shadow.access(8, 4, &stamp(0, 0, 1), false).is_some());
+        assert_eq!(shadow.access(8, 8, &stamp(0, 0, 2), false), None);
+        assert!(shadow.access(14, 2, &stamp(0, 1, 2), true).is_some());
+    }
+
+    #[test]
+    fn warps_have_intervals_of_their_own() {
+        let mut shadow = BlockShadow::new(1);
+        let at = |thread, warp_epoch| Stamp { warp_epoch, ..stamp(0, thread, 1) };
+        assert_eq!(shadow.access(0, 4, &at(1, 0), true), None);
+        assert_eq!(shadow.access(0, 4, &at(2, 1), false), None);
+        assert_eq!(shadow.access(0, 4, &at(3, 1), false), None);
+        assert!(shadow.access(0, 4, &at(2, 1), true).is_some());
+        let mut shadow = BlockShadow::new(1);
+        assert_eq!(shadow.access(0, 4, &at(1, 0), false), None);
+        assert_eq!(shadow.access(0, 4, &at(1, 1), true), None);
+        assert!(shadow.access(0, 4, &at(32, 2), true).is_some());
+    }
+
+    #[test]
+    fn strong_accesses_race_only_with_weak_ones() {
+        let mut shadow = BlockShadow::new(1);
+        let strong = |thread| Stamp { strong: true, ..stamp(0, thread, 1) };
+        assert_eq!(shadow.access(0, 4, &strong(1), true), None);
+        assert_eq!(shadow.access(0, 4, &strong(2), true), None);
+        assert!(shadow.access(0, 4, &stamp(0, 1, 1), false).is_some());
+    }
+
+    #[test]
+    fn blocks_are_never_ordered() {
+        let page = PageShadow::new();
+        assert_eq!(page.access(0, 0, 4, &stamp(0, 1, 1), false), None);
+        assert_eq!(page.access(0, 0, 4, &stamp(1, 1, 9), false), None);
+        let found = page.access(0, 0, 4, &stamp(1, 1, 10), true).unwrap();
+        assert_eq!((found.block, found.wrote), (0, false));
+        assert_eq!(page.access(8, 0, 8, &stamp(2, 1, 1), true), None);
+        assert_eq!(page.access(9, 0, 4, &stamp(2, 1, 1), false), None);
+        assert_eq!(page.access(9, 0, 4, &stamp(2, 5, 2), false), None);
+        assert!(page.access(9, 2, 2, &stamp(3, 5, 2), false).is_some());
+        assert_eq!(page.access(20, 1, 1, &stamp(3, 1, 1), true), None);
+        assert_eq!(page.access(20, 2, 1, &stamp(4, 1, 1), true), None);
+        assert!(page.access(20, 0, 4, &stamp(4, 1, 2), false).is_some());
+    }
+}

@@ -1,0 +1,230 @@
+//! Barriers of the block and of the warp, and fences (PTX ISA 9.7.13.1 to 9.7.13.4).
+
+use super::warp::Status;
+use super::{Context, Lower, Outcome, Step};
+use crate::check::{Fault, ReportKind};
+use crate::error::Error;
+use crate::program::{Builder, Class, Handler, Instruction, Modifiers, Slot, exactly};
+use crate::sync::{Arrival, Reduction, Threads};
+use crate::syntax::ast::{self, Type};
+
+pub(super) const TABLE: &[(&str, Lower)] =
+    &[("bar", bar), ("barrier", bar), ("fence", fence), ("membar", fence)];
+
+/// What a barrier instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Sync,
+    Arrive,
+    Popc,
+    And,
+    Or,
+}
+
+const KINDS: [Kind; 5] = [Kind::Sync, Kind::Arrive, Kind::Popc, Kind::And, Kind::Or];
+
+/// In the number of an instruction: the barrier has a count.
+const COUNTED: u64 = 1 << 8;
+/// In the number of an instruction: all threads of the warp must execute it together.
+const ALIGNED: u64 = 1 << 9;
+
+fn bar(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    let mut modifiers = Modifiers::new(i);
+    if modifiers.flag("warp") {
+        return bar_warp(b, i, modifiers);
+    }
+    modifiers.flag("cta");
+    let aligned = modifiers.flag("aligned") || &*i.opcode == "bar";
+    let kinds = [("sync", 0), ("arrive", 1), ("red", 2)];
+    let kind = modifiers.choose(&kinds).ok_or_else(|| modifiers.unsupported("the form"))?;
+    let kind = match kind {
+        0 => Kind::Sync,
+        1 => Kind::Arrive,
+        _ => {
+            let votes = [("popc", Kind::Popc), ("and", Kind::And), ("or", Kind::Or)];
+            let vote = modifiers.choose(&votes);
+            vote.ok_or_else(|| modifiers.unsupported("the reduction"))?
+        }
+    };
+    let reduces = matches!(kind, Kind::Popc | Kind::And | Kind::Or);
+    if reduces {
+        modifiers.ty()?;
+    }
+    modifiers.finish()?;
+    let (d, barrier, count, vote) = match (reduces, i.operands.as_slice()) {
+        (false, [barrier]) if kind == Kind::Sync => (None, barrier, None, None),
+        (false, [barrier, count]) => (None, barrier, Some(count), None),
+        (true, [d, barrier, vote]) => (Some(d), barrier, None, Some(vote)),
+        (true, [d, barrier, count, vote]) => (Some(d), barrier, Some(count), Some(vote)),
+        _ => return Err(modifiers.invalid("the number of operands is wrong")),
+    };
+    let mut out = Instruction::new(run, Class::Synchronization);
+    out.number = kind as u64;
+    if aligned {
+        out.number |= ALIGNED;
+    }
+    out.a = b.source(barrier, Type::U32)?;
+    if let Some(count) = count {
+        out.b = b.source(count, Type::U32)?;
+        out.number |= COUNTED;
+        b.beyond_barriers();
+    }
+    match (kind, d) {
+        (Kind::Popc, Some(d)) => out.d = b.destination(d, Type::U32)?,
+        (_, Some(d)) => out.p = b.predicate_destination(d)?,
+        _ => {}
+    }
+    if let Some(vote) = vote {
+        out.q = b.predicate_source(vote)?;
+    }
+    b.add(out);
+    Ok(())
+}
+
+impl Context<'_> {
+    /// The value of an operand that must be the same for all executing lanes.
+    pub(super) fn uniform(&self, slot: Slot, what: &str) -> Result<u64, Box<Fault>> {
+        let values = self.lanes(slot);
+        let first = values[self.mask.trailing_zeros() as usize];
+        let differs = super::context::lanes_of(self.mask).find(|lane| values[*lane] != first);
+        match differs {
+            None => Ok(first),
+            Some(lane) => {
+                let message = format!("{what} is not the same for all threads of the warp");
+                Err(Fault::of_lane(ReportKind::Divergence, lane, message))
+            }
+        }
+    }
+
+    /// Faults unless all threads of the warp that haven't exited execute the instruction.
+    pub(super) fn converged(&self, what: &str) -> Result<(), Box<Fault>> {
+        let absent = self.warp.live & !self.mask;
+        if absent == 0 {
+            return Ok(());
+        }
+        let lane = absent.trailing_zeros();
+        let message = format!(
+            "{what} is executed by a part of its warp: lane {lane} has not exited and is elsewhere"
+        );
+        Err(Fault::new(ReportKind::Divergence, message))
+    }
+}
+
+fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
+    let kind = KINDS[(i.number & 0xff) as usize];
+    if let Some(reduction) = c.warp.released.take() {
+        let number = c.uniform(i.a, "the barrier's number")? as u32;
+        c.order_barrier_over(number);
+        finish(c, i, kind, reduction);
+        return Ok(Step::Next);
+    }
+    if i.number & ALIGNED != 0 {
+        c.converged("the barrier")?;
+    } else if c.warp.live & !c.mask != 0 {
+        let message = "a barrier without .aligned, executed by a part of a warp";
+        return Err(Fault::new(ReportKind::Unsupported, message));
+    }
+    let number = c.uniform(i.a, "the barrier's number")? as usize;
+    if number >= 16 {
+        let message = format!("barrier {number}: a block has barriers 0 to 15");
+        return Err(Fault::new(ReportKind::Barrier, message));
+    }
+    let all = c.block().warps.len() as u32 * 32;
+    let expected = match i.number & COUNTED {
+        0 => all,
+        _ => c.uniform(i.b, "the barrier's count")? as u32,
+    };
+    let arrival = match kind {
+        Kind::Arrive => Arrival::Arrive,
+        Kind::Sync => Arrival::Sync,
+        _ => Arrival::Reduce(c.predicate(i.q)),
+    };
+    let (warp, lanes, live) = (c.warp.index, c.mask, c.warp.live);
+    c.order_barrier(number as u32);
+    let block = c.block();
+    let arrived = block.barriers[number].arrive(Threads { warp, lanes, live }, expected, arrival);
+    let released = arrived.map_err(|error| Fault::new(ReportKind::Barrier, error.to_string()))?;
+    let Some(released) = released else {
+        if kind == Kind::Arrive {
+            block.by_barriers = false;
+            return Ok(Step::Next);
+        }
+        c.warp.status = Status::Barrier(number);
+        return Ok(Step::Wait);
+    };
+    if expected == all && released.lanes.len() == block.warps.len() {
+        block.next_epoch();
+    } else {
+        block.by_barriers = false;
+    }
+    block.release(&released);
+    if kind != Kind::Arrive {
+        c.order_barrier_over(number as u32);
+    }
+    c.warp.status = Status::Ready;
+    finish(c, i, kind, released.reduction);
+    Ok(Step::Next)
+}
+
+/// Writes the result of a reduction.
+fn finish(c: &mut Context<'_>, i: &Instruction, kind: Kind, reduction: Reduction) {
+    let all = |holds: bool| if holds { u32::MAX } else { 0 };
+    match kind {
+        Kind::Popc => c.write(i.d, &[reduction.count.into(); 32]),
+        Kind::And => c.write_predicate(i.p, all(reduction.all())),
+        Kind::Or => c.write_predicate(i.p, all(reduction.any())),
+        Kind::Sync | Kind::Arrive => {}
+    }
+}
+
+fn bar_warp(
+    b: &mut Builder<'_, '_>,
+    i: &ast::Instruction,
+    mut modifiers: Modifiers<'_>,
+) -> Result<(), Error> {
+    let [mask] = exactly(i)?;
+    modifiers.flag("sync");
+    modifiers.finish()?;
+    let mut out = Instruction::new(
+        |c, i| {
+            c.check_members(i.a)?;
+            c.warp.epoch += 1;
+            c.order_warp_sync(c.mask);
+            Ok(Step::Next)
+        },
+        Class::Synchronization,
+    );
+    out.a = b.source(mask, Type::B32)?;
+    b.add(out);
+    Ok(())
+}
+
+/// Fences. Memory is sequentially consistent here; what they order between blocks, the race checker
+/// doesn't follow, so it looks for no races between blocks of a kernel that has fences of the GPU.
+fn fence(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    let mut modifiers = Modifiers::new(i);
+    let semantics = ["sc", "acq_rel", "acquire", "release"];
+    modifiers.find(|word| semantics.contains(&word).then_some(()));
+    let wide = modifiers.choose(&[
+        ("cta", false),
+        ("cluster", true),
+        ("gpu", true),
+        ("sys", true),
+        ("gl", true),
+    ]);
+    modifiers.finish()?;
+    match (wide, i.operands.as_slice()) {
+        (Some(true), []) => {
+            b.orders_blocks();
+            b.beyond_barriers();
+        }
+        (Some(false), []) => b.beyond_barriers(),
+        _ => return Err(modifiers.unsupported("the form")),
+    }
+    let handler: Handler = |c, _| {
+        c.order_fence();
+        Ok(Step::Next)
+    };
+    b.add(Instruction::new(handler, Class::Synchronization));
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! What compute capability 9.0 adds: mbarriers, bulk and tensor copies, clusters, products of
+//! warpgroups, registers that warps hand over.
+//!
+//! The rules are in [`crate::sync`], [`crate::bulk`] and [`crate::order`], which know no machine;
+//! here instructions are lowered to them, and memory and registers are moved. Asynchronous
+//! operations take effect when somebody asks for them (at the latest legal moment), with their
+//! destinations unwritten until then, or at once, as [`Timing`](crate::Timing) says.
+
+mod bulk;
+mod cluster;
+mod copy;
+mod fence;
+mod mbarrier;
+mod order;
+mod registers;
+mod tensor;
+mod wgmma;
+mod wgmma_lower;
+
+pub(crate) use registers::watch;
+
+use super::Lower;
+use super::block::{Block, Grid};
+use super::context::Context;
+use crate::check::{Fault, ReportKind};
+use crate::memory::{RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES};
+use crate::order::Order;
+use crate::sync::{AsyncGroups, ClusterBarrier, Mbarrier, RegisterPool};
+use crate::syntax::ast;
+use std::collections::HashMap;
+
+/// A place in the shared memory of a block of the cluster: its rank and the address there.
+pub(crate) type Place = (usize, u64);
+
+/// What the instructions need besides their slots.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Mbarrier(mbarrier::Operation),
+    Copy(copy::Operation),
+    Product(std::sync::Arc<wgmma::Operation>),
+}
+
+/// The state of a cluster beyond its blocks' memories and barriers.
+#[derive(Debug)]
+pub(crate) struct Hopper {
+    /// The checker of Level 2, where barriers of whole blocks aren't all that orders.
+    pub order: Option<Order>,
+    /// Warps of a block.
+    warps: usize,
+    mbarriers: HashMap<Place, Mbarrier>,
+    barrier: ClusterBarrier,
+    /// Copies to shared memory that are under way.
+    loads: Vec<copy::Load>,
+    /// Copies to global memory that are under way, by their numbers.
+    stores: HashMap<u64, copy::Store>,
+    next_store: u64,
+    /// The groups of the latter, by rank, warp and lane.
+    groups: HashMap<(usize, usize, usize), AsyncGroups<u64>>,
+    /// Of each warpgroup, by rank and number.
+    warpgroups: HashMap<(usize, usize), wgmma::WarpGroup>,
+    /// Of each block.
+    registers: Vec<Option<RegisterPool>>,
+    /// The phase of the barrier at which each warp has last arrived.
+    barrier_phases: Vec<u64>,
+}
+
+impl Hopper {
+    pub fn new(grid: &Grid<'_>, blocks: &[Block]) -> Hopper {
+        let live: Vec<u32> =
+            blocks.iter().flat_map(|block| block.warps.iter().map(|warp| warp.live)).collect();
+        let ordered = grid.options.checks && grid.program.beyond_barriers;
+        Hopper {
+            order: ordered
+                .then(|| Order::new(&live, blocks.len(), grid.shared_end.min(1 << 24) as u32)),
+            warps: live.len() / blocks.len().max(1),
+            mbarriers: HashMap::new(),
+            barrier: ClusterBarrier::new(&live),
+            loads: Vec::new(),
+            stores: HashMap::new(),
+            next_store: 0,
+            groups: HashMap::new(),
+            warpgroups: HashMap::new(),
+            registers: vec![None; blocks.len()],
+            barrier_phases: vec![0; live.len()],
+        }
+    }
+
+    /// The mbarrier that lives in the 8 bytes around an address.
+    pub fn mbarrier_at(&self, (rank, address): Place) -> bool {
+        !self.mbarriers.is_empty() && self.mbarriers.contains_key(&(rank, address & !7))
+    }
+
+    /// Lanes of a warp exit.
+    pub fn exit(&mut self, rank: usize, warp: usize, lanes: u32) {
+        let number = rank * self.warps + warp;
+        self.barrier.exit(number, lanes);
+        if let Some(order) = &mut self.order {
+            order.exit(number, lanes);
+        }
+    }
+
+    /// What is wrong at the cluster's end: copies that nobody has waited for.
+    pub fn unfinished(&self) -> Option<(u32, String)> {
+        let load = self.loads.iter().map(|load| (load.line, "into shared memory"));
+        let store = self.stores.values().map(|store| (store.line, "out of shared memory"));
+        let (line, direction) = load.chain(store).min()?;
+        let message = format!("the block exits while a copy {direction} is under way");
+        Some((line, message))
+    }
+}
+
+/// What lowers the instruction, if it is one of these.
+pub(crate) fn find(instruction: &ast::Instruction) -> Option<Lower> {
+    let words: Vec<&str> = instruction.modifiers.iter().take(3).map(|word| &**word).collect();
+    Some(match (&*instruction.opcode, &words[..]) {
+        ("mbarrier", _) => mbarrier::lower,
+        ("cp", ["async", "mbarrier", ..]) => mbarrier::lower_copies,
+        ("cp", ["async", "bulk", "commit_group" | "wait_group", ..]) => bulk::lower_groups,
+        ("cp", ["async", "bulk", "tensor" | "prefetch", ..]) => tensor::lower,
+        ("cp", ["async", "bulk", ..]) => bulk::lower,
+        ("cp", ["reduce", "async", "bulk", ..]) => match instruction.modifiers.get(3) {
+            Some(word) if &**word == "tensor" => tensor::lower,
+            _ => bulk::lower,
+        },
+        ("barrier", ["cluster", ..]) => cluster::lower_barrier,
+        ("mapa", _) => cluster::lower_mapa,
+        ("getctarank", _) => cluster::lower_rank,
+        ("fence", ["proxy" | "mbarrier_init", ..] | ["proxy::alias", ..]) => fence::lower,
+        ("griddepcontrol", _) => cluster::lower_grid,
+        ("setmaxnreg", _) => registers::lower,
+        ("wgmma", ["mma_async", ..]) => wgmma_lower::lower,
+        ("wgmma", _) => wgmma_lower::lower_control,
+        ("prefetch", ["tensormap", ..] | ["param" | "const", "tensormap", ..]) => tensor::prefetch,
+        _ => return None,
+    })
+}
+
+impl Context<'_> {
+    /// The warp's number in its cluster.
+    fn cluster_warp(&self) -> usize {
+        self.rank * self.cluster.hopper.warps + self.warp.index
+    }
+
+    /// The place of an address: in the shared window, or a generic one.
+    fn shared_place(&self, lane: usize, address: u64, generic: bool) -> Result<Place, Box<Fault>> {
+        let fault =
+            |message: &str| Err(Fault::of_lane(ReportKind::OutOfBounds, lane, message).at(address));
+        let inside = match generic {
+            true => address.wrapping_sub(SHARED_WINDOW),
+            false => address & (WINDOW_BYTES - 1),
+        };
+        if inside >= WINDOW_BYTES {
+            return fault("an address that is not in shared memory");
+        }
+        let (rank, offset) = (inside >> RANK_SHIFT, inside & ((1 << RANK_SHIFT) - 1));
+        let rank = if rank == 0 { self.rank } else { rank as usize - 1 };
+        if rank >= self.cluster.blocks.len() {
+            return fault("an address in the shared memory of a block that the cluster hasn't");
+        }
+        self.check_alive(lane, rank, address)?;
+        Ok((rank, offset))
+    }
+
+    /// Another block's shared memory goes when the block exits.
+    pub fn check_alive(&self, lane: usize, rank: usize, address: u64) -> Result<(), Box<Fault>> {
+        let is_done = |warp: &super::warp::Warp| warp.status == super::warp::Status::Done;
+        if rank == self.rank || !self.cluster.blocks[rank].warps.iter().all(is_done) {
+            return Ok(());
+        }
+        let message = "the shared memory of a block of the cluster that has exited";
+        Err(Fault::of_lane(ReportKind::UseAfterFree, lane, message).at(address))
+    }
+
+    /// Checks that all of the bytes are shared memory of the block.
+    fn need_shared(
+        &self,
+        lane: usize,
+        (rank, address): Place,
+        bytes: u64,
+        what: &str,
+    ) -> Result<(), Box<Fault>> {
+        let shared = &self.cluster.blocks[rank].shared;
+        if shared.contains(address, bytes) {
+            return Ok(());
+        }
+        let message = format!("{what} of {bytes} bytes that the block's shared memory has not");
+        let fault = Fault::of_lane(ReportKind::OutOfBounds, lane, message);
+        Err(fault.at(address).inside(shared.note(address)))
+    }
+}

@@ -1,0 +1,261 @@
+//! The machine's calls of the checker of Level 2.
+
+use super::super::block::Grid;
+use super::super::context::Context;
+use super::super::warp::{Status, Warp};
+use super::Place;
+use crate::check::shadow::Stamp;
+use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
+use crate::order::{Access, Actor, Kind, OpId, Order, Race, Space, SyncObject};
+
+fn mbarrier((rank, address): Place) -> SyncObject {
+    SyncObject::Mbarrier { block: rank as u32, offset: address as u32 }
+}
+
+fn kind(writes: bool, strong: bool) -> Kind {
+    match (writes, strong) {
+        (false, false) => Kind::Read,
+        (true, false) => Kind::Write,
+        (false, true) => Kind::StrongRead,
+        (true, true) => Kind::StrongWrite,
+    }
+}
+
+impl Context<'_> {
+    fn order(&mut self) -> Option<&mut Order> {
+        self.cluster.hopper.order.as_mut()
+    }
+
+    /// An access of some lanes to the same bytes of shared memory.
+    pub fn order_bytes(
+        &mut self,
+        lanes: u32,
+        place: Place,
+        bytes: u64,
+        kind: Kind,
+        line: u32,
+    ) -> Result<(), Box<Fault>> {
+        let warp = self.cluster_warp();
+        self.order_access(Actor::Lanes { warp, lanes }, place, bytes, kind, line)
+    }
+
+    /// An access to bytes of shared memory.
+    pub fn order_access(
+        &mut self,
+        actor: Actor,
+        (rank, address): Place,
+        bytes: u64,
+        kind: Kind,
+        line: u32,
+    ) -> Result<(), Box<Fault>> {
+        let Some(order) = self.order() else { return Ok(()) };
+        let space = Space::Shared(rank as u32);
+        let result = order.access(actor, space, address, bytes as u32, Access { kind, line });
+        result.map_err(|race| self.order_race(&race))
+    }
+
+    /// The fault of a race.
+    fn order_race(&self, race: &Race) -> Box<Fault> {
+        let warps = self.cluster.hopper.warps;
+        let warp = race.other.warp as usize;
+        let thread = (warp % warps * 32) as u64 + u64::from(race.other.lane);
+        let other = OtherSide {
+            access: if race.other.writes { AccessKind::Write } else { AccessKind::Read },
+            line: race.other.line,
+            block: self.cluster.blocks[warp / warps].index,
+            thread: Grid::place(thread, self.grid.launch.block),
+        };
+        let note = match race.space {
+            Space::Shared(rank) => self.cluster.blocks[rank as usize].shared.note(race.address),
+            Space::Global => None,
+        };
+        let lane = race.this.lane as usize;
+        let fault = Fault::of_lane(ReportKind::DataRace, lane, race.to_string());
+        let mut fault = fault.at(race.address).inside(note).against(other);
+        fault.line = Some(race.this.line);
+        let warp = race.this.warp as usize;
+        fault.warp = Some((warp / warps, warp % warps));
+        fault
+    }
+
+    /// Lanes arrive at an mbarrier.
+    pub fn order_arrive(&mut self, lanes: u32, place: Place, phase: u64, relaxed: bool) {
+        let warp = self.cluster_warp();
+        let Some(order) = self.order() else { return };
+        match relaxed {
+            true => order.release_fenced(warp, lanes, mbarrier(place), phase),
+            false => order.release(warp, lanes, mbarrier(place), phase),
+        }
+    }
+
+    /// Lanes have waited for a phase of an mbarrier.
+    pub fn order_waited(&mut self, lanes: u32, place: Place, phase: u64, relaxed: bool) {
+        let warp = self.cluster_warp();
+        let Some(order) = self.order() else { return };
+        match relaxed {
+            true => order.acquire_with_fence(warp, lanes, mbarrier(place), phase),
+            false => order.acquire(warp, lanes, mbarrier(place), phase),
+        }
+    }
+
+    /// An mbarrier is no more.
+    pub fn order_remove(&mut self, place: Place) {
+        if let Some(order) = self.order() {
+            order.remove(mbarrier(place));
+        }
+    }
+
+    /// A lane issues a bulk copy.
+    pub fn order_issue(&mut self, lane: usize) -> Option<OpId> {
+        let warp = self.cluster_warp();
+        Some(self.order()?.issue(warp, 1 << lane, true))
+    }
+
+    /// A copy has come, which an mbarrier counts in that phase.
+    pub fn order_come(&mut self, op: Option<OpId>, place: Place, phase: u64) {
+        if let (Some(op), Some(order)) = (op, self.order()) {
+            order.complete_at(op, mbarrier(place), phase);
+        }
+    }
+
+    /// Lanes have waited for an operation.
+    pub fn order_complete(&mut self, op: Option<OpId>, lanes: u32) {
+        let warp = self.cluster_warp();
+        if let (Some(op), Some(order)) = (op, self.order()) {
+            order.complete_for(op, warp, lanes);
+        }
+    }
+
+    /// Lanes arrive at a barrier of the block or the cluster.
+    pub fn order_release(&mut self, object: SyncObject, phase: u64) {
+        let (warp, lanes) = (self.cluster_warp(), self.mask);
+        if let Some(order) = self.order() {
+            order.release(warp, lanes, object, phase);
+        }
+    }
+
+    /// Lanes have waited at a barrier of the block or the cluster.
+    pub fn order_acquire(&mut self, lanes: u32, object: SyncObject, phase: u64) {
+        let warp = self.cluster_warp();
+        if let Some(order) = self.order() {
+            order.acquire(warp, lanes, object, phase);
+        }
+    }
+
+    /// `bar.warp.sync`.
+    pub fn order_warp_sync(&mut self, lanes: u32) {
+        let warp = self.cluster_warp();
+        if let Some(order) = self.order() {
+            order.warp_sync(warp, lanes);
+        }
+    }
+
+    /// `fence`, `membar`.
+    pub fn order_fence(&mut self) {
+        let (warp, lanes) = (self.cluster_warp(), self.mask);
+        if let Some(order) = self.order() {
+            order.fence(warp, lanes);
+        }
+    }
+
+    /// `fence.proxy.async`.
+    pub fn order_fence_proxy(&mut self) {
+        let (warp, lanes) = (self.cluster_warp(), self.mask);
+        if let Some(order) = self.order() {
+            order.fence_proxy(warp, lanes);
+        }
+    }
+
+    /// An ordinary access of one lane to shared memory; not to an mbarrier's bytes.
+    pub fn order_shared(
+        &mut self,
+        (rank, address, size): (usize, u64, u32),
+        lane: usize,
+        stamp: &Stamp,
+        writes: bool,
+    ) -> Result<(), Box<Fault>> {
+        if self.cluster.hopper.mbarrier_at((rank, address)) {
+            let message = "an ordinary access to the bytes of an mbarrier";
+            return Err(Fault::of_lane(ReportKind::Mbarrier, lane, message).at(address));
+        }
+        self.check_alive(lane, rank, address)?;
+        let kind = kind(writes, stamp.strong);
+        self.order_bytes(1 << lane, (rank, address), size.into(), kind, stamp.line)?;
+        if stamp.strong {
+            self.order_strong(lane, Space::Shared(rank as u32), address, writes);
+        }
+        Ok(())
+    }
+
+    /// An access of one lane to global memory. What is left to Level 1 is how whole clusters are
+    /// ordered, for which all of the cluster counts as one thread.
+    pub fn order_global(
+        &mut self,
+        (address, size): (u64, u32),
+        lane: usize,
+        stamp: &Stamp,
+        writes: bool,
+    ) -> Result<Stamp, Box<Fault>> {
+        let (warp, strong) = (self.cluster_warp(), stamp.strong);
+        let kind = kind(writes, strong);
+        let actor = Actor::Lanes { warp, lanes: 1 << lane };
+        if let Some(order) = self.order() {
+            let access = Access { kind, line: stamp.line };
+            let result = order.access(actor, Space::Global, address, size, access);
+            result.map_err(|race| self.order_race(&race))?;
+        }
+        if strong {
+            self.order_strong(lane, Space::Global, address, writes);
+        }
+        let block = self.cluster.blocks[0].linear;
+        Ok(Stamp { block, thread: 0, epoch: 1, warp_epoch: 0, ..*stamp })
+    }
+
+    /// A strong access synchronises with others of its place. Each counts as acquiring, and each
+    /// write as releasing, whatever it says: what relaxed ones leave unordered is not reported.
+    fn order_strong(&mut self, lane: usize, space: Space, address: u64, writes: bool) {
+        let warp = self.cluster_warp();
+        let Some(order) = self.order() else { return };
+        let place = SyncObject::Location(space, address);
+        order.acquire(warp, 1 << lane, place, 0);
+        if writes {
+            order.release(warp, 1 << lane, place, 0);
+        }
+    }
+
+    /// A block exits, and its shared memory goes: no access of another block may come later.
+    pub fn order_exit(&mut self) -> Result<(), Box<Fault>> {
+        let (rank, warps, line) = (self.rank, self.cluster.hopper.warps, self.warp.line);
+        let warp = self.warp.index;
+        let others = &self.cluster.blocks[rank].warps;
+        let is_done =
+            |(index, other): (usize, &Warp)| other.status == Status::Done || index == warp;
+        if self.cluster.blocks.len() == 1 || !others.iter().enumerate().all(is_done) {
+            return Ok(());
+        }
+        let Some(order) = self.order() else { return Ok(()) };
+        let result = order.end_of_block(rank as u32, rank * warps..(rank + 1) * warps, line);
+        result.map_err(|race| {
+            let mut fault = self.order_race(&race);
+            let what = "the block exits, and its shared memory goes, while others may use it";
+            fault.message = format!("{what}: {}", fault.message);
+            fault
+        })
+    }
+
+    /// The warp arrives at a barrier of its block.
+    pub fn order_barrier(&mut self, number: u32) {
+        let phase = self.cluster.blocks[self.rank].barriers[number as usize].phase();
+        let warp = self.cluster_warp();
+        self.cluster.hopper.barrier_phases[warp] = phase;
+        let block = self.rank as u32;
+        self.order_release(SyncObject::Barrier { block, number }, phase);
+    }
+
+    /// The warp has waited at a barrier of its block.
+    pub fn order_barrier_over(&mut self, number: u32) {
+        let phase = self.cluster.hopper.barrier_phases[self.cluster_warp()];
+        let block = self.rank as u32;
+        self.order_acquire(self.mask, SyncObject::Barrier { block, number }, phase);
+    }
+}

@@ -1,0 +1,267 @@
+//! Launches: limits, arguments, and the threads of the CPU that run the blocks.
+
+use super::block::{Cluster, Grid, Turn};
+use super::context::Lanes;
+use super::statistics::Statistics;
+use crate::check::{Report, ReportKind};
+use crate::emulator::{Arch, Argument, Launch, Options};
+use crate::error::ErrorKind;
+use crate::memory::GlobalMemory;
+use crate::program::{Instance, Module, Program, Value};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What to launch.
+pub(crate) struct Job<'a> {
+    pub module: &'a Module,
+    pub instance: &'a Instance,
+    pub kernel: &'a str,
+    pub launch: &'a Launch,
+    pub arguments: &'a [Argument],
+}
+
+/// Turns of a cluster's warps before other clusters have theirs, where blocks talk to each other.
+const CLUSTER_TURNS: u64 = 64;
+/// Clusters that run at the same time then.
+const RESIDENT: usize = 128;
+
+/// Launches a kernel and waits for it.
+pub(crate) fn launch(
+    options: &Options,
+    memory: &mut GlobalMemory,
+    job: &Job<'_>,
+) -> Result<Statistics, Box<Report>> {
+    let program = job.module.program(job.kernel).map_err(|error| {
+        let kind = match (error.kind, error.at) {
+            (_, None) => ReportKind::NoSuchKernel,
+            (ErrorKind::Unsupported, _) => ReportKind::Unsupported,
+            _ => ReportKind::Invalid,
+        };
+        let mut report = Report::of_launch(kind, job.kernel, error.message);
+        report.line = error.at.map(|at| at.line);
+        report
+    })?;
+    let launch = with_cluster(job, &program);
+    check_limits(options.arch, job.kernel, &launch, &program)?;
+    let parameters = parameters(job, &program)?;
+    memory.clear_shadows();
+    let clusters = clusters(&launch);
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, |count| count.get()),
+        count => count,
+    };
+    let threads = if program.communicates { 1 } else { threads.min(clusters as usize).max(1) };
+    let constants = constants(&program, job.instance);
+    let regions = regions(&program, &launch);
+    let shared_end = program.shared_end + u64::from(launch.dynamic_shared);
+    let run = |memory: &GlobalMemory, threads: usize| {
+        let grid = Grid {
+            options,
+            memory,
+            program: &program,
+            constants: constants.clone(),
+            launch,
+            kernel: job.kernel,
+            parameters: parameters.clone(),
+            regions: regions.clone().into(),
+            shared_end,
+        };
+        if threads == 1 { in_order(&grid, clusters) } else { in_parallel(&grid, clusters, threads) }
+    };
+    if threads == 1 {
+        return run(memory, 1);
+    }
+    // Blocks that don't talk give the same result in any order; where one errs, the report is that
+    // of the first in order, which running them in order gives.
+    let before = memory.snapshot();
+    match run(memory, threads) {
+        Ok(statistics) => Ok(statistics),
+        Err(_) => {
+            memory.restore(before);
+            run(memory, 1)
+        }
+    }
+}
+
+fn clusters(launch: &Launch) -> u64 {
+    (0..3).map(|i| u64::from(launch.grid[i] / launch.cluster[i])).product()
+}
+
+/// The launch with the cluster that the kernel requires.
+fn with_cluster(job: &Job<'_>, program: &Program) -> Launch {
+    let mut launch = *job.launch;
+    if let Some(required) = program.directives.required_cluster
+        && launch.cluster == [1; 3]
+    {
+        launch.cluster = required;
+    }
+    launch
+}
+
+/// Runs clusters one after the other; some at a time where blocks talk to each other.
+fn in_order(grid: &Grid<'_>, clusters: u64) -> Result<Statistics, Box<Report>> {
+    let mut statistics = Statistics::default();
+    let mut numbers = 0..clusters;
+    let turns = if grid.program.communicates { CLUSTER_TURNS } else { u64::MAX };
+    let mut resident: VecDeque<Cluster> = VecDeque::new();
+    loop {
+        if resident.len() < RESIDENT
+            && let Some(number) = numbers.next()
+        {
+            resident.push_front(Cluster::new(grid, number));
+        }
+        let Some(mut cluster) = resident.pop_front() else {
+            return Ok(statistics);
+        };
+        if cluster.run(grid, &mut statistics, turns)? == Turn::Unfinished {
+            resident.push_back(cluster);
+        }
+    }
+}
+
+/// Runs clusters on several threads, each taking the next one in order.
+fn in_parallel(grid: &Grid<'_>, clusters: u64, threads: usize) -> Result<Statistics, Box<Report>> {
+    let next = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let work = || {
+        let mut statistics = Statistics::default();
+        while !stop.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= clusters {
+                break;
+            }
+            let ran = Cluster::new(grid, number).run(grid, &mut statistics, u64::MAX);
+            if let Err(report) = ran {
+                stop.store(true, Ordering::Relaxed);
+                return Err(report);
+            }
+        }
+        Ok(statistics)
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let mut sum = Statistics::default();
+        for worker in workers {
+            match worker.join() {
+                Ok(statistics) => sum.add(&statistics?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(sum)
+    })
+}
+
+/// The parameter block.
+fn parameters(job: &Job<'_>, program: &Program) -> Result<Vec<u8>, Box<Report>> {
+    let error = |message: String| Report::of_launch(ReportKind::Argument, job.kernel, message);
+    let (wanted, given) = (program.parameters.len(), job.arguments.len());
+    if wanted != given {
+        return Err(error(format!("the kernel takes {wanted} arguments, {given} are given")));
+    }
+    let mut block = Vec::new();
+    for (number, ((offset, bytes), argument)) in
+        program.parameters.iter().zip(job.arguments).enumerate()
+    {
+        let given = argument.0.len() as u64;
+        if given != *bytes {
+            return Err(error(format!(
+                "argument {number} has {given} bytes, the kernel's parameter {bytes}"
+            )));
+        }
+        block.resize(*offset as usize, 0);
+        block.extend_from_slice(&argument.0);
+    }
+    Ok(block)
+}
+
+/// The constants of each function, with the addresses of this GPU's variables.
+fn constants(program: &Program, instance: &Instance) -> Vec<Vec<Lanes>> {
+    let value = |value: &Value| match value {
+        Value::Bits(bits) => [*bits; 32],
+        Value::Variable(index, offset) => {
+            [instance.addresses[*index].wrapping_add_signed(*offset); 32]
+        }
+        Value::DynamicShared(offset) => [program.shared_end.wrapping_add_signed(*offset); 32],
+    };
+    let functions = program.functions.iter();
+    functions.map(|function| function.constants.iter().map(value).collect()).collect()
+}
+
+fn regions(program: &Program, launch: &Launch) -> Vec<(String, u64, u64)> {
+    let mut regions = program.shared.clone();
+    if launch.dynamic_shared > 0 || regions.is_empty() {
+        let bytes = u64::from(launch.dynamic_shared);
+        regions.push(("dynamic shared memory".to_string(), program.shared_end, bytes));
+    }
+    regions
+}
+
+/// Bytes of shared memory that a block of an architecture can have when the launch asks for it
+/// (CUDA C++ Programming Guide, technical specifications per compute capability).
+fn shared_limit(arch: Arch) -> u32 {
+    match (arch.major, arch.minor) {
+        (7, 5) => 64 << 10,
+        (7, _) => 96 << 10,
+        (8, 0) | (8, 7) => 163 << 10,
+        (8, _) => 99 << 10,
+        (9, _) | (10, _) => 227 << 10,
+        (12, _) => 99 << 10,
+        _ => 48 << 10,
+    }
+}
+
+/// The limits of the architecture and the promises of the kernel.
+fn check_limits(
+    arch: Arch,
+    kernel: &str,
+    launch: &Launch,
+    program: &Program,
+) -> Result<(), Box<Report>> {
+    let error = |message: String| Err(Report::of_launch(ReportKind::LaunchLimit, kernel, message));
+    let Launch { grid, block, cluster, dynamic_shared } = *launch;
+    if grid.contains(&0) || block.contains(&0) || cluster.contains(&0) {
+        return error("an extent of 0".to_string());
+    }
+    let threads = block.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    if threads > 1024 || block[0] > 1024 || block[1] > 1024 || block[2] > 64 {
+        return error(format!("a block of {block:?} threads; at most 1024, 64 of them along z"));
+    }
+    if grid[0] > i32::MAX as u32 || grid[1] > 65_535 || grid[2] > 65_535 {
+        return error(format!("a grid of {grid:?} blocks"));
+    }
+    if (0..3).any(|i| !grid[i].is_multiple_of(cluster[i])) {
+        return error(format!("a grid of {grid:?} blocks in clusters of {cluster:?}"));
+    }
+    let ranks: u32 = cluster.iter().product();
+    if ranks > 16 || ranks > 1 && arch.major < 9 {
+        let Arch { major, minor } = arch;
+        return error(format!("a cluster of {ranks} blocks on {major}.{minor}"));
+    }
+    let directives = &program.directives;
+    if let Some(most) = directives.max_threads
+        && threads > most.iter().map(|extent| u64::from(*extent)).product()
+    {
+        return error(format!("{threads} threads; the kernel says .maxntid {most:?}"));
+    }
+    if let Some(required) = directives.required_threads
+        && block != required
+    {
+        return error(format!("a block of {block:?}; the kernel says .reqntid {required:?}"));
+    }
+    if let Some(required) = directives.required_cluster
+        && cluster != required
+    {
+        let says = format!("the kernel says .reqnctapercluster {required:?}");
+        return error(format!("a cluster of {cluster:?}; {says}"));
+    }
+    let declared = program.shared_bytes;
+    let limit = if dynamic_shared == 0 { 48 << 10 } else { shared_limit(arch) };
+    if declared > 48 << 10 || declared + u64::from(dynamic_shared) > u64::from(limit) {
+        return error(format!(
+            "{declared} bytes of declared and {dynamic_shared} of dynamic shared memory; a block \
+            can have {} and {limit}",
+            48 << 10
+        ));
+    }
+    Ok(())
+}

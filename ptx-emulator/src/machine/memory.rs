@@ -1,0 +1,495 @@
+//! Loads, stores and prefetches (PTX ISA 9.7.9.8 to 9.7.9.15).
+
+use super::context::lanes_of;
+use super::{Context, Lanes, Lower, Outcome, Step, shared};
+use crate::check::shadow::{Race, Stamp};
+use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
+use crate::error::Error;
+use crate::memory::{
+    Allocation, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Space, WINDOW_BYTES, number,
+    uninitialized,
+};
+use crate::program::{
+    Address, Builder, Class, Detail, Instruction, Memory, Modifiers, bits, is_signed,
+};
+use crate::syntax::ast::{self, Operand, Type};
+
+pub(super) const TABLE: &[(&str, Lower)] = &[
+    ("applypriority", prefetch),
+    ("createpolicy", createpolicy),
+    ("discard", prefetch),
+    ("ld", ld),
+    ("ldu", ld),
+    ("prefetch", prefetch),
+    ("prefetchu", prefetch),
+    ("st", st),
+];
+
+/// The state space of a modifier; `None` inside: generic.
+pub(super) fn space(word: &str) -> Option<Space> {
+    Some(match word {
+        "global" => Space::Global,
+        "shared" | "shared::cta" | "shared::cluster" => Space::Shared,
+        "local" => Space::Local,
+        "const" => Space::Const,
+        "param" | "param::entry" | "param::func" => Space::Param,
+        _ => return None,
+    })
+}
+
+/// Hints for caches: `.ca`, `.L1::no_allocate`, `.L2::128B`. They don't change what is loaded.
+pub(super) fn is_hint(word: &str) -> bool {
+    const HINTS: [&str; 10] = ["ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "weak"];
+    HINTS.contains(&word) || word.starts_with("L1::") || word.starts_with("L2::")
+}
+
+/// Takes `.volatile`, `.relaxed.gpu` and the like: whether the access is strong, and to whom.
+pub(super) fn strength(modifiers: &mut Modifiers<'_>) -> bool {
+    let order = ["volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "seq_cst"];
+    let strong = modifiers.find(|word| order.contains(&word).then_some(())).is_some();
+    let scopes = ["cta", "cluster", "gpu", "sys"];
+    modifiers.find(|word| scopes.contains(&word).then_some(()));
+    strong
+}
+
+/// Reads the modifiers of a load or store.
+fn access(
+    b: &mut Builder<'_, '_>,
+    modifiers: &mut Modifiers<'_>,
+    address: &Address,
+) -> Result<(Memory, Type), Error> {
+    let strong = strength(modifiers);
+    let space = modifiers.find(space).or(address.home.filter(|home| *home != Space::Const));
+    let hinted = modifiers.flag("L2::cache_hint");
+    modifiers.skip(is_hint);
+    let count = modifiers.choose(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);
+    let ty = modifiers.ty()?;
+    modifiers.finish()?;
+    let _ = hinted;
+    if ty == Type::B128 || ty == Type::Pred {
+        return Err(modifiers.unsupported(&format!("type {ty:?}")));
+    }
+    let size = (bits(ty) / 8) as u8;
+    if u32::from(size) * count as u32 > 32 {
+        return Err(modifiers.invalid("more than 32 bytes"));
+    }
+    if strong && matches!(space, None | Some(Space::Global)) {
+        b.communicates();
+    }
+    // Parameters of a device function, and variables in .param, lie in the frame.
+    let space = match (space, address.frame) {
+        (Some(Space::Param | Space::Local), true) => Some(Space::Local),
+        (Some(_), true) => return Err(modifiers.invalid("the variable is in local memory")),
+        (space, false) => space,
+        (None, true) => return Err(modifiers.invalid("a local variable's address isn't generic")),
+    };
+    let signed = is_signed(ty);
+    let frame = address.frame;
+    Ok((Memory { space, frame, size, count, signed, strong, bits: 0 }, ty))
+}
+
+fn ld(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    let mut modifiers = Modifiers::new(i);
+    let [d, address, ..] = i.operands.as_slice() else {
+        return Err(modifiers.invalid("operands are missing"));
+    };
+    let address = b.address(address)?;
+    let (mut memory, ty) = access(b, &mut modifiers, &address)?;
+    let elements = b.elements(d)?;
+    if elements.len() != usize::from(memory.count) {
+        return Err(modifiers.invalid("the destination has the wrong number of elements"));
+    }
+    let mut out = Instruction::new(load, Class::Memory);
+    let mut width = 64;
+    let mut list = Vec::new();
+    for element in &elements {
+        let (slot, bits) = b.wide_destination(element, ty)?;
+        list.push(slot);
+        if *element != Operand::Sink {
+            width = width.min(bits);
+        }
+    }
+    memory.bits = width as u8;
+    (out.writes, out.list) = (memory.count, list.into());
+    (out.a, out.number) = (address.base, address.offset as u64);
+    out.detail = Detail::Memory(memory);
+    b.add(out);
+    Ok(())
+}
+
+fn st(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    let mut modifiers = Modifiers::new(i);
+    if modifiers.flag("async") || modifiers.flag("bulk") {
+        return Err(modifiers.unsupported("modifier .async"));
+    }
+    let [address, value, ..] = i.operands.as_slice() else {
+        return Err(modifiers.invalid("operands are missing"));
+    };
+    let address = b.address(address)?;
+    let (memory, ty) = access(b, &mut modifiers, &address)?;
+    let elements = b.elements(value)?;
+    if elements.len() != usize::from(memory.count) {
+        return Err(modifiers.invalid("the source has the wrong number of elements"));
+    }
+    let sources = elements.iter().map(|element| b.wide_source(element, ty));
+    let list: Vec<_> = sources.collect::<Result<_, _>>()?;
+    let mut out = Instruction::new(store, Class::Memory);
+    out.list = list.into();
+    (out.a, out.number) = (address.base, address.offset as u64);
+    out.detail = Detail::Memory(memory);
+    b.add(out);
+    Ok(())
+}
+
+/// Prefetches and the like look at nothing and change nothing.
+fn prefetch(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    let mut modifiers = Modifiers::new(i);
+    modifiers.find(space);
+    let levels = ["L1", "L2", "L2::evict_last", "L2::evict_normal", "tensormap"];
+    modifiers.skip(|word| levels.contains(&word));
+    modifiers.finish()?;
+    if let Some(address) = i.operands.first() {
+        b.address(address)?;
+    }
+    b.add(Instruction::new(|_, _| Ok(Step::Next), Class::Memory));
+    Ok(())
+}
+
+/// A cache policy is a number that only caches understand.
+fn createpolicy(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    let [d, ..] = i.operands.as_slice() else {
+        return Err(Modifiers::new(i).invalid("operands are missing"));
+    };
+    let mut out = Instruction::new(
+        |c, i| {
+            c.write(i.d, &[0; 32]);
+            Ok(Step::Next)
+        },
+        Class::Memory,
+    );
+    out.d = b.destination(d, Type::B64)?;
+    b.add(out);
+    Ok(())
+}
+
+/// What a warp accesses: the addresses in their own space, and how.
+pub(super) struct Access<'i> {
+    pub addresses: Lanes,
+    pub memory: Memory,
+    pub line: u32,
+    pub list: &'i [u32],
+}
+
+impl Context<'_> {
+    /// The addresses of an instruction.
+    #[inline]
+    pub(super) fn addresses(&self, i: &Instruction, memory: Memory) -> Lanes {
+        let base = self.lanes(i.a);
+        let offset = if memory.frame { i.number.wrapping_add(self.frame.local) } else { i.number };
+        std::array::from_fn(|lane| base[lane].wrapping_add(offset))
+    }
+
+    /// The first lane whose address isn't a multiple of `bytes`.
+    pub(super) fn check_alignment(&self, addresses: &Lanes, bytes: u64) -> Result<(), Box<Fault>> {
+        let mut all = 0;
+        for (lane, address) in addresses.iter().enumerate() {
+            all |= if self.mask >> lane & 1 == 1 { *address } else { 0 };
+        }
+        if all & (bytes - 1) == 0 {
+            return Ok(());
+        }
+        let lane = lanes_of(self.mask).find(|lane| addresses[*lane] & (bytes - 1) != 0);
+        let lane = lane.unwrap_or(0);
+        let message = format!("an access of {bytes} bytes at an address that isn't a multiple");
+        Err(Fault::of_lane(ReportKind::Misaligned, lane, message).at(addresses[lane]))
+    }
+
+    /// Executes an access once for each state space that the executing lanes' addresses lie in.
+    pub(super) fn by_space(
+        &mut self,
+        space: Option<Space>,
+        addresses: Lanes,
+        mut access: impl FnMut(&mut Self, Space, Lanes) -> Result<(), Box<Fault>>,
+    ) -> Result<(), Box<Fault>> {
+        if let Some(space) = space {
+            return access(self, space, addresses);
+        }
+        let all = self.mask;
+        let mut rest = all;
+        let mut result = Ok(());
+        while rest != 0 && result.is_ok() {
+            let first = rest.trailing_zeros() as usize;
+            let (space, start) = generic(addresses[first]);
+            let same = lanes_of(rest).filter(|lane| generic(addresses[*lane]).0 == space);
+            self.mask = same.fold(0, |mask, lane| mask | 1 << lane);
+            rest &= !self.mask;
+            let own = std::array::from_fn(|lane| addresses[lane].wrapping_sub(start));
+            result = access(self, space, own);
+        }
+        self.mask = all;
+        result
+    }
+
+    /// The fault of an address in global memory that no allocation has.
+    pub(super) fn stray(&self, lane: usize, address: u64, bytes: u64) -> Box<Fault> {
+        let memory = self.grid.memory;
+        let inside = memory.at_or_before(address);
+        let freed = inside.filter(|a| !a.alive && address - a.base < a.bytes);
+        if let Some(allocation) = freed {
+            let message = format!("an access of {bytes} bytes to memory that was freed");
+            let note = Some(allocation.note(address));
+            return Fault::of_lane(ReportKind::UseAfterFree, lane, message)
+                .at(address)
+                .inside(note);
+        }
+        let message = format!("an access of {bytes} bytes that no allocation covers");
+        Fault::of_lane(ReportKind::OutOfBounds, lane, message)
+            .at(address)
+            .inside(memory.nearest(address))
+    }
+
+    /// The fault of a race that an access of a lane has lost.
+    pub(super) fn race(
+        &self,
+        race: Race,
+        lane: usize,
+        (what, address): (&str, u64),
+        writes: bool,
+    ) -> Box<Fault> {
+        let launch = &self.grid.launch;
+        let block = super::block::Grid::place(race.block, launch.grid);
+        let thread = super::block::Grid::place(race.thread.into(), launch.block);
+        let access = if race.wrote { AccessKind::Write } else { AccessKind::Read };
+        let verb = if writes { "write" } else { "read" };
+        let message = format!("a {verb} of {what} memory that nothing orders with another access");
+        let other = OtherSide { access, line: race.line, block, thread };
+        Fault::of_lane(ReportKind::DataRace, lane, message).at(address).against(other)
+    }
+
+    /// Looks for races of an access to global memory. `stamp` is of the warp's first lane.
+    #[inline]
+    pub(super) fn check_global_race(
+        &mut self,
+        allocation: &Allocation,
+        (address, size): (u64, u32),
+        lane: usize,
+        stamp: &Stamp,
+        writes: bool,
+    ) -> Result<(), Box<Fault>> {
+        let offset = address - allocation.base;
+        let (page, word) = allocation.shadow(offset);
+        let stamp = match self.cluster.hopper.order.is_some() {
+            true => self.order_global((address, size), lane, stamp, writes)?,
+            false => Stamp { thread: stamp.thread + lane as u32, ..*stamp },
+        };
+        match page.access(word, offset as usize % 4, size, &stamp, writes) {
+            None => Ok(()),
+            Some(race) => {
+                let fault = self.race(race, lane, ("global", address), writes);
+                Err(fault.inside(Some(allocation.note(address))))
+            }
+        }
+    }
+
+    /// Whether races in global memory are looked for.
+    pub(super) fn checks_global_races(&self) -> bool {
+        let block = &self.cluster.blocks[self.rank];
+        let ordered = block.by_barriers || self.cluster.hopper.order.is_some();
+        self.grid.options.checks && ordered && !self.grid.program.orders_blocks
+    }
+}
+
+/// The space of a generic address, and where its window begins.
+fn generic(address: u64) -> (Space, u64) {
+    for (start, space) in
+        [(SHARED_WINDOW, Space::Shared), (LOCAL_WINDOW, Space::Local), (PARAM_WINDOW, Space::Param)]
+    {
+        if address.wrapping_sub(start) < WINDOW_BYTES {
+            return (space, start);
+        }
+    }
+    (Space::Global, 0)
+}
+
+/// An element as a register of `bits` bits takes it.
+#[inline(always)]
+pub(super) fn extend(value: u64, memory: Memory) -> u64 {
+    if !memory.signed {
+        return value;
+    }
+    let unused = 64 - 8 * u32::from(memory.size);
+    let extended = ((value << unused) as i64 >> unused) as u64;
+    extended & (u64::MAX >> (64 - u32::from(memory.bits)))
+}
+
+fn load(c: &mut Context<'_>, i: &Instruction) -> Outcome {
+    let Detail::Memory(memory) = i.detail else {
+        return Ok(Step::Next);
+    };
+    let addresses = c.addresses(i, memory);
+    c.check_alignment(&addresses, u64::from(memory.size) * u64::from(memory.count))?;
+    c.by_space(memory.space, addresses, |c, space, addresses| {
+        let access = Access { addresses, memory, line: i.line, list: &i.list };
+        match space {
+            Space::Global | Space::Const => load_global(c, &access),
+            Space::Shared => shared::load(c, &access),
+            Space::Local => load_local(c, &access),
+            Space::Param => load_param(c, &access),
+        }
+    })?;
+    if memory.strong {
+        c.frame.spin();
+    }
+    Ok(Step::Next)
+}
+
+fn store(c: &mut Context<'_>, i: &Instruction) -> Outcome {
+    let Detail::Memory(memory) = i.detail else {
+        return Ok(Step::Next);
+    };
+    let addresses = c.addresses(i, memory);
+    c.check_alignment(&addresses, u64::from(memory.size) * u64::from(memory.count))?;
+    c.by_space(memory.space, addresses, |c, space, addresses| {
+        let access = Access { addresses, memory, line: i.line, list: &i.list };
+        match space {
+            Space::Global => store_global(c, &access),
+            Space::Shared => shared::store(c, &access),
+            Space::Local => store_local(c, &access),
+            Space::Const | Space::Param => {
+                let lane = c.mask.trailing_zeros() as usize;
+                let message = "a store to constant memory or a parameter";
+                let fault = Fault::of_lane(ReportKind::ReadOnly, lane, message);
+                Err(fault.at(addresses[lane]))
+            }
+        }
+    })?;
+    Ok(Step::Next)
+}
+
+fn load_global(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>> {
+    let memory = access.memory;
+    let (size, count) = (u32::from(memory.size), usize::from(memory.count));
+    let bytes = u64::from(size) * count as u64;
+    let (checks, races) = (c.grid.options.checks, c.checks_global_races());
+    let stamp = c.stamp(access.line, memory.strong);
+    let mut values = [[0; 32]; 8];
+    let mut allocation: Option<&Allocation> = None;
+    for lane in lanes_of(c.mask) {
+        let address = access.addresses[lane];
+        let inside = |a: &&Allocation| a.has(address, bytes);
+        let found = allocation.filter(inside).or_else(|| c.grid.memory.find(address, bytes));
+        let Some(found) = found else {
+            return Err(c.stray(lane, address, bytes));
+        };
+        allocation = Some(found);
+        for (k, values) in values[..count].iter_mut().enumerate() {
+            let address = address + k as u64 * u64::from(size);
+            let (value, written) = found.load(address - found.base, size);
+            values[lane] = extend(value, memory);
+            if checks && written.count_ones() != size {
+                let note = Some(found.note(address));
+                return Err(uninitialized(lane, "global memory", address, note));
+            }
+            if races && !found.read_only {
+                c.check_global_race(found, (address, size), lane, &stamp, false)?;
+            }
+        }
+    }
+    for (slot, values) in access.list.iter().zip(&values) {
+        c.write(*slot, values);
+    }
+    c.statistics.global_loaded += bytes * u64::from(c.mask.count_ones());
+    c.count_global(&access.addresses);
+    Ok(())
+}
+
+fn store_global(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>> {
+    let memory = access.memory;
+    let (size, count) = (u32::from(memory.size), usize::from(memory.count));
+    let bytes = u64::from(size) * count as u64;
+    let races = c.checks_global_races();
+    let stamp = c.stamp(access.line, memory.strong);
+    let mut allocation: Option<&Allocation> = None;
+    for lane in lanes_of(c.mask) {
+        let address = access.addresses[lane];
+        let inside = |a: &&Allocation| a.has(address, bytes);
+        let found = allocation.filter(inside).or_else(|| c.grid.memory.find(address, bytes));
+        let Some(found) = found else {
+            return Err(c.stray(lane, address, bytes));
+        };
+        allocation = Some(found);
+        if found.read_only {
+            let message = "a store to constant memory";
+            let fault = Fault::of_lane(ReportKind::ReadOnly, lane, message).at(address);
+            return Err(fault.inside(Some(found.note(address))));
+        }
+        for (k, slot) in access.list[..count].iter().enumerate() {
+            let address = address + k as u64 * u64::from(size);
+            if races {
+                c.check_global_race(found, (address, size), lane, &stamp, true)?;
+            }
+            found.store(address - found.base, size, c.lanes(*slot)[lane]);
+        }
+    }
+    c.statistics.global_stored += bytes * u64::from(c.mask.count_ones());
+    c.count_global(&access.addresses);
+    Ok(())
+}
+
+/// The fault of a local address that no variable has.
+fn stray_local(lane: usize, address: u64) -> Box<Fault> {
+    let message = "an access outside local memory";
+    Fault::of_lane(ReportKind::OutOfBounds, lane, message).at(address)
+}
+
+fn load_local(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>> {
+    let memory = access.memory;
+    let size = usize::from(memory.size);
+    for (k, slot) in access.list.iter().enumerate() {
+        let mut values = [0; 32];
+        for lane in lanes_of(c.mask) {
+            let address = access.addresses[lane].wrapping_add((k * size) as u64);
+            let index = c.warp.local.index(address, size as u64);
+            let index = index.ok_or_else(|| stray_local(lane, address))?;
+            let value = c.warp.local.load(index, size, lane);
+            values[lane] = extend(value, memory);
+        }
+        c.write(*slot, &values);
+    }
+    Ok(())
+}
+
+fn store_local(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>> {
+    let size = usize::from(access.memory.size);
+    for (k, slot) in access.list.iter().enumerate() {
+        let values = *c.lanes(*slot);
+        for lane in lanes_of(c.mask) {
+            let address = access.addresses[lane].wrapping_add((k * size) as u64);
+            let index = c.warp.local.index(address, size as u64);
+            let index = index.ok_or_else(|| stray_local(lane, address))?;
+            c.warp.local.store(index, size, lane, values[lane]);
+        }
+    }
+    Ok(())
+}
+
+fn load_param(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>> {
+    let memory = access.memory;
+    let size = u64::from(memory.size);
+    for (k, slot) in access.list.iter().enumerate() {
+        let mut values = [0; 32];
+        for lane in lanes_of(c.mask) {
+            let address = access.addresses[lane].wrapping_add(k as u64 * size);
+            let end = address.checked_add(size);
+            let end = end.filter(|end| *end <= c.grid.parameters.len() as u64);
+            let Some(end) = end else {
+                let message = "a load from beyond the parameters";
+                return Err(Fault::of_lane(ReportKind::OutOfBounds, lane, message).at(address));
+            };
+            let value = number(&c.grid.parameters[address as usize..end as usize]);
+            values[lane] = extend(value, memory);
+        }
+        c.write(*slot, &values);
+    }
+    Ok(())
+}

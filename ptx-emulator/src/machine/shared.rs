@@ -1,0 +1,242 @@
+//! Loads and stores of shared memory, and the counts of accesses to memory.
+
+use super::Context;
+use super::context::{Lanes, lanes_of};
+use super::memory::Access;
+use crate::check::shadow::{Race, Stamp};
+use crate::check::{Fault, ReportKind};
+use crate::memory::RANK_SHIFT;
+
+impl Context<'_> {
+    /// The block of the cluster that a shared address is of, and the address there.
+    #[inline]
+    pub(super) fn home(&self, address: u64) -> Option<(usize, u64)> {
+        match address >> RANK_SHIFT {
+            0 => Some((self.rank, address)),
+            rank => {
+                let rank = rank as usize - 1;
+                let own = address & ((1 << RANK_SHIFT) - 1);
+                (rank < self.cluster.blocks.len()).then_some((rank, own))
+            }
+        }
+    }
+
+    /// The home of `bytes` bytes at a shared address, or the fault that it is nobody's.
+    #[inline]
+    pub(super) fn shared_home(
+        &self,
+        lane: usize,
+        address: u64,
+        bytes: u64,
+    ) -> Result<(usize, u64), Box<Fault>> {
+        if let Some((rank, own)) = self.home(address)
+            && self.cluster.blocks[rank].shared.contains(own, bytes)
+        {
+            return Ok((rank, own));
+        }
+        let message = format!("an access of {bytes} bytes outside the block's shared memory");
+        let note = self.cluster.blocks[self.rank].shared.note(address);
+        Err(Fault::of_lane(ReportKind::OutOfBounds, lane, message).at(address).inside(note))
+    }
+
+    /// Looks for races of an access to shared memory. `stamp` is of the warp's first lane.
+    #[inline]
+    pub(super) fn check_shared_race(
+        &mut self,
+        (rank, address, size): (usize, u64, u32),
+        lane: usize,
+        stamp: &Stamp,
+        writes: bool,
+    ) -> Result<(), Box<Fault>> {
+        if self.cluster.hopper.order.is_some() {
+            return self.order_shared((rank, address, size), lane, stamp, writes);
+        }
+        let stamp = Stamp { thread: stamp.thread + lane as u32, ..*stamp };
+        let shared = &mut self.cluster.blocks[rank].shared;
+        match shared.shadow.access(address, size, &stamp, writes) {
+            None => Ok(()),
+            Some(race) => Err(self.shared_race(race, (rank, address), lane, writes)),
+        }
+    }
+
+    #[cold]
+    fn shared_race(
+        &self,
+        race: Race,
+        (rank, address): (usize, u64),
+        lane: usize,
+        writes: bool,
+    ) -> Box<Fault> {
+        let note = self.cluster.blocks[rank].shared.note(address);
+        self.race(race, lane, ("shared", address), writes).inside(note)
+    }
+
+    /// Whether races in a block's shared memory are looked for.
+    #[inline]
+    pub(super) fn checks_shared_races(&self) -> bool {
+        let block = &self.cluster.blocks[self.rank];
+        block.by_barriers && block.shared.shadow.is_on() || self.cluster.hopper.order.is_some()
+    }
+
+    /// Counts an access to global memory.
+    pub(super) fn count_global(&mut self, addresses: &Lanes) {
+        if !self.grid.options.statistics {
+            return;
+        }
+        self.statistics.global_accesses += 1;
+        let mut sectors: Vec<u64> = lanes_of(self.mask).map(|lane| addresses[lane] / 32).collect();
+        sectors.sort_unstable();
+        sectors.dedup();
+        self.statistics.global_sectors += sectors.len() as u64;
+    }
+
+    /// Counts an access of `bytes` bytes of each lane to shared memory. Lanes have their turn in
+    /// groups that access 128 bytes together; in a group, two words of one bank are a conflict.
+    pub(super) fn count_shared(&mut self, addresses: &Lanes, bytes: u64) {
+        if !self.grid.options.statistics {
+            return;
+        }
+        self.statistics.shared_accesses += 1;
+        let group = (128 / bytes.max(4)).min(32) as usize;
+        for first in (0..32).step_by(group) {
+            let lanes = (first..first + group).filter(|lane| self.mask >> lane & 1 == 1);
+            let words = |lane: usize| (0..bytes.div_ceil(4)).map(move |k| addresses[lane] / 4 + k);
+            let mut all: Vec<u64> = lanes.flat_map(words).collect();
+            all.sort_unstable();
+            all.dedup();
+            let mut banks = [0u64; 32];
+            all.iter().for_each(|word| banks[(word % 32) as usize] += 1);
+            let rounds = banks.into_iter().max().unwrap_or(0);
+            self.statistics.bank_conflicts += rounds.saturating_sub(1);
+        }
+    }
+}
+
+/// The plain case of a load: words of the block's own memory, written and not raced for. Returns
+/// whether that is all there is to do.
+fn load_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> bool {
+    let (races, mask) = (c.checks_shared_races(), c.mask);
+    let record = races.then(|| c.stamp(access.line, access.memory.strong).record());
+    let shared = &mut c.cluster.blocks[c.rank].shared;
+    let mut out = [[0; 32]; WORDS];
+    let plain = c.cluster.hopper.order.is_none()
+        && c.grid.options.checks
+        && shared.contains_all(&access.addresses, mask, 4 * WORDS as u64)
+        && shared.load_lanes(&access.addresses, mask, record, &mut out);
+    if !plain {
+        return false;
+    }
+    let per_element = usize::from(access.memory.size) / 4;
+    for (words, slot) in out.chunks(per_element).zip(access.list) {
+        let high = words.get(1).unwrap_or(&[0; 32]);
+        let value = |lane: usize| u64::from(words[0][lane]) | u64::from(high[lane]) << 32;
+        c.write(*slot, &std::array::from_fn(value));
+    }
+    c.statistics.shared_loaded += 4 * WORDS as u64 * u64::from(mask.count_ones());
+    c.count_shared(&access.addresses, 4 * WORDS as u64);
+    true
+}
+
+/// As [`load_words`], of a store.
+fn store_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> bool {
+    let (races, mask) = (c.checks_shared_races(), c.mask);
+    let record = races.then(|| c.stamp(access.line, access.memory.strong).record());
+    let per_element = usize::from(access.memory.size) / 4;
+    let mut values = [[0; 32]; WORDS];
+    for (words, slot) in values.chunks_mut(per_element).zip(access.list) {
+        let lanes = c.lanes(*slot);
+        for (k, word) in words.iter_mut().enumerate() {
+            *word = std::array::from_fn(|lane| (lanes[lane] >> (32 * k)) as u32);
+        }
+    }
+    let shared = &mut c.cluster.blocks[c.rank].shared;
+    let plain = c.cluster.hopper.order.is_none()
+        && shared.contains_all(&access.addresses, mask, 4 * WORDS as u64)
+        && shared.store_lanes(&access.addresses, mask, record, &values);
+    if plain {
+        c.statistics.shared_stored += 4 * WORDS as u64 * u64::from(mask.count_ones());
+        c.count_shared(&access.addresses, 4 * WORDS as u64);
+    }
+    plain
+}
+
+/// Loads elements of 1, 2, 4 or 8 bytes.
+pub(super) fn load(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>> {
+    let memory = access.memory;
+    let (size, count) = (u32::from(memory.size), usize::from(memory.count));
+    let bytes = u64::from(size) * count as u64;
+    let plain = match (size >= 4 && !memory.signed, bytes) {
+        (true, 4) => load_words::<1>(c, access),
+        (true, 8) => load_words::<2>(c, access),
+        (true, 16) => load_words::<4>(c, access),
+        _ => false,
+    };
+    if plain {
+        return Ok(());
+    }
+    let (checks, races) = (c.grid.options.checks, c.checks_shared_races());
+    let stamp = c.stamp(access.line, memory.strong);
+    let mut values = [[0; 32]; 8];
+    let (mut unwritten, mut origin) = ([0u32; 8], 0);
+    for lane in lanes_of(c.mask) {
+        let (rank, own) = c.shared_home(lane, access.addresses[lane], bytes)?;
+        for (k, values) in values[..count].iter_mut().enumerate() {
+            let address = own + k as u64 * u64::from(size);
+            let shared = &c.cluster.blocks[rank].shared;
+            let (value, written) = shared.load(address, size);
+            values[lane] = value;
+            if checks && written.count_ones() != size {
+                c.in_flight(lane, rank, address)?;
+                unwritten[k] |= 1 << lane;
+                origin = address;
+            }
+            if races {
+                c.check_shared_race((rank, address, size), lane, &stamp, false)?;
+            }
+        }
+    }
+    for (slot, values) in access.list.iter().zip(&mut values) {
+        if memory.signed {
+            values.iter_mut().for_each(|value| *value = super::memory::extend(*value, memory));
+        }
+        c.write(*slot, values);
+    }
+    for (lanes, slot) in unwritten.iter().zip(access.list).filter(|(lanes, _)| **lanes != 0) {
+        c.frame.marks.mark(*slot, *lanes, access.line, origin);
+    }
+    c.statistics.shared_loaded += bytes * u64::from(c.mask.count_ones());
+    c.count_shared(&access.addresses, bytes);
+    Ok(())
+}
+
+/// Stores elements of 1, 2, 4 or 8 bytes.
+pub(super) fn store(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>> {
+    let memory = access.memory;
+    let (size, count) = (u32::from(memory.size), usize::from(memory.count));
+    let bytes = u64::from(size) * count as u64;
+    let plain = match (size >= 4, bytes) {
+        (true, 4) => store_words::<1>(c, access),
+        (true, 8) => store_words::<2>(c, access),
+        (true, 16) => store_words::<4>(c, access),
+        _ => false,
+    };
+    if plain {
+        return Ok(());
+    }
+    let races = c.checks_shared_races();
+    let stamp = c.stamp(access.line, memory.strong);
+    for lane in lanes_of(c.mask) {
+        let (rank, own) = c.shared_home(lane, access.addresses[lane], bytes)?;
+        for (k, slot) in access.list[..count].iter().enumerate() {
+            let address = own + k as u64 * u64::from(size);
+            if races {
+                c.check_shared_race((rank, address, size), lane, &stamp, true)?;
+            }
+            let value = c.lanes(*slot)[lane];
+            c.cluster.blocks[rank].shared.store(address, size, value);
+        }
+    }
+    c.statistics.shared_stored += bytes * u64::from(c.mask.count_ones());
+    c.count_shared(&access.addresses, bytes);
+    Ok(())
+}

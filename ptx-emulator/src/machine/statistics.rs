@@ -1,0 +1,55 @@
+//! What a launch did, counted.
+
+use crate::program::CLASSES;
+
+/// Counts of a launch. An instruction counts once for the warp that executes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Instructions by class, as in [`Statistics::classes`].
+    pub(crate) instructions: [u64; CLASSES],
+    /// Bytes that lanes loaded from global memory.
+    pub global_loaded: u64,
+    /// Bytes that lanes stored to global memory.
+    pub global_stored: u64,
+    /// Sectors of 32 bytes that warps' accesses to global memory touched, each access for itself.
+    pub global_sectors: u64,
+    /// Accesses of warps to global memory.
+    pub global_accesses: u64,
+    /// Bytes that lanes loaded from shared memory.
+    pub shared_loaded: u64,
+    /// Bytes that lanes stored to shared memory.
+    pub shared_stored: u64,
+    /// Accesses of warps to shared memory.
+    pub shared_accesses: u64,
+    /// Rounds that those accesses take in 32 banks of 4 bytes beyond the fewest possible.
+    pub bank_conflicts: u64,
+}
+
+impl Statistics {
+    /// The names of the classes of instructions, each with the number executed.
+    pub fn classes(&self) -> [(&'static str, u64); CLASSES] {
+        const NAMES: [&str; CLASSES] =
+            ["integer", "float", "move", "memory", "control", "warp", "synchronization", "matrix"];
+        std::array::from_fn(|i| (NAMES[i], self.instructions[i]))
+    }
+
+    /// Instructions of all classes.
+    pub fn total(&self) -> u64 {
+        self.instructions.iter().sum()
+    }
+
+    /// Adds the counts of another part of the launch.
+    pub(crate) fn add(&mut self, other: &Statistics) {
+        for (sum, more) in self.instructions.iter_mut().zip(other.instructions) {
+            *sum += more;
+        }
+        self.global_loaded += other.global_loaded;
+        self.global_stored += other.global_stored;
+        self.global_sectors += other.global_sectors;
+        self.global_accesses += other.global_accesses;
+        self.shared_loaded += other.shared_loaded;
+        self.shared_stored += other.shared_stored;
+        self.shared_accesses += other.shared_accesses;
+        self.bank_conflicts += other.bank_conflicts;
+    }
+}

@@ -1,0 +1,407 @@
+//! Which accesses are ordered: a happens-before checker for data races, with proxies.
+//!
+//! Two accesses to one byte race if one of them writes, neither is ordered before the other, and
+//! not both are strong (PTX ISA, "Memory Consistency Model": "Causality order", "Data races").
+//! The checker follows what orders: program order of a lane, `bar.warp.sync`, barriers, mbarrier
+//! phases, the cluster's barrier, releases and acquires at a location, and the completion of
+//! asynchronous operations. It needs one execution, not all of them: an order that the scheduler
+//! chose is not taken for one that the program asks for.
+//!
+//! - An agent is a warp, whose clock counts its synchronising steps; each access is stamped with
+//!   the warp, its lanes and the clock. Lanes of one warp are not ordered among each other until a
+//!   step that synchronises them, so that "write by all, then arrive by one" is found. What lanes
+//!   know apart from the rest of their warp is kept apart.
+//! - An asynchronous operation is an agent of its own. It comes after what its issuer knew, and its
+//!   completion orders the operation's own accesses and nothing that the issuer did ("Asynchronous
+//!   operations").
+//! - An access of the async proxy to what the generic proxy wrote needs a `fence.proxy.async` on
+//!   the way ("Proxies"), so there is a second clock of what has been fenced. Generic reads before
+//!   an asynchronous write need none: nobody fences them, and hardware has shown no harm.
+//! - Shadow cells of 4 bytes hold the last write and the reads since (as FastTrack does, Flanagan
+//!   and Freund, PLDI 2009); cells with accesses of fewer bytes are split.
+
+mod clock;
+mod ops;
+mod race;
+mod registers;
+mod shadow;
+mod sync;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_async;
+mod warp;
+
+pub use ops::OpId;
+pub use race::{Race, Site, Why};
+pub use registers::{RegisterHazard, RegisterHazards};
+pub use sync::SyncObject;
+
+use clock::Clock;
+use ops::Ops;
+use shadow::{Cell, Flags, OP, Shadow, Stamp, Tables};
+use std::collections::HashMap;
+use sync::Slots;
+use warp::Warp;
+
+/// Where an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// In the shared memory of the cluster's block of that rank; addresses are offsets.
+    Shared(u32),
+    /// In global memory.
+    Global,
+}
+
+/// Who accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// Lanes of a warp of the cluster, all the same bytes.
+    Lanes {
+        /// The warp.
+        warp: usize,
+        /// The lanes.
+        lanes: u32,
+    },
+    /// An asynchronous operation.
+    Op(OpId),
+    /// Some lanes' part of an operation that each lane does for itself: `cp.async`.
+    OpLanes(OpId, u32),
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A weak read.
+    Read,
+    /// A weak write.
+    Write,
+    /// A strong read: relaxed, acquire or volatile. It doesn't race with other strong accesses.
+    StrongRead,
+    /// A strong write or an atomic operation.
+    StrongWrite,
+}
+
+impl Kind {
+    fn writes(self) -> bool {
+        matches!(self, Kind::Write | Kind::StrongWrite)
+    }
+
+    fn is_strong(self) -> bool {
+        matches!(self, Kind::StrongRead | Kind::StrongWrite)
+    }
+}
+
+/// An access: what it does, and the line of the PTX text that does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// What it does.
+    pub kind: Kind,
+    /// The line.
+    pub line: u32,
+}
+
+/// The checker for the warps of one cluster (or of one block).
+#[derive(Debug)]
+pub struct Order {
+    warps: Vec<Warp>,
+    ops: Ops,
+    slots: HashMap<SyncObject, Slots>,
+    shared: Vec<Shadow>,
+    global: HashMap<u64, Box<[Cell]>>,
+    tables: Tables,
+}
+
+/// Words of a page of global shadow.
+const PAGE: u64 = 1024;
+
+impl Order {
+    /// For a cluster whose warps, one block's after the other's, have these lanes, and whose
+    /// `blocks` blocks have `shared_bytes` of shared memory each.
+    pub fn new(live: &[u32], blocks: usize, shared_bytes: u32) -> Self {
+        let warps = live.len();
+        let shadow = || Shadow::new(shared_bytes.div_ceil(4) as usize);
+        Order {
+            warps: live.iter().map(|&lanes| Warp::new(lanes, warps)).collect(),
+            ops: Ops::default(),
+            slots: HashMap::new(),
+            shared: (0..blocks).map(|_| shadow()).collect(),
+            global: HashMap::new(),
+            tables: Tables::default(),
+        }
+    }
+
+    /// An access to `bytes` bytes at `address`.
+    pub fn access(
+        &mut self,
+        actor: Actor,
+        space: Space,
+        address: u64,
+        bytes: u32,
+        access: Access,
+    ) -> Result<(), Box<Race>> {
+        let who = Who::new(&self.warps, &self.ops, actor, access);
+        let (mut word, last) = (address / 4, (address + u64::from(bytes) - 1) / 4);
+        let (mut first, end) = (address % 4, address + u64::from(bytes));
+        while word <= last {
+            let past = (end - word * 4).min(4);
+            let cell = match space {
+                Space::Shared(block) => self.shared[block as usize].cell(word as usize),
+                Space::Global => {
+                    let page = self.global.entry(word / PAGE);
+                    let page = page.or_insert_with(|| vec![Cell::EMPTY; PAGE as usize].into());
+                    &mut page[(word % PAGE) as usize]
+                }
+            };
+            let result = match (first, past) {
+                (0, 4) => who.whole(cell, &mut self.tables),
+                _ => who.part(cell, (1u8 << past) - (1 << first), &mut self.tables),
+            };
+            result.map_err(|other| who.race(other, space, word * 4 + first))?;
+            (word, first) = (word + 1, 0);
+        }
+        Ok(())
+    }
+
+    /// The same access by lanes of a warp, each at its own address: all of `lanes` read or write
+    /// `bytes` bytes. Lanes with the same address as the lane before are taken together.
+    pub fn access_lanes(
+        &mut self,
+        warp: usize,
+        lanes: u32,
+        space: Space,
+        addresses: &[u64; 32],
+        bytes: u32,
+        access: Access,
+    ) -> Result<(), Box<Race>> {
+        let joins = !access.kind.writes();
+        let mut left = lanes;
+        while left != 0 {
+            let lane = left.trailing_zeros();
+            let address = addresses[lane as usize];
+            let mut group = 1 << lane;
+            left &= left - 1;
+            while joins && left != 0 && addresses[left.trailing_zeros() as usize] == address {
+                group |= 1 << left.trailing_zeros();
+                left &= left - 1;
+            }
+            self.access(Actor::Lanes { warp, lanes: group }, space, address, bytes, access)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what was accessed in these bytes of shared memory: they become another object.
+    pub fn forget(&mut self, block: u32, address: u64, bytes: u32) {
+        for word in address / 4..(address + u64::from(bytes)).div_ceil(4) {
+            let cell = self.shared[block as usize].cell(word as usize);
+            self.tables.clear(cell, &self.ops);
+        }
+    }
+}
+
+/// An access that is about to happen, with what its actor knows.
+struct Who<'a> {
+    warps: &'a [Warp],
+    ops: &'a Ops,
+    stamp: Stamp,
+    writes: bool,
+    /// What is known to all lanes of the warp, or to the operation.
+    seen: &'a Clock,
+    /// For an access of the async proxy, what has been fenced.
+    fenced: Option<&'a Clock>,
+}
+
+/// An earlier access that is not ordered, and its byte in a split word.
+struct Conflict {
+    stamp: Stamp,
+    writes: bool,
+    byte: Option<usize>,
+}
+
+impl<'a> Who<'a> {
+    fn new(warps: &'a [Warp], ops: &'a Ops, actor: Actor, access: Access) -> Self {
+        let Access { kind, line } = access;
+        let (writes, strong) = (kind.writes(), kind.is_strong());
+        match actor {
+            Actor::Lanes { warp, lanes } => {
+                let flags = Flags { strong, is_async: false, whole_op: false, wrote: false };
+                let time = warps[warp].time;
+                let stamp = Stamp { time, lanes, line, agent: warp as u16, flags };
+                Who { warps, ops, stamp, writes, seen: &warps[warp].all.seen, fenced: None }
+            }
+            Actor::Op(id) | Actor::OpLanes(id, _) => {
+                let op = ops.get(id);
+                let lanes = if let Actor::OpLanes(_, lanes) = actor { lanes } else { op.lanes };
+                let whole_op = matches!(actor, Actor::Op(_));
+                let flags = Flags { strong, is_async: op.is_async, whole_op, wrote: false };
+                let stamp = Stamp { time: id.0, lanes, line, agent: OP, flags };
+                // A strong access is that to the mbarrier that counts the operation, for which
+                // none fences proxies after its initialisation.
+                let fenced = (op.is_async && !strong).then_some(&op.fenced);
+                Who { warps, ops, stamp, writes, seen: &op.seen, fenced }
+            }
+        }
+    }
+
+    /// Whether the other access is ordered before this one; the most common cases.
+    #[inline(always)]
+    fn is_after(&self, other: &Stamp, other_writes: bool) -> bool {
+        let quick = other.agent != OP && self.seen.warps[other.agent as usize] >= other.time;
+        if quick && self.fenced.is_none() {
+            return true;
+        }
+        self.why(other, other_writes).is_none()
+    }
+
+    /// Why the other access is not ordered before this one, or `None` where it is (or where two
+    /// strong accesses need no order).
+    #[cold]
+    fn why(&self, other: &Stamp, other_writes: bool) -> Option<Why> {
+        if other.time == 0 || self.stamp.flags.strong && other.flags.strong {
+            return None;
+        }
+        if other.agent == OP {
+            return self.why_op(other, other_writes);
+        }
+        if !self.sees(other) {
+            return Some(match other.agent == self.warp() {
+                true => Why::SameWarp,
+                false => Why::Unordered,
+            });
+        }
+        self.why_fence(other, other_writes)
+    }
+
+    /// The lack of a proxy fence after an access that is ordered.
+    fn why_fence(&self, other: &Stamp, other_writes: bool) -> Option<Why> {
+        let fenced = self.fenced.filter(|_| other_writes && !other.flags.is_async)?;
+        (!fenced.covers(other)).then_some(Why::NoProxyFence)
+    }
+
+    /// The warp that acts or has issued the operation.
+    fn warp(&self) -> u16 {
+        match self.stamp.agent {
+            OP => self.ops.get(OpId(self.stamp.time)).warp,
+            warp => warp,
+        }
+    }
+
+    fn why_op(&self, other: &Stamp, other_writes: bool) -> Option<Why> {
+        let is_same = self.stamp.agent == OP && self.stamp.time == other.time;
+        if is_same && (self.stamp.flags.whole_op || self.stamp.lanes == other.lanes) {
+            return None;
+        }
+        let op = self.ops.get(OpId(other.time));
+        let knows = match self.stamp.agent {
+            OP => self.seen.has_op(other.time),
+            warp => self.warps[warp as usize].lanes_know_op(self.stamp.lanes, other.time),
+        };
+        if knows {
+            return self.why_fence(other, other_writes);
+        }
+        // The lanes that have waited took the operation's accesses for their own.
+        let mut left = other.lanes;
+        for &(lanes, time) in &op.waited {
+            let stamp = Stamp { time, lanes: lanes & other.lanes, agent: op.warp, ..*other };
+            if stamp.lanes != 0 && self.sees(&stamp) {
+                if let Some(why) = self.why_fence(&stamp, other_writes) {
+                    return Some(why);
+                }
+                left &= !lanes;
+            }
+        }
+        match left {
+            0 => None,
+            _ if op.is_done => Some(Why::Unordered),
+            _ => Some(Why::InFlight),
+        }
+    }
+
+    /// Whether all lanes of this access know all lanes of that one, which is a warp's.
+    fn sees(&self, other: &Stamp) -> bool {
+        if self.seen.covers(other) {
+            return true;
+        }
+        if self.stamp.agent == OP {
+            let op = self.ops.get(OpId(self.stamp.time));
+            let is_own = op.warp == other.agent && other.time <= op.issued;
+            return is_own && other.lanes == self.stamp.lanes && op.is_of_lanes();
+        }
+        let warp = &self.warps[self.stamp.agent as usize];
+        warp.lanes_see(self.stamp.lanes, other, self.stamp.agent)
+    }
+
+    fn check(&self, cell: &Cell, tables: &Tables) -> Result<(), Conflict> {
+        if !self.is_after(&cell.write, true) {
+            return Err(Conflict { stamp: cell.write, writes: true, byte: None });
+        }
+        if self.writes || cell.write.flags.strong {
+            for read in tables.reads(cell) {
+                let writes = read.flags.wrote;
+                if (self.writes || writes) && !self.is_after(read, writes) {
+                    return Err(Conflict { stamp: *read, writes, byte: None });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn whole(&self, cell: &mut Cell, tables: &mut Tables) -> Result<(), Conflict> {
+        if cell.is_split() {
+            return self.whole_of_split(cell, tables);
+        }
+        self.check(cell, tables)?;
+        match self.writes {
+            true if self.stamp.flags.strong => {
+                tables.write_too(cell, self.stamp, self.ops);
+            }
+            true => tables.write(cell, self.stamp, self.ops),
+            false => tables.read(cell, self.stamp, self.ops, |old| self.replaces(old)),
+        }
+        Ok(())
+    }
+
+    /// Whether this read stands for that one: whoever is ordered after this one is after both.
+    #[inline]
+    fn replaces(&self, old: &Stamp) -> bool {
+        // N.B. An operation's completion says nothing of what came before the operation, so that
+        // its read stands for no other.
+        if old.time == 0 || old.flags != self.stamp.flags || self.stamp.agent == OP {
+            return old.time == 0;
+        }
+        let is_own = old.agent == self.stamp.agent && old.lanes & !self.stamp.lanes == 0;
+        is_own || old.agent != OP && self.seen.warps[old.agent as usize] >= old.time
+    }
+
+    #[cold]
+    fn whole_of_split(&self, cell: &mut Cell, tables: &mut Tables) -> Result<(), Conflict> {
+        self.part(cell, 0xf, tables)?;
+        if self.writes {
+            tables.write(cell, self.stamp, self.ops);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn part(&self, cell: &mut Cell, bytes: u8, tables: &mut Tables) -> Result<(), Conflict> {
+        let split = tables.split(cell, self.ops);
+        for byte in (0..4).filter(|byte| bytes >> byte & 1 != 0) {
+            let mut part = tables.take_part(split, byte);
+            let result = self.whole(&mut part, tables);
+            tables.put_part(split, byte, part);
+            result.map_err(|other| Conflict { byte: Some(byte), ..other })?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn race(&self, other: Conflict, space: Space, address: u64) -> Box<Race> {
+        let Conflict { stamp, writes, byte } = other;
+        let why = self.why(&stamp, writes).unwrap_or(Why::Unordered);
+        let address = byte.map_or(address, |byte| address / 4 * 4 + byte as u64);
+        let this = Site::new(&self.stamp, self.writes, self.ops);
+        let other = Site::new(&stamp, writes, self.ops);
+        Box::new(Race { this, other, space, address, why })
+    }
+}

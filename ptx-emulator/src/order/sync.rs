@@ -1,0 +1,132 @@
+//! What releases and acquires: barriers, locations, fences.
+
+use super::clock::Clock;
+use super::warp::Known;
+use super::{Order, Space};
+
+/// An object by which threads synchronise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SyncObject {
+    /// A barrier 0 to 15 of a block.
+    Barrier {
+        /// The block's rank in its cluster.
+        block: u32,
+        /// The barrier's number.
+        number: u32,
+    },
+    /// An mbarrier.
+    Mbarrier {
+        /// The rank of the block in whose shared memory it lies.
+        block: u32,
+        /// Its offset there.
+        offset: u32,
+    },
+    /// The cluster's barrier.
+    Cluster,
+    /// A location that strong operations access.
+    Location(Space, u64),
+}
+
+/// What was released into an object in its last two phases.
+#[derive(Debug, Default)]
+pub(super) struct Slots([Option<(u64, Known)>; 2]);
+
+impl Slots {
+    pub(super) fn clocks(&mut self, mut visit: impl FnMut(&mut Clock)) {
+        for (_, known) in self.0.iter_mut().flatten() {
+            visit(&mut known.seen);
+            visit(&mut known.fenced);
+        }
+    }
+}
+
+impl Order {
+    /// What was released into the object in that phase, which may be a new one.
+    pub(super) fn slot(&mut self, object: SyncObject, phase: u64) -> &mut Known {
+        let warps = self.warps.len();
+        let slot = &mut self.slots.entry(object).or_default().0[(phase & 1) as usize];
+        if slot.as_ref().is_none_or(|(old, _)| *old != phase) {
+            *slot = None;
+        }
+        &mut slot.get_or_insert_with(|| (phase, Known::new(warps))).1
+    }
+
+    /// Lanes of a warp arrive at an object, or write to it with release semantics: whoever acquires
+    /// from its phase knows what they know and did.
+    pub fn release(&mut self, warp: usize, lanes: u32, object: SyncObject, phase: u64) {
+        let mut slot = std::mem::take(self.slot(object, phase));
+        self.warps[warp].publish(warp, lanes, &mut slot);
+        *self.slot(object, phase) = slot;
+    }
+
+    /// An arrival with `.relaxed`: what comes before the lanes' last fence is released, nothing
+    /// else.
+    pub fn release_fenced(&mut self, warp: usize, lanes: u32, object: SyncObject, phase: u64) {
+        let mut slot = std::mem::take(self.slot(object, phase));
+        for (of, known) in &self.warps[warp].released {
+            if of & lanes != 0 {
+                slot.join(known);
+            }
+        }
+        *self.slot(object, phase) = slot;
+    }
+
+    /// Lanes of a warp have waited for a phase of the object, or read it with acquire semantics.
+    pub fn acquire(&mut self, warp: usize, lanes: u32, object: SyncObject, phase: u64) {
+        let Some(slots) = self.slots.get(&object) else { return };
+        if let Some((of, known)) = &slots.0[(phase & 1) as usize]
+            && *of == phase
+        {
+            self.warps[warp].learn(lanes, known);
+        }
+    }
+
+    /// A relaxed read of the object: it acquires with the lanes' next fence.
+    pub fn acquire_with_fence(&mut self, warp: usize, lanes: u32, object: SyncObject, phase: u64) {
+        let Some(slots) = self.slots.get(&object) else { return };
+        if let Some((of, known)) = &slots.0[(phase & 1) as usize]
+            && *of == phase
+        {
+            self.warps[warp].read.push((lanes, known.clone()));
+        }
+    }
+
+    /// A fence of some lanes, `fence.acq_rel` or stronger, or `membar`: relaxed writes after it
+    /// release what comes before it, and what relaxed reads before it have seen is acquired.
+    pub fn fence(&mut self, warp: usize, lanes: u32) {
+        let state = &mut self.warps[warp];
+        for (of, known) in std::mem::take(&mut state.read) {
+            if of & lanes != 0 {
+                state.learn(of & lanes, &known);
+            }
+            if of & !lanes != 0 {
+                state.read.push((of & !lanes, known));
+            }
+        }
+        let mut known = Known::new(state.all.seen.warps.len());
+        state.publish(warp, lanes, &mut known);
+        state.released.iter_mut().for_each(|(of, _)| *of &= !lanes);
+        state.released.retain(|(of, _)| *of != 0);
+        state.released.push((lanes, known));
+    }
+
+    /// `fence.proxy.async` by some lanes.
+    pub fn fence_proxy(&mut self, warp: usize, lanes: u32) {
+        self.warps[warp].fence_proxy(warp, lanes);
+    }
+
+    /// `bar.warp.sync` of some lanes.
+    pub fn warp_sync(&mut self, warp: usize, lanes: u32) {
+        self.warps[warp].synchronise(warp, lanes);
+    }
+
+    /// Lanes of a warp exit.
+    pub fn exit(&mut self, warp: usize, lanes: u32) {
+        self.warps[warp].live &= !lanes;
+    }
+
+    /// The object is no more; another may come to its place.
+    pub fn remove(&mut self, object: SyncObject) {
+        self.slots.remove(&object);
+    }
+}

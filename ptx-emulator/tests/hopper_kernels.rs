@@ -1,0 +1,183 @@
+//! The kernels of this repository for sm_90a, as their PTX file has them: tensor maps, clusters,
+//! barriers of shared memory, products of groups of warps. They give the product that plain loops
+//! give, and no report. Where the file is not there, nothing is tested, and the test says so.
+
+use ptx_emulator::bulk::{Swizzle, TensorElement, TensorMap};
+use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options, Timing};
+use std::time::{Duration, Instant};
+
+/// A matrix of small integers in device memory.
+struct Matrix {
+    rows: usize,
+    cols: usize,
+    values: Vec<i32>,
+}
+
+impl Matrix {
+    fn new(rows: usize, cols: usize, seed: u32) -> Matrix {
+        let value = |i: usize| {
+            let mixed = (i as u32 ^ seed).wrapping_mul(2_654_435_761).rotate_right(13);
+            mixed as i32 % 3
+        };
+        Matrix { rows, cols, values: (0..rows * cols).map(value).collect() }
+    }
+
+    fn get(&self, row: usize, col: usize) -> i32 {
+        self.values[row * self.cols + col]
+    }
+
+    fn transposed(&self) -> Matrix {
+        let (rows, cols) = (self.cols, self.rows);
+        let values = (0..rows * cols).map(|i| self.get(i % cols, i / cols)).collect();
+        Matrix { rows, cols, values }
+    }
+}
+
+/// The bytes of a small integer.
+fn element(dtype: &str, value: i32) -> Vec<u8> {
+    let bits = (value as f32).to_bits();
+    match dtype {
+        "i8" => (value as i8).to_le_bytes().to_vec(),
+        "i32" => value.to_le_bytes().to_vec(),
+        "bf16" => {
+            assert_eq!(bits & 0xffff, 0, "{value} is no bf16");
+            ((bits >> 16) as u16).to_le_bytes().to_vec()
+        }
+        _ => {
+            assert_eq!(bits & 0x1fff, 0, "{value} is no f16");
+            let exponent = (bits >> 23 & 0xff) as i32 - 127 + 15;
+            let half = if value == 0 { 0 } else { (exponent as u32) << 10 | bits >> 13 & 0x3ff };
+            ((half | bits >> 16 & 0x8000) as u16).to_le_bytes().to_vec()
+        }
+    }
+}
+
+fn upload(gpu: &mut Emulator, matrix: &Matrix, dtype: &str) -> u64 {
+    let bytes: Vec<u8> = matrix.values.iter().flat_map(|value| element(dtype, *value)).collect();
+    let address = gpu.allocate(bytes.len() as u64).unwrap();
+    gpu.write(address, &bytes).unwrap();
+    address
+}
+
+/// The tensor map of a matrix in boxes of 64 rows of 128 bytes.
+fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
+    let (element, bytes) = match dtype {
+        "i8" => (TensorElement::U8, 1),
+        "i32" => (TensorElement::I32, 4),
+        "bf16" => (TensorElement::Bf16, 2),
+        _ => (TensorElement::F16, 2),
+    };
+    let sizes = [matrix.cols as u64, matrix.rows as u64];
+    let strides = [sizes[0] * u64::from(bytes)];
+    let mut map = TensorMap::new(element, address, &sizes, &strides, &[128 / bytes, 64]);
+    map.swizzle = Swizzle::B128;
+    let words = gpu.encode_tensor_map(&map).unwrap();
+    Argument::bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>())
+}
+
+/// C = 2 A B - C through one kernel; returns the time.
+fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -> Duration {
+    let mut parts = kernel.split('_').skip(2);
+    let tile: Vec<usize> = parts.next().unwrap().split('x').map(|n| n.parse().unwrap()).collect();
+    let transposes = parts.next().unwrap();
+    let dtype = parts.next().unwrap();
+    let output = if dtype == "i8" { "i32" } else { dtype };
+    let mut gpu = Emulator::new(options);
+    let (a, b) = (Matrix::new(m, k, 1), Matrix::new(k, n, 0x777));
+    let c = Matrix::new(m, n, 0x9_9999);
+    let stored = |matrix: &Matrix, place: usize| match &transposes[place..place + 1] {
+        "t" => matrix.transposed(),
+        _ => Matrix { values: matrix.values.clone(), ..*matrix },
+    };
+    let (stored_a, stored_b) = (stored(&a, 0), stored(&b, 1));
+    let a_at = upload(&mut gpu, &stored_a, dtype);
+    let b_at = upload(&mut gpu, &stored_b, dtype);
+    let c_at = upload(&mut gpu, &c, output);
+    let mut block: Vec<u8> = Vec::new();
+    [m, n, k].iter().for_each(|extent| block.extend((*extent as u64).to_le_bytes()));
+    let strides = |t: bool, rows: usize, cols: usize| if t { [1, rows] } else { [cols, 1] };
+    let (ta, tb) = (&transposes[..1] == "t", &transposes[1..] == "t");
+    for stride in [strides(ta, m, k), strides(tb, k, n), [n, 1]].as_flattened() {
+        block.extend((*stride as u64).to_le_bytes());
+    }
+    if output == "i32" {
+        block.extend([2i32, -1].iter().flat_map(|factor| factor.to_le_bytes()));
+    } else {
+        block.extend([2f32, -1.0].iter().flat_map(|factor| factor.to_le_bytes()));
+    }
+    block.extend([1u32, 0].iter().flat_map(|word| word.to_le_bytes()));
+    block.truncate(88);
+    let tiles = m.div_ceil(tile[0]).next_multiple_of(2) * n.div_ceil(tile[1]);
+    let launch = Launch {
+        grid: [tiles as u32, 1, 1],
+        block: [384, 1, 1],
+        cluster: [2, 1, 1],
+        dynamic_shared: 227 << 10,
+    };
+    let arguments = [
+        map(&gpu, &stored_a, dtype, a_at),
+        map(&gpu, &stored_b, dtype, b_at),
+        map(&gpu, &c, output, c_at),
+        c_at.into(),
+        Argument::bytes(block),
+    ];
+    let start = Instant::now();
+    if let Err(report) = gpu.launch(module, kernel, &launch, &arguments) {
+        panic!("{kernel} {m}x{n}x{k}: {report}");
+    }
+    let time = start.elapsed();
+    let size = if output == "i32" { 4 } else { 2 };
+    let mut result = vec![0; m * n * size];
+    gpu.read(c_at, &mut result).unwrap();
+    for row in 0..m {
+        for col in 0..n {
+            let sum: i32 = (0..k).map(|p| a.get(row, p) * b.get(p, col)).sum();
+            let expected = element(output, 2 * sum - c.get(row, col));
+            let at = (row * n + col) * size;
+            assert_eq!(result[at..at + size], expected, "{kernel} {m}x{n}x{k} ({row}, {col})");
+        }
+    }
+    time
+}
+
+fn module() -> Option<Module> {
+    let path = format!("{}/../host/ptx/sm_90a.ptx", env!("CARGO_MANIFEST_DIR"));
+    let path = std::env::var("SM_90A_PTX").unwrap_or(path);
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        println!("not tested: there is no host/ptx/sm_90a.ptx");
+        return None;
+    };
+    Some(Module::parse(&text).unwrap())
+}
+
+fn options() -> Options {
+    Options { arch: Arch::new(9, 0), ..Options::default() }
+}
+
+#[test]
+fn kernels_of_sm_90a() {
+    let Some(module) = module() else { return };
+    let kernels: Vec<&str> = module.kernels().collect();
+    for kernel in kernels {
+        let sizes = if kernel.ends_with("i8") { [208, 272, 144] } else { [200, 264, 136] };
+        let time = run(&module, kernel, sizes, options());
+        println!("{kernel}: {time:?}");
+    }
+}
+
+#[test]
+fn timing_does_not_matter() {
+    let Some(module) = module() else { return };
+    for timing in [Timing::Eager, Timing::Seeded(1), Timing::Seeded(2)] {
+        run(&module, "warp_group_128x256_nn_f16", [136, 264, 200], Options { timing, ..options() });
+    }
+}
+
+#[test]
+fn the_largest_tile_is_fast_enough() {
+    let Some(module) = module() else { return };
+    let kernel = "warp_group_128x256_nn_f16";
+    let times = (0..5).map(|_| run(&module, kernel, [256; 3], options()));
+    let mut times = times.inspect(|time| println!("{kernel} 256^3: {time:?}"));
+    assert!(times.any(|time| time < Duration::from_secs(2)));
+}

@@ -1,0 +1,63 @@
+//! The emulator as an engine, and the cases that are short enough for it.
+//!
+//! Every kernel of the table runs on the oldest GPU that has to run it, with whole buffers, so that
+//! strides reach it as they are. The library's own choice runs from host slices and from device
+//! matrices, on 8.0 and 9.0. Of the table's cases those are left out whose emulation takes more
+//! than `LONGEST` steps on a kernel: tests of all kernels together shall take few minutes.
+
+use crate::case::Case;
+use crate::engine::{Engine, Path};
+use gemm_spec::{Kernel, KernelFamily, Target};
+use gemmite::emulator::Options;
+use gemmite::{DType, Device, Element};
+
+/// The most multiplications of a case, with those of its blocks' tiles that lie outside of C: about
+/// a tenth of a second for kernels without tensor cores.
+const LONGEST: usize = 1 << 20;
+/// The same for kernels that multiply on tensor cores, of which an instruction does thousands.
+const LONGEST_ON_TENSOR_CORES: usize = 1 << 23;
+/// The same for groups of warps, whose clusters compute tiles of 256 x 256 together.
+const LONGEST_OF_WARP_GROUPS: usize = 1 << 25;
+
+/// Of emulated GPUs for kernels whose blocks go on from tile to tile: so few that they do in small
+/// cases.
+const MULTIPROCESSORS: u32 = 4;
+
+/// Every kernel of `dtype`, and the library's own choice.
+pub fn emulator_engines(dtype: DType) -> Vec<Engine> {
+    let open = |options: &Options| Device::emulator_with(options).expect("it is a known one");
+    let variants = gemm_spec::variants().filter_map(|variant| Kernel::find(variant, dtype));
+    let mut engines: Vec<Engine> = variants
+        .map(|kernel| {
+            let multiprocessors = kernel.takes_maps().then_some(MULTIPROCESSORS);
+            let arch = kernel.target.min_capability();
+            let device = open(&Options { arch, multiprocessors, ..Options::default() });
+            Engine::new(&device, Some(kernel.variant), Path::Raw)
+        })
+        .collect();
+    for (target, path) in [(Target::Sm80, Path::Host), (Target::Sm90, Path::Device)] {
+        let device = open(&Options { arch: target.min_capability(), ..Options::default() });
+        engines.push(Engine::new(&device, None, path));
+    }
+    engines
+}
+
+/// The kernel that computes `case` on an engine of the emulator; `None` where it is refused.
+pub fn emulated_kernel<T: Element>(case: &Case, engine: &Engine) -> Option<&'static Kernel> {
+    let [a, b] = case.input_layouts();
+    let plan = engine.gemm::<T>(case).plan(engine.device.info(), a, b).ok()?;
+    plan.kernel
+}
+
+/// Whether `case` is short enough for an engine of the emulator. A refusal is.
+pub fn is_short<T: Element>(case: &Case, engine: &Engine) -> bool {
+    let Some(kernel) = emulated_kernel::<T>(case, engine) else { return true };
+    let [rows, cols, depth] = kernel.tiles.block;
+    let tiles = case.m.div_ceil(rows).next_multiple_of(kernel.cluster()) * case.n.div_ceil(cols);
+    let longest = match kernel.family {
+        KernelFamily::TensorCore => LONGEST_ON_TENSOR_CORES,
+        KernelFamily::WarpGroup => LONGEST_OF_WARP_GROUPS,
+        _ => LONGEST,
+    };
+    tiles * rows * cols * case.k.next_multiple_of(depth) <= longest
+}
