@@ -12,7 +12,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // f64.
     build(NvvmArch::Compute70, "sm_70", "")?;
     build(NvvmArch::Compute80, "sm_80", "sm_80")?;
-    build(NvvmArch::Compute90, "sm_90", "sm_80,sm_90")
+    build(NvvmArch::Compute90, "sm_90", "sm_80,sm_90")?;
+    build(NvvmArch::Compute90a, "sm_90a", "sm_80,sm_90,sm_90a")
 }
 
 fn build(arch: NvvmArch, name: &str, features: &str) -> Result<(), Box<dyn Error>> {

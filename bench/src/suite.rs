@@ -13,7 +13,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The suites that the program carries, by name.
-const CARRIED: [(&str, &str); 9] = [
+const CARRIED: [(&str, &str); 10] = [
     ("square", include_str!("../suites/square.csv")),
     ("llm", include_str!("../suites/llm.csv")),
     ("odd", include_str!("../suites/odd.csv")),
@@ -22,12 +22,13 @@ const CARRIED: [(&str, &str); 9] = [
     ("batched", include_str!("../suites/batched.csv")),
     ("exact", include_str!("../suites/exact.csv")),
     ("ladder", include_str!("../suites/ladder.csv")),
+    ("hopper", include_str!("../suites/hopper.csv")),
     ("cpu", include_str!("../suites/cpu.csv")),
 ];
 
 /// The suites that a run on a GPU takes unless told otherwise.
-pub const GPU_SUITES: [&str; 8] =
-    ["square", "llm", "odd", "skinny", "deep-k", "batched", "exact", "ladder"];
+pub const GPU_SUITES: [&str; 9] =
+    ["square", "llm", "odd", "skinny", "deep-k", "batched", "exact", "ladder", "hopper"];
 
 /// A named list of problems.
 #[derive(Clone, Debug, PartialEq)]

@@ -73,7 +73,8 @@ fn kernel(variant: &str, info: &DeviceInfo) -> Vec<String> {
 }
 
 fn fits(variant: &str, dtype: DType, info: &DeviceInfo) -> bool {
-    let one = Layout::row_major(Shape::new(1, 1));
+    // Rows of a multiple of 16 bytes, as some kernels take them alone.
+    let square = Layout::row_major(Shape::new(64, 64));
     let choice = KernelChoice::from(variant);
-    with_element!(dtype, T => Gemm::<T>::new().kernel(choice).plan(info, one, one).is_ok())
+    with_element!(dtype, T => Gemm::<T>::new().kernel(choice).plan(info, square, square).is_ok())
 }

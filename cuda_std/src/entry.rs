@@ -48,3 +48,9 @@ pub unsafe fn slice_mut<'a, T>(pointer: *mut T, len: usize) -> &'a mut [T] {
     // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts_mut(pointer, len) }
 }
+
+/// A parameter of `BYTES` bytes that the kernel takes by its address: what `#[grid_constant]`
+/// declares in the entry.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug)]
+pub struct GridConstant<const BYTES: usize>([u8; BYTES]);

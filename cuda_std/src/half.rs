@@ -25,6 +25,13 @@ pub trait HalfExt: Copy + private::Sealed {
     /// before (PTX ISA, data movement and conversion instructions).
     fn from_f32_gpu(value: f32) -> Self;
 
+    /// Two numbers, each rounded as by [`Self::from_f32_gpu`], as one word with the first in its
+    /// low half.
+    ///
+    /// Lowers to `cvt.rn.f16x2.f32` or `cvt.rn.bf16x2.f32` from sm_80 (PTX ISA, data movement and
+    /// conversion instructions).
+    fn pack_gpu(pair: [f32; 2]) -> u32;
+
     /// `self * a + b`, rounded once.
     ///
     /// f16 lowers to `fma.rn.f16`, bf16 to `fma.rn.bf16` from sm_80 (PTX ISA, half-precision
@@ -39,7 +46,29 @@ mod private {
     impl Sealed for super::bf16 {}
 }
 
+macro_rules! pack {
+    ($half:ident, $instruction:literal) => {
+        #[inline(always)]
+        fn pack_gpu(pair: [f32; 2]) -> u32 {
+            #[cfg(target_arch = "nvptx64")]
+            if ComputeCapability::from_cuda_arch_env().value() >= 800 {
+                let bits: u32;
+                // SAFETY: converts registers; the module is for sm_80 or later.
+                unsafe {
+                    asm!(concat!($instruction, " {}, {}, {};"), out(reg32) bits,
+                        in(reg32) pair[1], in(reg32) pair[0], options(pure, nomem, nostack));
+                }
+                return bits;
+            }
+            let [first, second] = pair.map($half::from_f32_gpu).map($half::to_bits);
+            u32::from(first) | u32::from(second) << 16
+        }
+    };
+}
+
 impl HalfExt for f16 {
+    pack!(f16, "cvt.rn.f16x2.f32");
+
     #[inline(always)]
     fn to_f32_gpu(self) -> f32 {
         #[cfg(target_arch = "nvptx64")]
@@ -90,6 +119,8 @@ impl HalfExt for f16 {
 }
 
 impl HalfExt for bf16 {
+    pack!(bf16, "cvt.rn.bf16x2.f32");
+
     #[inline(always)]
     fn to_f32_gpu(self) -> f32 {
         f32::from_bits((self.to_bits() as u32) << 16)

@@ -114,4 +114,51 @@ unsafe extern "unadjusted" {
     pub fn is_constant(pointer: *const ()) -> bool;
     #[link_name = "llvm.nvvm.isspacep.local"]
     pub fn is_local(pointer: *const ()) -> bool;
+
+    #[link_name = "llvm.nvvm.elect.sync"]
+    pub fn elect(mask: u32) -> WithPredicate;
+    #[link_name = "llvm.nvvm.barrier.cta.sync.aligned.count"]
+    pub fn named_barrier_sync(barrier: u32, threads: u32);
+    #[link_name = "llvm.nvvm.barrier.cta.arrive.aligned.count"]
+    pub fn named_barrier_arrive(barrier: u32, threads: u32);
+    // Their arguments have to be constants.
+    #[link_name = "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32"]
+    pub fn increase_registers(count: u32);
+    #[link_name = "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32"]
+    pub fn decrease_registers(count: u32);
+    #[link_name = "llvm.nvvm.griddepcontrol.launch.dependents"]
+    pub fn launch_dependents();
+    #[link_name = "llvm.nvvm.griddepcontrol.wait"]
+    pub fn wait_for_grids();
+
+    #[link_name = "llvm.nvvm.read.ptx.sreg.clusterid.x"]
+    pub fn cluster_idx_x() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.clusterid.y"]
+    pub fn cluster_idx_y() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.clusterid.z"]
+    pub fn cluster_idx_z() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.nclusterid.x"]
+    pub fn cluster_count_x() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.nclusterid.y"]
+    pub fn cluster_count_y() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.nclusterid.z"]
+    pub fn cluster_count_z() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.cluster.ctarank"]
+    pub fn cluster_block_rank() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.cluster.nctarank"]
+    pub fn cluster_block_count() -> u32;
+    #[link_name = "llvm.nvvm.barrier.cluster.arrive.aligned"]
+    pub fn cluster_arrive();
+    #[link_name = "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"]
+    pub fn cluster_arrive_relaxed();
+    #[link_name = "llvm.nvvm.barrier.cluster.wait.aligned"]
+    pub fn cluster_wait();
+
+    #[link_name = "llvm.nvvm.wgmma.fence.sync.aligned"]
+    pub fn wgmma_fence();
+    #[link_name = "llvm.nvvm.wgmma.commit_group.sync.aligned"]
+    pub fn wgmma_commit_group();
+    // Its argument has to be a constant.
+    #[link_name = "llvm.nvvm.wgmma.wait_group.sync.aligned"]
+    pub fn wgmma_wait_group(pending: u64);
 }

@@ -52,20 +52,28 @@
 
 pub mod async_copy;
 pub mod atomic;
+pub mod barrier;
 pub mod cfg;
+pub mod cluster;
 pub mod entry;
+pub mod fence;
 pub mod float;
+pub mod grid;
 pub mod half;
 #[cfg(target_arch = "nvptx64")]
 mod intrinsics;
+pub mod mbarrier;
 pub mod mem;
 pub mod misc;
 pub mod mma;
 pub mod ptr;
+pub mod registers;
 pub mod shared;
 pub mod thread;
+pub mod tma;
 pub mod vector;
 pub mod warp;
+pub mod wgmma;
 
 pub use cuda_std_macros::{gpu_only, kernel, shared_array};
 pub use float::GpuFloat;

@@ -1,5 +1,5 @@
 //! Tensor cores, one warp at a time: `mma.sync` and `ldmatrix`, for compute capability 8.0 and
-//! later.
+//! later, `stmatrix` for 9.0.
 //!
 //! D = A * B + C for small matrices that the 32 lanes of a warp hold together. With `group` = lane
 //! / 4 and `member` = lane % 4 a lane holds, of the 16 x 8 matrices C and D, the elements (`group`,
@@ -56,6 +56,44 @@ pub unsafe fn load_matrices_transposed<T>(row: SharedPtr<T>) -> [u32; 4] {
             options(nostack));
     }
     [a, b, c, d]
+}
+
+/// Stores four 8 x 8 matrices of 16-bit elements to shared memory: lane l gives the address of row
+/// l % 8 of matrix l / 8, and the elements that [`load_matrices`] would give it. Compute capability
+/// 9.0.
+///
+/// Lowers to `stmatrix.sync.aligned.m8n8.x4.shared.b16` (PTX ISA, `stmatrix`).
+///
+/// # Safety
+/// As the module says; `row` points to 8 elements in shared memory, at a multiple of 16 bytes,
+/// which nothing else accesses until a barrier.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn store_matrices<T>(row: SharedPtr<T>, [a, b, c, d]: [u32; 4]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("stmatrix.sync.aligned.m8n8.x4.shared.b16 [{}], {{{}, {}, {}, {}}};",
+            in(reg32) row.address(), in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+            options(nostack));
+    }
+}
+
+/// As [`store_matrices`], each matrix transposed: the elements are those that
+/// [`load_matrices_transposed`] would give.
+///
+/// Lowers to `stmatrix.sync.aligned.m8n8.x4.trans.shared.b16` (PTX ISA, `stmatrix`).
+///
+/// # Safety
+/// As [`store_matrices`].
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn store_matrices_transposed<T>(row: SharedPtr<T>, [a, b, c, d]: [u32; 4]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [{}], {{{}, {}, {}, {}}};",
+            in(reg32) row.address(), in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+            options(nostack));
+    }
 }
 
 macro_rules! words {

@@ -123,6 +123,12 @@ impl<T> SharedPtr<T> {
         SharedPtr { address: pointer, pointee: PhantomData }
     }
 
+    /// The host's address.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub(crate) fn host_address(self) -> usize {
+        self.address.addr()
+    }
+
     /// The pointer `count` elements on.
     ///
     /// Lowers to 32-bit arithmetic, mostly folded into the access's address.

@@ -51,6 +51,22 @@ pub unsafe fn sync_warp(mask: u32) {
     unsafe { crate::intrinsics::sync_warp(mask) }
 }
 
+/// True in one lane of `mask`, the same one at every call with this mask: the lane that starts
+/// copies, say. ptxas knows then that one lane alone runs what follows.
+///
+/// Lowers to `elect.sync` (PTX ISA, parallel synchronization and communication instructions); sm_90
+/// and later.
+///
+/// # Safety
+/// `mask` holds the calling lane, and every lane in it that has not exited makes the same call with
+/// the same mask.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn elect(mask: u32) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { crate::intrinsics::elect(mask) }.predicate
+}
+
 /// Whether `predicate` is true in all lanes of `mask`.
 ///
 /// Lowers to `vote.sync.all.pred` (PTX ISA, parallel synchronization and communication

@@ -32,6 +32,9 @@ pub enum KernelFamily {
     GroupedOrder,
     /// Warps multiply small matrices on their tensor cores (`k11_tensor_core`).
     TensorCore,
+    /// Groups of four warps multiply tiles that the tensor memory accelerator brings
+    /// (`warp_group`).
+    WarpGroup,
 }
 
 impl KernelFamily {
@@ -39,6 +42,7 @@ impl KernelFamily {
     pub const fn target(self, dtype: DType) -> Target {
         match (self, dtype) {
             (KernelFamily::TensorCore, DType::F64) => Target::Sm90,
+            (KernelFamily::WarpGroup, _) => Target::Sm90a,
             (
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore,
                 _,
@@ -61,6 +65,7 @@ impl KernelFamily {
             KernelFamily::AsyncCopy => "they travel past the registers, some steps ahead",
             KernelFamily::GroupedOrder => "blocks that run together share operands in the L2 cache",
             KernelFamily::TensorCore => "warps multiply small matrices on their tensor cores",
+            KernelFamily::WarpGroup => "groups of warps multiply tiles, others bring them",
         }
     }
 }
@@ -76,6 +81,46 @@ pub enum ThreadOrder {
     AlongRows,
 }
 
+/// How A and B have to be stored for a kernel. `n` is as it is, in rows, `t` is transposed, in
+/// columns; A's letter comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stored {
+    /// In any way.
+    Any,
+    /// Both in rows.
+    Nn,
+    /// A in rows, B in columns.
+    Nt,
+    /// A in columns, B in rows.
+    Tn,
+    /// Both in columns.
+    Tt,
+}
+
+impl Stored {
+    /// Whether it is so for an A and a B that lie along K.
+    pub fn takes(self, [a_along_k, b_along_k]: [bool; 2]) -> bool {
+        match self {
+            Stored::Any => true,
+            Stored::Nn => a_along_k && !b_along_k,
+            Stored::Nt => a_along_k && b_along_k,
+            Stored::Tn => !a_along_k && !b_along_k,
+            Stored::Tt => !a_along_k && b_along_k,
+        }
+    }
+
+    /// As it stands in the names of kernels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stored::Any => "",
+            Stored::Nn => "nn",
+            Stored::Nt => "nt",
+            Stored::Tn => "tn",
+            Stored::Tt => "tt",
+        }
+    }
+}
+
 /// What a PTX module is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
@@ -85,11 +130,13 @@ pub enum Target {
     Sm80,
     /// Compute capability 9.0 and later: tensor cores for f64 at their full speed.
     Sm90,
+    /// Compute capability 9.0 and no other: `wgmma`, `setmaxnreg`.
+    Sm90a,
 }
 
 impl Target {
     /// Every target; one PTX file each.
-    pub const ALL: [Target; 3] = [Target::Sm70, Target::Sm80, Target::Sm90];
+    pub const ALL: [Target; 4] = [Target::Sm70, Target::Sm80, Target::Sm90, Target::Sm90a];
 
     /// The name for `.target` in PTX and in file names.
     pub const fn arch(self) -> &'static str {
@@ -97,6 +144,7 @@ impl Target {
             Target::Sm70 => "sm_70",
             Target::Sm80 => "sm_80",
             Target::Sm90 => "sm_90",
+            Target::Sm90a => "sm_90a",
         }
     }
 
@@ -105,7 +153,15 @@ impl Target {
         match self {
             Target::Sm70 => (7, 0),
             Target::Sm80 => (8, 0),
-            Target::Sm90 => (9, 0),
+            Target::Sm90 | Target::Sm90a => (9, 0),
+        }
+    }
+
+    /// Whether a GPU of that compute capability runs it.
+    pub fn runs_on(self, capability: (u32, u32)) -> bool {
+        match self {
+            Target::Sm90a => capability == self.min_capability(),
+            _ => capability >= self.min_capability(),
         }
     }
 
@@ -115,6 +171,7 @@ impl Target {
         match self {
             Target::Sm70 | Target::Sm80 => (7, 0),
             Target::Sm90 => (7, 8),
+            Target::Sm90a => (8, 0),
         }
     }
 }
@@ -180,7 +237,8 @@ impl Tiles {
 /// One kernel: an entry point of a PTX module, and what the host has to know to launch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// The entry point: the variant's name and the dtype's, as in `k02_tiled_16_f32`.
+    /// The entry point: the variant's name and the dtype's, as in `k02_tiled_16_f32`, with the way
+    /// of storing between them where it matters, as in `warp_group_128x256_nt_bf16`.
     pub name: &'static str,
     /// The name without the dtype, by which a user chooses: `k02_tiled_16`.
     pub variant: &'static str,
@@ -192,9 +250,16 @@ pub struct Kernel {
     pub tiles: Tiles,
     /// Which way the x index of its threads runs.
     pub order: ThreadOrder,
+    /// How A and B are stored.
+    pub stored: Stored,
     /// The module that holds it.
     pub target: Target,
 }
+
+/// Boxes of C that each group of a [`KernelFamily::WarpGroup`] kernel has on their way at a time.
+pub const C_BOXES: usize = 2;
+/// Bytes of such a box: 64 rows of 128.
+const C_BOX_BYTES: usize = 64 * 128;
 
 impl Kernel {
     /// Threads of a block along (x, y); for tiles too large to count, more than any GPU allows.
@@ -210,6 +275,11 @@ impl Kernel {
                 let [warp_rows, warp_cols] = self.tiles.warp;
                 let warps = threads(rows, warp_rows).saturating_mul(threads(cols, warp_cols));
                 (count(warps.saturating_mul(32)), 1)
+            }
+            // One group of four warps brings what the others multiply.
+            KernelFamily::WarpGroup => {
+                let groups = threads(rows, self.tiles.warp[0]).saturating_add(1);
+                (count(groups.saturating_mul(128)), 1)
             }
             _ => (count(x.saturating_mul(y)), 1),
         }
@@ -227,7 +297,8 @@ impl Kernel {
             | KernelFamily::DoubleBuffer
             | KernelFamily::AsyncCopy
             | KernelFamily::GroupedOrder
-            | KernelFamily::TensorCore => warp,
+            | KernelFamily::TensorCore
+            | KernelFamily::WarpGroup => warp,
             KernelFamily::Naive
             | KernelFamily::Tiled
             | KernelFamily::ThreadColumn
@@ -268,13 +339,35 @@ impl Kernel {
                 let b = Tiles::tensor_len([cols, depth], bytes);
                 a.saturating_add(b).saturating_mul(stages).saturating_mul(bytes)
             }
+            KernelFamily::WarpGroup => {
+                let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
+                let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
+                let c =
+                    C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);
+                // Two barriers a stage, of 8 bytes.
+                stage.saturating_add(16).saturating_mul(stages).saturating_add(c)
+            }
         }
+    }
+
+    /// Blocks of a cluster, which share columns of B.
+    pub const fn cluster(&self) -> usize {
+        match self.family {
+            KernelFamily::WarpGroup => 2,
+            _ => 1,
+        }
+    }
+
+    /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a
+    /// multiple of 16 bytes from row to row.
+    pub const fn takes_maps(&self) -> bool {
+        matches!(self.family, KernelFamily::WarpGroup)
     }
 
     /// The kernel in the module of 9.0, where it takes more shared memory than a block has on most
     /// GPUs of 8.x; else as it is.
     pub(crate) const fn where_it_fits(mut self) -> Self {
-        if self.dynamic_shared_bytes() > 99 << 10 {
+        if matches!(self.target, Target::Sm80) && self.dynamic_shared_bytes() > 99 << 10 {
             self.target = Target::Sm90;
         }
         self
@@ -283,9 +376,10 @@ impl Kernel {
     /// Bytes of shared memory that the launch has to ask for, because the kernel declares none.
     pub const fn dynamic_shared_bytes(&self) -> usize {
         match self.family {
-            KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore => {
-                self.shared_bytes()
-            }
+            KernelFamily::AsyncCopy
+            | KernelFamily::GroupedOrder
+            | KernelFamily::TensorCore
+            | KernelFamily::WarpGroup => self.shared_bytes(),
             _ => 0,
         }
     }
@@ -303,12 +397,32 @@ impl Kernel {
             return None;
         }
         let tiles = Shape::new(shape.rows.div_ceil(rows), shape.cols.div_ceil(cols));
+        if self.takes_maps() {
+            // All tiles in one row of blocks, whole clusters of them.
+            let rows = tiles.rows.next_multiple_of(self.cluster());
+            let x = rows.checked_mul(tiles.cols).filter(|&x| x <= MAX_GRID_X)?;
+            let y = usize::from(!shape.is_empty());
+            return Some(Launches { kernel: *self, shape, x, y, next_y: 0 });
+        }
         let (x, y) = match self.order {
             ThreadOrder::AlongColumns => (tiles.cols, tiles.rows),
             ThreadOrder::AlongRows => (tiles.rows, tiles.cols),
         };
         let y = if shape.is_empty() { 0 } else { y };
         (x <= MAX_GRID_X).then_some(Launches { kernel: *self, shape, x, y, next_y: 0 })
+    }
+}
+
+impl Kernel {
+    /// The launch with no more blocks than run at one time, for a kernel whose blocks go on from
+    /// tile to tile until all are done; any other kernel's as it is.
+    pub fn resident(&self, launch: Launch, multiprocessors: u32) -> Launch {
+        if !self.takes_maps() {
+            return launch;
+        }
+        let cluster = self.cluster() as u32;
+        let most = (multiprocessors / cluster * cluster).max(cluster);
+        Launch { grid: (launch.grid.0.min(most), launch.grid.1), ..launch }
     }
 }
 
@@ -352,6 +466,10 @@ impl Iterator for Launches {
         let extent = blocks * tile;
         self.next_y += blocks;
         let Shape { rows, cols } = self.shape;
+        if self.kernel.takes_maps() {
+            let (grid, block) = ((self.x as u32, 1), self.kernel.block());
+            return Some(Launch { grid, block, start: (0, 0), shape: self.shape });
+        }
         let (start, shape) = match self.kernel.order {
             ThreadOrder::AlongColumns => ((first, 0), Shape::new(extent.min(rows - first), cols)),
             ThreadOrder::AlongRows => ((0, first), Shape::new(rows, extent.min(cols - first))),
@@ -379,7 +497,7 @@ mod tests {
             // What a block may have without asking, what every GPU from 8.0 on gives, and 9.0.
             let limit = match (kernel.dynamic_shared_bytes(), kernel.target) {
                 (0, _) => 48 << 10,
-                (_, Target::Sm90) => 227 << 10,
+                (_, Target::Sm90 | Target::Sm90a) => 227 << 10,
                 _ => 99 << 10,
             };
             assert!(kernel.shared_bytes() <= limit, "{}", kernel.name);
@@ -388,7 +506,7 @@ mod tests {
 
     #[test]
     fn warps_have_32_lanes() {
-        for kernel in kernels() {
+        for kernel in kernels().filter(|kernel| kernel.family != KernelFamily::WarpGroup) {
             let ([rows, cols], [block_rows, block_cols, _]) =
                 (kernel.warp_extent(), kernel.tiles.block);
             let (x, y) = kernel.block();

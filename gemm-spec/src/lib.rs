@@ -19,8 +19,9 @@ mod table;
 
 pub use dtype::DType;
 pub use kernel::{
-    Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Target, ThreadOrder, Tiles,
+    C_BOXES, Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, Target,
+    ThreadOrder, Tiles,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
-pub use params::GemmParams;
+pub use params::{GemmParams, is_along_k};
 pub use table::{kernels, variants};

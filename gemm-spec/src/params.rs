@@ -44,7 +44,26 @@ pub struct GemmParams<S> {
     pub reads_c: u32,
 }
 
+/// Whether an operand with these strides, along the extent that C keeps and along K, is read along
+/// K by a kernel that reads it as it is stored.
+pub const fn is_along_k(outer_stride: isize, k_stride: isize) -> bool {
+    k_stride == 1 && outer_stride != 1
+}
+
 impl<S> GemmParams<S> {
+    /// Whether a kernel that takes tiles as they are stored reads A in rows along K: else it reads
+    /// them along A's rows, which are contiguous then.
+    #[inline(always)]
+    pub fn a_is_along_k(&self) -> bool {
+        is_along_k(self.a_row_stride as isize, self.a_col_stride as isize)
+    }
+
+    /// The same for B, in rows along K or along B's columns.
+    #[inline(always)]
+    pub fn b_is_along_k(&self) -> bool {
+        is_along_k(self.b_col_stride as isize, self.b_row_stride as isize)
+    }
+
     /// The block of a launch whose C has `shape`, with sums of `k` products; `strides` are those of
     /// A, B and C. C's old value takes part where `beta` is there; `zero` stands in for it where it
     /// is not.

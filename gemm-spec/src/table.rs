@@ -3,7 +3,7 @@
 //! The device crate makes its entry points from the lists, and the table is filled from them.
 
 use crate::DType;
-use crate::kernel::{Kernel, KernelFamily, ThreadOrder, Tiles};
+use crate::kernel::{Kernel, KernelFamily, Stored, ThreadOrder, Tiles};
 
 /// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread
 /// order.
@@ -200,6 +200,50 @@ macro_rules! k11_tensor_core_sm90_kernels {
     };
 }
 
+/// Calls `$with!` once with every `warp_group` kernel: entry point, variant, element, how A and B
+/// are stored, and the numbers of [`Tiles`]: block, a group's, instruction, stages, min_blocks.
+#[macro_export]
+macro_rules! warp_group_kernels {
+    ($with:ident) => {
+        $with! {
+        (warp_group_128x256_nn_f16, "warp_group_128x256", f16, Nn,
+            [128, 256, 64], [64, 256], [64, 256], 4, 1),
+        (warp_group_128x256_nt_f16, "warp_group_128x256", f16, Nt,
+            [128, 256, 64], [64, 256], [64, 256], 4, 1),
+        (warp_group_128x256_tn_f16, "warp_group_128x256", f16, Tn,
+            [128, 256, 64], [64, 256], [64, 256], 4, 1),
+        (warp_group_128x256_tt_f16, "warp_group_128x256", f16, Tt,
+            [128, 256, 64], [64, 256], [64, 256], 4, 1),
+        (warp_group_128x256_nn_bf16, "warp_group_128x256", bf16, Nn,
+            [128, 256, 64], [64, 256], [64, 256], 4, 1),
+        (warp_group_128x256_nt_bf16, "warp_group_128x256", bf16, Nt,
+            [128, 256, 64], [64, 256], [64, 256], 4, 1),
+        (warp_group_128x256_tn_bf16, "warp_group_128x256", bf16, Tn,
+            [128, 256, 64], [64, 256], [64, 256], 4, 1),
+        (warp_group_128x256_tt_bf16, "warp_group_128x256", bf16, Tt,
+            [128, 256, 64], [64, 256], [64, 256], 4, 1),
+        (warp_group_128x256_nt_i8, "warp_group_128x256", i8, Nt,
+            [128, 256, 128], [64, 256], [64, 256], 4, 1),
+        (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn,
+            [128, 128, 64], [64, 128], [64, 128], 6, 1),
+        (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt,
+            [128, 128, 64], [64, 128], [64, 128], 6, 1),
+        (warp_group_128x128_tn_f16, "warp_group_128x128", f16, Tn,
+            [128, 128, 64], [64, 128], [64, 128], 6, 1),
+        (warp_group_128x128_tt_f16, "warp_group_128x128", f16, Tt,
+            [128, 128, 64], [64, 128], [64, 128], 6, 1),
+        (warp_group_128x128_nn_bf16, "warp_group_128x128", bf16, Nn,
+            [128, 128, 64], [64, 128], [64, 128], 6, 1),
+        (warp_group_128x128_nt_bf16, "warp_group_128x128", bf16, Nt,
+            [128, 128, 64], [64, 128], [64, 128], 6, 1),
+        (warp_group_128x128_tn_bf16, "warp_group_128x128", bf16, Tn,
+            [128, 128, 64], [64, 128], [64, 128], 6, 1),
+        (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt,
+            [128, 128, 64], [64, 128], [64, 128], 6, 1),
+        }
+    };
+}
+
 macro_rules! dtype {
     (i8) => {
         DType::I8
@@ -225,7 +269,7 @@ macro_rules! dtype {
 macro_rules! rows {
     ($(($name:ident, $variant:literal, $element:ident, $tile:literal, $order:ident),)*) => {
         rows! {$(
-            ($name, $variant, $element, Tiles::square($tile), ThreadOrder::$order),
+            ($name, $variant, $element, Stored::Any, Tiles::square($tile), ThreadOrder::$order),
         )*}
     };
     ($((
@@ -236,6 +280,7 @@ macro_rules! rows {
             $name,
             $variant,
             $element,
+            Stored::Any,
             Tiles {
                 block: $block,
                 warp: $warp,
@@ -246,7 +291,28 @@ macro_rules! rows {
             ThreadOrder::AlongColumns
         ),)*}
     };
-    ($(($name:ident, $variant:literal, $element:ident, $tiles:expr, $order:expr),)*) => {
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident, $block:tt, $warp:tt,
+        $thread:tt, $stages:tt, $min_blocks:tt
+    ),)*) => {
+        rows! {$((
+            $name,
+            $variant,
+            $element,
+            Stored::$stored,
+            Tiles {
+                block: $block,
+                warp: $warp,
+                thread: $thread,
+                stages: $stages,
+                min_blocks: $min_blocks
+            },
+            ThreadOrder::AlongColumns
+        ),)*}
+    };
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:expr, $tiles:expr, $order:expr
+    ),)*) => {
         &[$(Kernel {
             name: stringify!($name),
             variant: $variant,
@@ -254,6 +320,7 @@ macro_rules! rows {
             dtype: dtype!($element),
             tiles: $tiles,
             order: $order,
+            stored: $stored,
             target: FAMILY.target(dtype!($element)),
         }
         .where_it_fits()),*]
@@ -310,6 +377,10 @@ static FAMILIES: &[&[Kernel]] = &[
         const FAMILY: KernelFamily = KernelFamily::TensorCore;
         k11_tensor_core_sm90_kernels!(rows)
     },
+    {
+        const FAMILY: KernelFamily = KernelFamily::WarpGroup;
+        warp_group_kernels!(rows)
+    },
 ];
 
 /// Every kernel, family by family.
@@ -327,7 +398,15 @@ pub fn variants() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 impl Kernel {
-    /// The instance of `variant` for `dtype`.
+    /// The instance of `variant` for `dtype` and operands that lie along K or do not.
+    pub fn find_for(variant: &str, dtype: DType, along_k: [bool; 2]) -> Option<&'static Kernel> {
+        kernels().find(|kernel| {
+            kernel.variant == variant && kernel.dtype == dtype && kernel.stored.takes(along_k)
+        })
+    }
+
+    /// The instance of `variant` for `dtype`, the first where operands can be stored in several
+    /// ways.
     pub fn find(variant: &str, dtype: DType) -> Option<&'static Kernel> {
         kernels().find(|kernel| kernel.variant == variant && kernel.dtype == dtype)
     }
@@ -338,14 +417,22 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
     use std::format;
+    use std::string::String;
 
     #[test]
     fn names_are_variant_and_dtype_and_unique() {
         let mut seen = HashSet::new();
         for kernel in kernels() {
-            assert_eq!(kernel.name, format!("{}_{}", kernel.variant, kernel.dtype));
+            let stored = match kernel.stored {
+                Stored::Any => String::new(),
+                stored => format!("_{}", stored.name()),
+            };
+            assert_eq!(kernel.name, format!("{}{stored}_{}", kernel.variant, kernel.dtype));
             assert!(seen.insert(kernel.name), "{} is registered twice", kernel.name);
-            assert_eq!(Kernel::find(kernel.variant, kernel.dtype), Some(kernel));
+            let found = [true, false].map(|a| {
+                [true, false].map(|b| Kernel::find_for(kernel.variant, kernel.dtype, [a, b]))
+            });
+            assert!(found.as_flattened().contains(&Some(kernel)), "{}", kernel.name);
         }
         assert_eq!(Kernel::find("k99", DType::F32), None);
         let variants: HashSet<_> = kernels().map(|kernel| kernel.variant).collect();

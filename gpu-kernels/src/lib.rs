@@ -18,6 +18,8 @@ pub mod ladder;
 mod output_tile;
 pub mod pack;
 pub mod tensor;
+#[cfg(feature = "sm_90a")]
+pub mod warp_group;
 
 pub use element::{Element, Sum};
 pub use epilogue::store;

@@ -12,10 +12,13 @@ mod backend;
 mod context;
 mod driver;
 mod launch;
+mod launch_ex;
+mod maps;
 mod memory;
 mod module;
 mod raw;
 mod stream;
+mod tensor_map;
 
 // cust's symbols come from this crate; a dependency that nothing names would not be linked.
 extern crate cuda_driver_loader as _;
@@ -24,3 +27,5 @@ pub(crate) use context::{device_count, has_kernels, open};
 pub use cust;
 pub use module::check_ptx;
 pub use raw::RawOperands;
+pub(crate) use tensor_map::TensorLayoutError;
+pub use tensor_map::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};

@@ -1,7 +1,7 @@
 //! The library's one error type.
 
 use crate::reference::hierarchy::{Tiles, TilesError};
-use gemm_spec::{DType, Kernel, Layout, LayoutError, Shape};
+use gemm_spec::{DType, Kernel, Layout, LayoutError, Shape, Target};
 use std::fmt;
 use std::ops::Range;
 
@@ -110,11 +110,16 @@ pub(crate) enum Kind {
     #[error("no {dtype} kernel can have these tiles: {source}; {tiles:?}")]
     Tiles { tiles: Tiles, dtype: DType, source: TilesError },
     #[error(
-        "missing kernel for this GPU: {kernel} needs compute capability {}.{} or later and \
-        {device} has {}.{}",
-        needs.0, needs.1, has.0, has.1
+        "missing kernel for this GPU: {kernel} needs compute capability {} and {device} has \
+        {}.{}",
+        needed_capability(*target), has.0, has.1
     )]
-    MissingKernel { kernel: &'static str, device: String, needs: (u32, u32), has: (u32, u32) },
+    MissingKernel { kernel: &'static str, device: String, target: Target, has: (u32, u32) },
+    #[error(
+        "kernel {kernel} takes A and B as its name says (n: in rows, t: in columns), which start at \
+        multiples of 16 bytes, and no empty sums: leave the kernel to `KernelChoice::Auto`, or copy A and B so"
+    )]
+    NotMappable { kernel: &'static str },
     #[error(
         "the module {module} has no kernel {kernel}; rebuild it with `cargo xtask build-ptx` \
         ({driver})"
@@ -132,6 +137,8 @@ pub(crate) enum Kind {
         driver: DriverCode,
         log: String,
     },
+    #[error("no tensor map is possible: {0}")]
+    TensorLayout(crate::cuda::TensorLayoutError),
     #[error("{context}: {driver}{}", driver_remedy(driver.code))]
     Driver { context: String, driver: DriverCode },
 }
@@ -188,6 +195,7 @@ impl Error {
                 | LaunchLimit { .. }
                 | Tiles { .. }
                 | MissingKernel { .. }
+                | NotMappable { .. }
                 | NoEntry { .. }
         )
     }
@@ -247,6 +255,12 @@ fn describe(operand: Option<Operand>, layout: &Layout) -> String {
 
 fn free_text(free: Option<(usize, usize)>) -> String {
     free.map_or_else(String::new, |(free, total)| format!(", {free} of {total} are free"))
+}
+
+fn needed_capability(target: Target) -> String {
+    let (major, minor) = target.min_capability();
+    let later = if target.runs_on((u32::MAX, 0)) { "or later" } else { "and no other" };
+    format!("{major}.{minor} {later}")
 }
 
 fn variant_list(dtype: DType) -> String {

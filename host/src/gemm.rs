@@ -5,7 +5,7 @@ use crate::device::{Device, DeviceInfo, DeviceMatrix, Stream};
 use crate::element::{Element, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
-use crate::plan::{KernelChoice, Options, Plan, Product, choose_kernel, output_shape, terms};
+use crate::plan::{KernelChoice, Options, Plan, Product, Task, choose_kernel, output_shape, terms};
 use gemm_spec::{Layout, Op};
 
 /// A * B on `device`, into a new matrix.
@@ -98,9 +98,12 @@ impl<T: Element> Gemm<T> {
         let shape = output_shape(self.options.op_a, self.options.op_b, a, b)?;
         let k = terms(self.options.alpha, a.apply(self.options.op_a).shape.cols);
         let on_cpu = device.compute_capability.is_none() && self.kernel == KernelChoice::Auto;
-        let kernel =
-            if on_cpu { None } else { Some(choose_kernel(&self.kernel, T::DTYPE, shape, device)?) };
-        Ok(Plan { shape, k, kernel })
+        let (a, b) = (a.apply(self.options.op_a), b.apply(self.options.op_b));
+        // Buffers of a GPU start at multiples of 256 bytes.
+        let task = Task::new(T::DTYPE, shape, k, [&a, &b], [0, 0]);
+        let kernel = if on_cpu { None } else { Some(choose_kernel(&self.kernel, task, device)?) };
+        let multiprocessors = device.multiprocessors;
+        Ok(Plan { shape, k, kernel, multiprocessors })
     }
 
     /// alpha * op(A) * op(B) into a new matrix; host data, and the result is there when the call

@@ -7,7 +7,7 @@
 use crate::device::DeviceInfo;
 use crate::element::{Element, Scalar};
 use crate::error::{Error, Kind, Operand};
-use gemm_spec::{DType, Kernel, Launches, Layout, Op, Shape};
+use gemm_spec::{DType, Kernel, Launch, Layout, Op, Shape, is_along_k};
 use std::fmt;
 
 /// Which kernel computes a product.
@@ -155,7 +155,8 @@ impl Product {
 /// The rule of [`KernelChoice::Auto`]: for an extent of C from which on they are chosen, the
 /// variants in order; the first that has the dtype and runs on the device is taken. C of fewer rows
 /// or columns leaves most of a large tile empty.
-const AUTO: [(usize, &[&str]); 2] = [
+const AUTO: [(usize, &[&str]); 3] = [
+    (64, &["warp_group_128x256"]),
     (
         32,
         &[
@@ -169,55 +170,123 @@ const AUTO: [(usize, &[&str]); 2] = [
     (0, &["k02_tiled_16"]),
 ];
 
-/// Chooses the kernel for a C of `shape`, and holds it against the device.
+/// What takes the place of a variant whose tiles of C would leave half of the GPU without work.
+const FINER: [(&str, &str); 1] = [("warp_group_128x256", "warp_group_128x128")];
+
+/// What the choice of a kernel goes by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    pub dtype: DType,
+    /// Of C.
+    pub shape: Shape,
+    /// Whether A and B lie along K; see [`GemmParams::a_is_along_k`].
+    pub along_k: [bool; 2],
+    /// A and B can be described by tensor maps (see [`mappable`]), as far as there is work to do.
+    pub maps: bool,
+}
+
+impl Task {
+    /// For a C of that shape, sums of `k` products, and A and B with these layouts from the device
+    /// addresses `bases` on.
+    pub fn new(
+        dtype: DType,
+        shape: Shape,
+        k: usize,
+        operands: [&Layout; 2],
+        bases: [u64; 2],
+    ) -> Self {
+        let [a, b] = operands.map(|layout| layout.strides);
+        let along_k = [is_along_k(a.row, a.col), is_along_k(b.col, b.row)];
+        let mut operands = operands.into_iter().zip(bases);
+        let mapped = operands.all(|(layout, base)| mappable(layout, dtype, base));
+        Task { dtype, shape, along_k, maps: shape.is_empty() || k > 0 && mapped }
+    }
+}
+
+/// Whether a tensor map can describe a matrix (CUDA driver API, `cuTensorMapEncodeTiled`): it is
+/// contiguous along one extent, and along the other it goes forward by a multiple of 16 bytes, from
+/// an address that is one too. The layout's index 0 is at `base`.
+pub(crate) fn mappable(layout: &Layout, dtype: DType, base: u64) -> bool {
+    let Layout { shape, strides, offset } = *layout;
+    let bytes = dtype.size_bytes() as u64;
+    let address = base.wrapping_add(bytes.wrapping_mul(offset as u64));
+    let stride = match (strides.row, strides.col) {
+        (stride, 1) | (1, stride) => u64::try_from(stride).unwrap_or(0).saturating_mul(bytes),
+        _ => 0,
+    };
+    let extents_fit = shape.rows.max(shape.cols) <= i32::MAX as usize;
+    let stride_fits = stride > 0 && stride.is_multiple_of(16) && stride < 1 << 40;
+    extents_fit && stride_fits && address.is_multiple_of(16)
+}
+
+/// Chooses the kernel for a task, and holds it against the device.
 ///
 /// [`KernelChoice::Auto`] follows [`AUTO`].
 pub(crate) fn choose_kernel(
     choice: &KernelChoice,
-    dtype: DType,
-    shape: Shape,
+    task: Task,
     info: &DeviceInfo,
 ) -> Result<&'static Kernel, Error> {
+    let Task { dtype, .. } = task;
     let named = |name: &str| {
-        Kernel::find(name, dtype)
+        Kernel::find_for(name, dtype, task.along_k)
+            // Stored otherwise than its instances take them, which the check below says.
+            .or_else(|| Kernel::find(name, dtype))
             .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))
     };
     let kernel = match choice {
-        KernelChoice::Auto => automatic(dtype, shape, info)
+        KernelChoice::Auto => automatic(task, info)
             .ok_or_else(|| Error::new(Kind::UnknownKernel { name: "auto".into(), dtype }))?,
         KernelChoice::Named(name) => named(name)?,
         KernelChoice::Spec(kernel) if kernel.launches(Shape::new(0, 0)).is_none() => {
             return Err(Error::new(Kind::ForeignKernel { kernel: *kernel }));
         }
         KernelChoice::Spec(kernel) => {
-            check_launch(kernel, shape, info)?;
-            let row = Kernel::find(kernel.variant, dtype).filter(|row| *row == kernel);
+            check_launch(kernel, task, info)?;
+            let row = Kernel::find_for(kernel.variant, dtype, task.along_k);
+            let row = row.filter(|row| *row == kernel);
             row.ok_or_else(|| Error::new(Kind::ForeignKernel { kernel: *kernel }))?
         }
     };
-    check_launch(kernel, shape, info)?;
+    check_launch(kernel, task, info)?;
     Ok(kernel)
 }
 
 /// The library's choice. Where nothing runs on the device it is the smallest kernel, whose check
 /// says so.
-fn automatic(dtype: DType, shape: Shape, info: &DeviceInfo) -> Option<&'static Kernel> {
+fn automatic(task: Task, info: &DeviceInfo) -> Option<&'static Kernel> {
+    let Task { dtype, shape, along_k, .. } = task;
     let wide_enough = |&&(least, _): &&(usize, _)| shape.rows.min(shape.cols) >= least;
     let ranked = AUTO.iter().filter(wide_enough).flat_map(|(_, variants)| *variants);
-    let kernels = ranked.filter_map(|variant| Kernel::find(variant, dtype));
+    let kernels = ranked.filter_map(|variant| Kernel::find_for(variant, dtype, along_k));
     let smallest = kernels.clone().next_back();
-    kernels.clone().find(|kernel| check_launch(kernel, shape, info).is_ok()).or(smallest)
+    let runs = |kernel: &&Kernel| check_launch(kernel, task, info).is_ok();
+    let kernel = kernels.clone().find(runs).or(smallest)?;
+    let finer = FINER.iter().find(|(coarse, _)| *coarse == kernel.variant);
+    let finer = finer.and_then(|(_, fine)| Kernel::find_for(fine, dtype, along_k)).filter(runs);
+    Some(finer.filter(|_| leaves_idle(kernel, shape, info)).unwrap_or(kernel))
+}
+
+/// Whether half of the GPU's multiprocessors or more get no block.
+fn leaves_idle(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> bool {
+    let first = kernel.launches(shape).and_then(|mut launches| launches.next());
+    let blocks = first.map_or(0, |launch| u64::from(launch.grid.0) * u64::from(launch.grid.1));
+    blocks * 2 <= u64::from(info.multiprocessors.unwrap_or(0))
 }
 
 /// Checks a kernel against the device's compute capability and launch limits.
-fn check_launch(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> Result<(), Error> {
+fn check_launch(kernel: &Kernel, task: Task, info: &DeviceInfo) -> Result<(), Error> {
+    let shape = task.shape;
     let (Some(has), Some(limits)) = (info.compute_capability, info.launch_limits) else {
         return Err(Error::new(Kind::KernelOnCpu { name: kernel.variant.to_string() }));
     };
-    let needs = kernel.target.min_capability();
-    if has < needs {
-        let device = info.name.clone();
-        return Err(Error::new(Kind::MissingKernel { kernel: kernel.name, device, needs, has }));
+    if !kernel.target.runs_on(has) {
+        let (device, target) = (info.name.clone(), kernel.target);
+        return Err(Error::new(Kind::MissingKernel { kernel: kernel.name, device, target, has }));
+    }
+    let is_stored_so = shape.is_empty() || kernel.stored.takes(task.along_k);
+    if kernel.takes_maps() && !(task.maps && is_stored_so) {
+        return Err(Error::new(Kind::NotMappable { kernel: kernel.name }));
     }
     let limit = |what, needed: u128, limit: u32| {
         if needed <= u128::from(limit) {
@@ -264,12 +333,16 @@ pub struct Plan {
     pub k: usize,
     /// The kernel, or `None` where the CPU's engine computes.
     pub kernel: Option<&'static Kernel>,
+    /// Those of the device, where it has them.
+    pub multiprocessors: Option<u32>,
 }
 
 impl Plan {
     /// The kernel's launches, one after the other; `None` where the CPU's engine computes.
-    pub fn launches(&self) -> Option<Launches> {
-        self.kernel.and_then(|kernel| kernel.launches(self.shape))
+    pub fn launches(&self) -> Option<impl Iterator<Item = Launch> + use<>> {
+        let (kernel, multiprocessors) = (self.kernel?, self.multiprocessors.unwrap_or(u32::MAX));
+        let launches = kernel.launches(self.shape)?;
+        Some(launches.map(move |launch| kernel.resident(launch, multiprocessors)))
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) fn source(target: Target) -> &'static str {
         Target::Sm70 => include_str!("../ptx/sm_70.ptx"),
         Target::Sm80 => include_str!("../ptx/sm_80.ptx"),
         Target::Sm90 => include_str!("../ptx/sm_90.ptx"),
+        Target::Sm90a => include_str!("../ptx/sm_90a.ptx"),
     }
 }
 

@@ -10,7 +10,7 @@ use gemmite::cuda::cust::{
     memory::{CopyDestination, DeviceBuffer},
     stream::{Stream, StreamFlags},
 };
-use gemmite::{DType, Device, DeviceKind, Element, Gemm, MatrixMut, MatrixRef};
+use gemmite::{DType, Device, DeviceKind, Element, Gemm, Layout, MatrixMut, MatrixRef, Op, Scalar};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -49,6 +49,44 @@ impl Engine {
     /// Whether its kernel has an instance for `dtype`.
     pub fn computes(&self, dtype: DType) -> bool {
         self.kernel.is_none_or(|variant| gemm_spec::Kernel::find(variant, dtype).is_some())
+    }
+
+    /// Whether its kernel takes operands as tensor maps.
+    pub fn takes_maps(&self, dtype: DType) -> bool {
+        let kernel = self.kernel.and_then(|name| gemm_spec::Kernel::find(name, dtype));
+        kernel.is_some_and(|kernel| kernel.takes_maps())
+    }
+
+    /// Whether its kernel refuses `case`: it takes tensor maps, and none describes A or B as they
+    /// reach the device, or there is nothing to sum up.
+    pub fn refuses<T: Element>(&self, case: &Case) -> bool {
+        if !self.takes_maps(T::DTYPE) || case.m == 0 || case.n == 0 {
+            return false;
+        }
+        let no_terms = case.k == 0 || case.alpha::<T>() == T::Scalar::ZERO;
+        let a = self.on_device(case.a::<T>().layout, case.op_a);
+        let b = self.on_device(case.b::<T>().layout, case.op_b);
+        no_terms || ![a, b].iter().all(is_mappable::<T>) || !self.is_stored_for(T::DTYPE, [a, b])
+    }
+
+    /// Whether its kernel has an instance for A and B as they are stored.
+    fn is_stored_for(&self, dtype: DType, [a, b]: [Layout; 2]) -> bool {
+        let along_k = [
+            gemm_spec::is_along_k(a.strides.row, a.strides.col),
+            gemm_spec::is_along_k(b.strides.col, b.strides.row),
+        ];
+        let find = |variant| gemm_spec::Kernel::find_for(variant, dtype, along_k);
+        self.kernel.is_none_or(|variant| find(variant).is_some())
+    }
+
+    /// The layout of op(A) or op(B) in the memory of a GPU.
+    fn on_device(&self, layout: Layout, op: Op) -> Layout {
+        match self.path {
+            // The whole buffer is there, at a multiple of 256 bytes.
+            Path::Raw => layout.apply(op),
+            Path::Host => copied(&layout.apply(op)),
+            Path::Device => copied(&layout).apply(op),
+        }
     }
 
     /// The options of `case` on this engine.
@@ -115,6 +153,30 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// The layout of a copy: as it is where the elements lie side by side, else row by row. An extent
+/// of stride 0 is copied once.
+fn copied(layout: &Layout) -> Layout {
+    let Layout { shape, strides, .. } = *layout;
+    let reach = |count: usize, stride: isize| count.saturating_sub(1) * stride.unsigned_abs();
+    let span = reach(shape.rows, strides.row) + reach(shape.cols, strides.col) + 1;
+    match (strides.row, strides.col) {
+        (0, _) | (_, 0) => Layout { offset: 0, ..*layout },
+        _ if span == shape.rows * shape.cols => Layout { offset: 0, ..*layout },
+        _ => Layout::row_major(shape),
+    }
+}
+
+/// Whether a tensor map describes it: it is contiguous along one
+/// extent, and along the other at multiples of 16 bytes, the first one too.
+fn is_mappable<T: Element>(layout: &Layout) -> bool {
+    let in_chunks = |elements: usize| (elements * size_of::<T>()).is_multiple_of(16);
+    let other = match (layout.strides.row, layout.strides.col) {
+        (other, 1) | (1, other) => usize::try_from(other).unwrap_or(0),
+        _ => 0,
+    };
+    other > 0 && in_chunks(other) && in_chunks(layout.offset)
 }
 
 /// Whole buffers, guards included, in memory of cust's; the kernel works between the guards. They

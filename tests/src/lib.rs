@@ -18,4 +18,4 @@ pub use engine::{
 };
 pub use place::{GUARD, Place, Placed, poison};
 pub use runner::{Summary, run_case, run_case_with, run_table};
-pub use table::table;
+pub use table::{many_tiles, table};

@@ -6,11 +6,16 @@ use crate::place::Placed;
 use gemmite::verify::{self, Exactness, Problem, Rows};
 use gemmite::{Element, MatrixRef};
 
+/// What the library says of operands that a kernel does not take.
+const REFUSAL: &str = "takes A and B as its name says";
+
 /// What a run over many cases and engines found.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// Cases times engines.
+    /// Cases times engines, but for those that were refused.
     pub runs: usize,
+    /// Cases that are not for an engine's kernel, which said so.
+    pub refused: usize,
     /// One line for each run that failed.
     pub failures: Vec<String>,
     /// The largest error over its bound of the runs that passed, and where it was.
@@ -68,11 +73,19 @@ pub fn run_table<T: Element>(cases: &[Case], engines: &[Engine]) -> Summary {
     for engine in engines.iter().filter(|engine| engine.computes(T::DTYPE)) {
         for case in cases {
             let name = format!("{} on {} in {}", case.name, engine.name, T::DTYPE);
-            summary.runs += 1;
+            let refuses = engine.refuses::<T>(case);
             match run_case::<T>(case, engine) {
+                Err(failure) if refuses && failure.contains(REFUSAL) => {
+                    summary.refused += 1;
+                    continue;
+                }
+                Ok(_) if refuses => {
+                    summary.failures.push(format!("{name}: the kernel takes what it cannot"));
+                }
                 Ok(exactness) => summary.note(exactness.max_err_over_bound, name),
                 Err(failure) => summary.failures.push(format!("{name}: {failure}")),
             }
+            summary.runs += 1;
         }
     }
     summary

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Data};
 use crate::place::Place;
-use gemmite::Op;
+use gemmite::{Op, Strides};
 
 const N: Op = Op::None;
 const T: Op = Op::Transpose;
@@ -15,6 +15,7 @@ pub fn table() -> Vec<Case> {
     cases.extend(places());
     cases.extend(factors());
     cases.extend(numbers());
+    cases.extend(chunks());
     if std::env::var("GEMMITE_CASES").is_ok_and(|which| which == "small") {
         cases.retain(|case| case.products() <= 50_000);
     }
@@ -141,6 +142,76 @@ fn numbers() -> Vec<Case> {
         of("past the end of the range, beta", Data::Large).factors(-2.0, Some(3.0)),
         of("subnormal products", Data::Tiny),
         of("small whole numbers", Data::Integers),
+    ]
+}
+
+/// Rows and columns that start at multiples of 16 bytes in every dtype, for kernels that take no
+/// others; around tiles of 128 x 256 and steps of 64.
+fn chunks() -> Vec<Case> {
+    // Rows or columns of `length` elements, and the room up to a multiple of 16 behind them and
+    // `gap` more.
+    let at = |length: usize, gap: usize| (length.next_multiple_of(16) + gap) as isize;
+    let rows = |length, gap| Place::Strides(Strides::new(at(length, gap), 1));
+    let cols = |length, gap| Place::Strides(Strides::new(1, at(length, gap)));
+    let shapes = [
+        ("one row", 1, 8, 8),
+        ("one tile, one step", 64, 64, 64),
+        ("K within a step", 64, 64, 8),
+        ("ends within tiles", 127, 248, 72),
+        ("past tiles", 257, 520, 24),
+        ("past tiles, odd ends", 131, 771, 20),
+        ("five tiles of rows", 513, 96, 24),
+        ("seven steps", 65, 72, 391),
+    ];
+    let mut cases = Vec::new();
+    for (name, op_a, op_b) in [("A B", N, N), ("At B", T, N), ("A Bt", N, T), ("At Bt", T, T)] {
+        for (i, (shape, m, n, k)) in shapes.into_iter().enumerate() {
+            let gap = i % 2 * 32;
+            let place = |op, rows_of, cols_of| match op {
+                N => rows(cols_of, gap),
+                T => rows(rows_of, gap),
+            };
+            let (a, b) = (place(op_a, m, k), place(op_b, k, n));
+            let case = Case::new(format!("{name} in chunks, {shape}"), m, n, k).ops(op_a, op_b);
+            let case = case.data(if i % 2 == 0 { Data::Integers } else { Data::Normal });
+            cases.push(match i % 3 {
+                0 => case.places(a, b, rows(n, 0)),
+                1 => case.places(a, b, Place::Padded).factors(-0.5, Some(2.0)),
+                _ => case.places(a, b, rows(n, gap)).factors(2.0, None),
+            });
+        }
+    }
+    let of = |name: &str, a, b, c| Case::new(name, 150, 300, 72).places(a, b, c);
+    let (a, b, c) = (rows(72, 0), rows(300, 16), rows(300, 16));
+    cases.extend([
+        of("in chunks, beta", a, b, c).factors(0.5, Some(-1.0)),
+        of("in chunks, beta 0", a, b, c).factors(0.5, Some(0.0)),
+        of("in chunks, C by columns", a, b, cols(150, 0)),
+        of("in chunks, C spaced", a, b, Place::Spaced).factors(3.0, Some(1.0)),
+        of("in chunks, C backwards", a, b, Place::Backwards),
+        of("in chunks, C in pairs", a, b, Place::Strides(Strides::new(302, 1))),
+        of("by columns in chunks", cols(150, 0), cols(72, 48), c),
+        of("all by columns in chunks", cols(150, 16), cols(72, 0), cols(150, 0)),
+        of("in chunks, NaN", a, b, c).data(Data::Nan),
+        of("in chunks, infinity", a, b, c).data(Data::Infinite),
+        of("in chunks, past the end of the range", a, b, c).data(Data::Large),
+        Case::new("in chunks, infinity at a ragged end", 140, 264, 67)
+            .places(rows(67, 0), cols(67, 0), rows(264, 0))
+            .data(Data::Infinite),
+        Case::new("in chunks, no gaps", 128, 512, 192),
+    ]);
+    cases
+}
+
+/// More tiles of C than run at one time, for kernels whose blocks go on from tile to tile.
+pub fn many_tiles() -> Vec<Case> {
+    vec![
+        Case::new("many tiles", 2064, 2056, 24).data(Data::Integers),
+        Case::new("many tiles, both along K", 2064, 2056, 48).ops(N, T).data(Data::Integers),
+        Case::new("many tiles, C padded, beta", 2064, 2056, 8)
+            .ops(T, T)
+            .places(Place::RowMajor, Place::RowMajor, Place::Padded)
+            .factors(2.0, Some(-1.0)),
     ]
 }
 

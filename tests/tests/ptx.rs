@@ -13,14 +13,15 @@ fn built(target: Target) -> String {
     })
 }
 
-/// Bytes of the parameters of every kernel for `dtype`: A, B, C, and the block.
-fn parameters(dtype: DType) -> [usize; 4] {
-    let block = match dtype.accumulator() {
+/// Bytes of a kernel's parameters: A, B, C, and the block, or the maps of the three, C's address,
+/// and the block.
+fn parameters(kernel: &Kernel) -> Vec<usize> {
+    let block = match kernel.dtype.accumulator() {
         DType::I32 => size_of::<GemmParams<i32>>(),
         DType::F64 => size_of::<GemmParams<f64>>(),
         _ => size_of::<GemmParams<f32>>(),
     };
-    [8, 8, 8, block]
+    if kernel.takes_maps() { vec![128, 128, 128, 8, block] } else { vec![8, 8, 8, block] }
 }
 
 #[test]
@@ -31,7 +32,7 @@ fn every_kernel_has_its_entry_and_takes_what_the_host_passes() {
             let found: Vec<_> = entries.iter().filter(|e| e.name == kernel.name).collect();
             assert_eq!(found.len(), 1, "entries named {}", kernel.name);
             let bytes: Vec<_> = found[0].params.iter().map(|param| param.bytes).collect();
-            assert_eq!(bytes, parameters(kernel.dtype), "{}", kernel.name);
+            assert_eq!(bytes, parameters(kernel), "{}", kernel.name);
         }
     }
 }
@@ -82,10 +83,13 @@ fn version_and_target_are_the_tables() {
     }
 }
 
-/// Instructions of tensor cores in a kernel: those of a step, in each of its five loops.
+/// Instructions of tensor cores in a kernel: those of a step, in each of its loops.
 fn tensor_products(kernel: &Kernel) -> usize {
-    if kernel.family != KernelFamily::TensorCore {
-        return 0;
+    match kernel.family {
+        KernelFamily::TensorCore => (),
+        // 64 values of k, 16 at a time.
+        KernelFamily::WarpGroup => return 4,
+        _ => return 0,
     }
     let Tiles { block: [_, _, depth], warp, thread, .. } = kernel.tiles;
     let (k, each) = match kernel.dtype {
@@ -123,14 +127,17 @@ fn no_barrier_was_copied() {
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => 8,
                 // The same in eight loops: each operand stored along K or not, in packs or not.
                 KernelFamily::TensorCore => 16,
+                // Two before C is written past shared memory, one of each for each group.
+                KernelFamily::WarpGroup => 4,
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
-            assert_eq!(
-                body.matches("mma.sync").count(),
-                tensor_products(kernel),
-                "{}",
-                kernel.name
-            );
+            let products =
+                body.matches("mma.sync").count() + body.matches("wgmma.mma_async").count();
+            assert_eq!(products, tensor_products(kernel), "{}", kernel.name);
+            // Before the first step and behind the last.
+            let of_cluster = if kernel.cluster() > 1 { 2 } else { 0 };
+            let found = body.matches("barrier.cluster.wait").count();
+            assert_eq!(found, of_cluster, "{}", kernel.name);
         }
     }
 }

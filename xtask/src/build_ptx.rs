@@ -135,6 +135,7 @@ pub fn nvvm_arch(target: Target) -> NvvmArch {
         Target::Sm70 => NvvmArch::Compute70,
         Target::Sm80 => NvvmArch::Compute80,
         Target::Sm90 => NvvmArch::Compute90,
+        Target::Sm90a => NvvmArch::Compute90a,
     }
 }
 

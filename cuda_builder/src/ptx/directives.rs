@@ -1,6 +1,8 @@
 //! Launch bounds and cluster sizes: from the `//@kernel` lines that `#[kernel(...)]` leaves in
 //! the module's assembly to the header of the entry, which no Rust code can write itself.
 
+use std::ops::Range;
+
 use super::{PtxProblem, headers, without_comments};
 
 const MARK: &str = "//@kernel";
@@ -12,16 +14,19 @@ struct Request {
     max_threads: Option<u32>,
     min_blocks: Option<u32>,
     cluster: Option<[u32; 3]>,
+    /// Numbers of parameters and their alignments.
+    aligned: Vec<(usize, u32)>,
 }
 
-/// Takes the lines `//@kernel NAME max_threads=N min_blocks=N cluster=X,Y,Z` (absent keys are
-/// left out) from the text and writes `.maxntid N, 1, 1`, `.minnctapersm N`, and
-/// `.explicitcluster` with `.reqnctapercluster X, Y, Z`, into the headers of those entries.
+/// Takes the lines `//@kernel NAME max_threads=N min_blocks=N cluster=X,Y,Z align=NUMBER:BYTES`
+/// (absent keys are left out) from the text and writes `.maxntid N, 1, 1`, `.minnctapersm N`, and
+/// `.explicitcluster` with `.reqnctapercluster X, Y, Z`, into the headers of those entries. `align`
+/// raises the alignment of parameter NUMBER, from 0; there may be several.
 ///
 /// # Errors
 /// [`PtxProblem::KernelLine`] for a line that is not of this form, asks for nothing that a GPU
 /// can do (a count of zero, more than 1024 threads), is the second one of its kernel, or names
-/// an entry that the text does not have.
+/// an entry or a parameter that the text does not have.
 pub fn apply_kernel_lines(ptx: &str) -> Result<String, PtxProblem> {
     let mut requests: Vec<(Request, &str)> = Vec::new();
     let mut rest = String::with_capacity(ptx.len());
@@ -43,13 +48,34 @@ pub fn apply_kernel_lines(ptx: &str) -> Result<String, PtxProblem> {
         let Some(header) = header else {
             return Err(problem(line, "the text has no such entry".to_owned()));
         };
-        insertions.push((header.directives.start, directives(request)));
+        let place = header.directives.start;
+        insertions.push((place..place, directives(request)));
+        for (number, bytes) in &request.aligned {
+            let place = alignment(&code, header.params.clone(), *number)
+                .ok_or_else(|| problem(line, format!("parameter {number} has no alignment")))?;
+            let found: u32 = code[place.clone()].parse().unwrap_or(0);
+            insertions.push((place, found.max(*bytes).to_string()));
+        }
     }
-    insertions.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-    for (at, text) in insertions {
-        rest.insert_str(at, &text);
+    insertions.sort_by_key(|(place, _)| std::cmp::Reverse(place.start));
+    for (place, text) in insertions {
+        rest.replace_range(place, &text);
     }
     Ok(rest)
+}
+
+/// Where the number stands behind `.align` of a parameter of bytes: `.param .align 16 .b8 p[128]`.
+fn alignment(code: &str, params: Range<usize>, number: usize) -> Option<Range<usize>> {
+    let mut start = params.start;
+    for param in code[params].split(',').take(number) {
+        start += param.len() + 1;
+    }
+    let param = code.get(start..)?.split([',', ')']).next()?;
+    let word = ".param .align ";
+    let digits = param.find(word)? + word.len();
+    let len = param[digits..].find(|c: char| !c.is_ascii_digit())?;
+    let found = start + digits..start + digits + len;
+    (len > 0).then_some(found)
 }
 
 fn problem(line: &str, reason: String) -> PtxProblem {
@@ -73,6 +99,12 @@ fn parse(words: &str) -> Result<Request, String> {
                 let sizes = value.split(',').map(number).collect::<Result<Vec<u32>, _>>()?;
                 let sizes = sizes.try_into().map_err(|_| "a cluster has three sizes")?;
                 request.cluster = Some(sizes);
+            }
+            "align" => {
+                let (parameter, bytes) = value.split_once(':').ok_or("align is NUMBER:BYTES")?;
+                let parameter =
+                    parameter.parse().map_err(|_| format!("`{parameter}` is no number"))?;
+                request.aligned.push((parameter, number(bytes)?));
             }
             _ => return Err(format!("unknown key `{key}`")),
         }
@@ -139,6 +171,31 @@ mod tests {
         let text = module("//@kernel a");
         assert_eq!(apply_kernel_lines(&text).unwrap(), module("").replacen("\n\n", "\n", 1));
         assert_eq!(apply_kernel_lines(&module("")).unwrap(), module(""));
+    }
+
+    #[test]
+    fn parameters_are_aligned() {
+        let with = |line: &str| {
+            format!(
+                ".version 8.0\n.target sm_90a\n{line}.visible .entry a(\n\
+                 \t.param .u64 .ptr .align 1 a_param_0,\n\
+                 \t.param .align 16 .b8 a_param_1[128],\n\
+                 \t.param .align 16 .b8 a_param_2[128]\n)\n{{\n\tret;\n}}\n"
+            )
+        };
+        let done = apply_kernel_lines(&with("//@kernel a max_threads=32 align=1:64 align=2:8\n"));
+        let expected = with("").replace(".align 16 .b8 a_param_1", ".align 64 .b8 a_param_1");
+        assert_eq!(done.unwrap(), expected.replace(")\n{", ")\n.maxntid 32, 1, 1\n{"));
+        for (line, part) in [
+            ("//@kernel a align=0:64\n", "parameter 0 has no alignment"),
+            ("//@kernel a align=3:64\n", "parameter 3 has no alignment"),
+            ("//@kernel a align=1\n", "NUMBER:BYTES"),
+            ("//@kernel a align=x:64\n", "`x` is no number"),
+            ("//@kernel a align=1:0\n", "`0` is not"),
+        ] {
+            let error = apply_kernel_lines(&with(line)).unwrap_err().to_string();
+            assert!(error.contains(part), "{line}: {error}");
+        }
     }
 
     #[test]

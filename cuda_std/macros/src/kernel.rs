@@ -7,6 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
     Error, Expr, FnArg, GenericParam, Ident, ItemFn, PatType, ReturnType, Signature, Token, Type,
+    parse_quote,
 };
 
 /// What the attribute's parentheses hold.
@@ -56,17 +57,18 @@ impl Parse for Bounds {
 
 fn cluster(value: Expr) -> syn::Result<[Expr; 3]> {
     let span = value.span();
-    let extents = match value {
+    let extents: Vec<_> = match value {
         Expr::Tuple(tuple) => tuple.elems.into_iter().collect(),
-        _ => Vec::new(),
+        along_x => vec![along_x, parse_quote!(1), parse_quote!(1)],
     };
-    extents.try_into().map_err(|_| Error::new(span, "`cluster` is three extents: `(X, Y, Z)`"))
+    let wrong = "`cluster` is an extent along x, or three: `(X, Y, Z)`";
+    extents.try_into().map_err(|_| Error::new(span, wrong))
 }
 
 impl Bounds {
     /// Checks of the values, for host and device, and the line that `cuda_builder` reads, for the
-    /// device.
-    fn items(&self, kernel: &Ident) -> TokenStream {
+    /// device. `aligned` are the parameters with an alignment of their type's: number and type.
+    fn items(&self, kernel: &Ident, aligned: &[(usize, &Type)]) -> TokenStream {
         let mut line = format!("//@kernel {kernel}");
         let mut operands = TokenStream::new();
         let mut checks = TokenStream::new();
@@ -87,6 +89,11 @@ impl Bounds {
             add(" cluster=", "x", x);
             add(",", "y", y);
             add(",", "z", z);
+        }
+        for (number, ty) in aligned {
+            line.push_str(&format!(" align={number}:{{align_{number}}}"));
+            let name = format_ident!("align_{number}");
+            operands.extend(quote!(#name = const { ::core::mem::align_of::<#ty>() },));
         }
         if self.max_threads.is_some() {
             checks.extend(quote! {
@@ -118,6 +125,55 @@ struct Argument {
     device: TokenStream,
     restore: TokenStream,
     check: TokenStream,
+    /// Parameters of the entry.
+    parameters: usize,
+}
+
+const GRID_CONSTANT: &str = "grid_constant";
+
+/// An argument `#[grid_constant] x: &T`: a `T` by value, and in the body a reference to the
+/// parameter itself. rustc has neither a way to take a parameter's address, which is therefore
+/// named as LLVM names it, nor one for an alignment of more than 16, which `cuda_builder` sets.
+fn grid_constant(kernel: &Ident, number: usize, argument: &PatType) -> syn::Result<Argument> {
+    let PatType { attrs, pat, ty, .. } = argument;
+    let attrs = attrs.iter().filter(|attr| !attr.path().is_ident(GRID_CONSTANT));
+    let pointee = grid_constant_type(ty)?;
+    let address = format!("mov.b64 {{0}}, {kernel}_param_{number}; cvta.param.u64 {{0}}, {{0}};");
+    let parameter = format_ident!("_parameter_{number}");
+    Ok(Argument {
+        device: quote! {
+            #parameter: ::cuda_std::entry::GridConstant<{ ::core::mem::size_of::<#pointee>() }>
+        },
+        restore: quote! {
+            #(#attrs)*
+            // SAFETY: the parameter's own address; the launch passed the type's bytes, and nothing
+            // writes to parameters.
+            let #pat: #ty = unsafe {
+                let address: *const #pointee;
+                ::core::arch::asm!(#address, out(reg64) address, options(pure, nomem, nostack));
+                &*address
+            };
+        },
+        check: quote_spanned! {ty.span()=> ::cuda_std::entry::argument_is_copy::<#pointee>(); },
+        parameters: 1,
+    })
+}
+
+/// `T` of `&T`.
+fn grid_constant_type(ty: &Type) -> syn::Result<&Type> {
+    match ty {
+        Type::Reference(reference)
+            if reference.mutability.is_none()
+                && !matches!(*reference.elem, Type::Slice(_) | Type::TraitObject(_)) =>
+        {
+            Ok(&reference.elem)
+        }
+        _ => Err(Error::new_spanned(ty, "a `#[grid_constant]` argument has a type `&T`")),
+    }
+}
+
+fn is_grid_constant(argument: &PatType) -> bool {
+    argument.attrs.iter().any(|attr| attr.path().is_ident(GRID_CONSTANT))
 }
 
 fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
@@ -136,6 +192,7 @@ fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
             const { ::cuda_std::entry::argument_is_passable::<#ty>() };
             #check
         },
+        parameters: 1,
     };
     Ok(match &**ty {
         Type::Reference(reference) => match &*reference.elem {
@@ -156,6 +213,7 @@ fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
                         let #pat: #ty = unsafe { ::cuda_std::entry::#rebuild(#pointer, #len) };
                     },
                     check: TokenStream::new(),
+                    parameters: 2,
                 }
             }
             Type::TraitObject(_) => return Err(Error::new_spanned(ty, wide)),
@@ -219,21 +277,35 @@ pub fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<TokenStr
     let ItemFn { attrs, vis, sig, block } = syn::parse2(item)?;
     check_signature(&sig)?;
     let mut parsed = Vec::new();
+    let mut aligned = Vec::new();
+    let mut number = 0;
     for (index, input) in sig.inputs.iter().enumerate() {
-        match input {
+        let argument = match input {
             FnArg::Receiver(receiver) => {
                 return Err(Error::new_spanned(receiver, "a kernel can't be a method: no `self`"));
             }
-            FnArg::Typed(typed) => parsed.push(argument(index, typed)?),
-        }
+            FnArg::Typed(typed) if is_grid_constant(typed) => {
+                aligned.push((number, grid_constant_type(&typed.ty)?));
+                grid_constant(&sig.ident, number, typed)?
+            }
+            FnArg::Typed(typed) => argument(index, typed)?,
+        };
+        number += argument.parameters;
+        parsed.push(argument);
     }
     let checks: TokenStream = parsed.iter().map(|argument| argument.check.clone()).collect();
     let restores: TokenStream = parsed.iter().map(|argument| argument.restore.clone()).collect();
     let device: Punctuated<_, Token![,]> = parsed.iter().map(|argument| &argument.device).collect();
-    let Signature { ident, generics, inputs, .. } = &sig;
+    let Signature { ident, generics, .. } = &sig;
+    let mut inputs = sig.inputs.clone();
+    for input in &mut inputs {
+        if let FnArg::Typed(typed) = input {
+            typed.attrs.retain(|attr| !attr.path().is_ident(GRID_CONSTANT));
+        }
+    }
     let where_clause = &generics.where_clause;
     let statements = &block.stmts;
-    let items = bounds.items(ident);
+    let items = bounds.items(ident, &aligned);
     Ok(quote! {
         #[cfg(not(target_arch = "nvptx64"))]
         #(#attrs)*
@@ -356,8 +428,36 @@ mod tests {
         assert!(error(quote!(block_dim = 2), f()).contains("unknown launch bound"));
         assert!(error(quote!(min_blocks = 2), f()).contains("needs `max_threads`"));
         assert!(error(quote!(max_threads = 2, max_threads = 2), f()).contains("twice"));
-        assert!(error(quote!(cluster = 2), f()).contains("(X, Y, Z)"));
         assert!(error(quote!(cluster = (2, 1)), f()).contains("(X, Y, Z)"));
+        assert!(error(quote!(cluster = ()), f()).contains("(X, Y, Z)"));
+    }
+
+    #[test]
+    fn a_cluster_may_be_one_number() {
+        let f = quote!(
+            unsafe fn f() {}
+        );
+        let text = expand(quote!(cluster = N), f).unwrap().to_string();
+        assert!(text.contains("cluster={x},{y},{z}"), "{text}");
+        assert!(text.contains("let x : u32 = N ; let y : u32 = 1 ; let z : u32 = 1 ;"), "{text}");
+    }
+
+    #[test]
+    fn grid_constants_are_values_with_an_address() {
+        let item = quote!(
+            unsafe fn f(x: &[f32], #[grid_constant] map: &Map, n: u32) {}
+        );
+        let text = expand(quote!(), item).unwrap().to_string();
+        let entry = "_parameter_2 : :: cuda_std :: entry :: GridConstant < { :: core :: mem :: \
+            size_of :: < Map > () } > , n : u32)";
+        assert!(text.contains(entry), "{text}");
+        assert!(text.contains("\"mov.b64 {0}, f_param_2; cvta.param.u64 {0}, {0};\""), "{text}");
+        assert!(text.contains("\"//@kernel f align=2:{align_2}\""), "{text}");
+        assert!(text.contains("unsafe fn f (x : & [f32] , map : & Map , n : u32)"), "{text}");
+        for wrong in ["Map", "&mut Map", "&[Map]", "*const Map"] {
+            let item = format!("unsafe fn f(#[grid_constant] map: {wrong}) {{}}").parse().unwrap();
+            assert!(error(quote!(), item).contains("has a type `&T`"), "{wrong}");
+        }
     }
 
     #[test]

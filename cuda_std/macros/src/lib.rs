@@ -22,15 +22,20 @@ use proc_macro::TokenStream;
 /// (`&str`, `*const [T]`, `&dyn Trait`) are refused. A type aligned to more than 16 bytes is
 /// refused: rustc can't pass one to an entry.
 ///
+/// `#[grid_constant] x: &T` is one parameter of `size_of::<T>()` bytes with `T`'s alignment: the
+/// launch passes a `T` by value, and the body has a reference to the parameter itself, of which no
+/// copy is made (CUDA's `const __grid_constant__ T`). So a tensor map is passed. Compute capability
+/// 7.0, PTX 7.7.
+///
 /// # Launch bounds
-/// `#[kernel(max_threads = EXPR, min_blocks = EXPR, cluster = (X, Y, Z))]`, each of them optional,
-/// each a constant `u32`:
+/// `#[kernel(max_threads = EXPR, min_blocks = EXPR, cluster = EXPR)]`, each of them optional, each
+/// a constant `u32`:
 /// - `max_threads`: the most threads a block has at any launch, 1 to 1024. `.maxntid` (PTX ISA,
 ///   performance-tuning directives).
 /// - `min_blocks`: blocks that should fit on one multiprocessor; needs `max_threads`.
 ///   `.minnctapersm`.
-/// - `cluster`: blocks of a cluster along x, y, z, at most 16 together; sm_90 and later.
-///   `.reqnctapercluster`.
+/// - `cluster`: blocks of a cluster along x, or `(X, Y, Z)`, at most 16 together, of which 8 run on
+///   every GPU with clusters; sm_90 and later. `.explicitcluster` and `.reqnctapercluster`.
 ///
 /// rustc can't write these directives. The macro leaves a line `//@kernel NAME max_threads=N ...`
 /// in the module's assembly, from which `cuda_builder` writes them into the entry's header.

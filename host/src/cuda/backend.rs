@@ -7,7 +7,7 @@ use super::stream::{CudaQueue, CudaStream};
 use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
 use crate::device::{Device, DeviceInfo};
 use crate::error::{Error, Kind, Operand};
-use crate::plan::{KernelChoice, Product, Transfer, choose_kernel, span, transfer};
+use crate::plan::{KernelChoice, Product, Task, Transfer, choose_kernel, span, transfer};
 use bytemuck::Pod;
 use gemm_spec::{DType, Layout};
 use std::any::Any;
@@ -151,7 +151,14 @@ impl Backend for CudaBackend {
     ) -> Result<(), Error> {
         let (dtype, shape) = (product.dtype, product.c.shape);
         // Before any copy: a choice that cannot run shall not cost one.
-        choose_kernel(kernel, dtype, shape, self.info())?;
+        let travelled = |layout: &Layout| match product.k {
+            0 => Ok(*layout),
+            _ => self.transfer(dtype, layout).map(|transfer| transfer.copy),
+        };
+        let (a, b) = (travelled(&product.a)?, travelled(&product.b)?);
+        // Memory of a context starts at multiples of 256 bytes.
+        let task = Task::new(dtype, shape, product.k, [&a, &b], [0, 0]);
+        choose_kernel(kernel, task, self.info())?;
         if shape.is_empty() {
             return Ok(());
         }

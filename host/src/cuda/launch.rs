@@ -2,11 +2,14 @@
 
 use super::context::CudaContext;
 use super::driver::Check;
+use super::launch_ex::{LaunchAttribute, LaunchConfig, launch_ex};
+use super::maps::TensorMaps;
+use super::module::Function;
 use crate::element::{Element, Scalar};
 use crate::error::Error;
-use crate::plan::{Factor, KernelChoice, Product, choose_kernel};
+use crate::plan::{Factor, KernelChoice, Product, Task, choose_kernel};
 use cust::sys::{self, CUstream};
-use gemm_spec::{DType, GemmParams, Launch, Layout, Op, Strides};
+use gemm_spec::{DType, GemmParams, Kernel, Launch, Layout, Op, Strides};
 use half::{bf16, f16};
 use std::ffi::c_void;
 
@@ -68,44 +71,38 @@ unsafe fn typed<T: Element>(
     addresses: Addresses,
 ) -> Result<(), Error> {
     let shape = product.c.shape;
-    let kernel = choose_kernel(choice, T::DTYPE, shape, context.info())?;
+    let (operands, bases) = ([&product.a, &product.b], [addresses.a, addresses.b]);
+    let task = Task::new(T::DTYPE, shape, product.k, operands, bases);
+    let kernel = choose_kernel(choice, task, context.info())?;
     if shape.is_empty() {
         return Ok(());
     }
     let function = context.modules().function(kernel, context)?;
+    let multiprocessors = context.info().multiprocessors.unwrap_or(u32::MAX);
     // `choose_kernel` has seen that the shape can be launched.
     for launch in kernel.launches(shape).into_iter().flatten() {
+        let launch = kernel.resident(launch, multiprocessors);
         let (row, col) = launch.start;
         let mut a = address::<T>(addresses.a, &product.a, row, 0);
         let mut b = address::<T>(addresses.b, &product.b, 0, col);
         let mut c = address::<T::Output>(addresses.c, &product.c, row, col);
         let mut params: GemmParams<T::Scalar> = params(product, &launch);
-        let mut arguments: [*mut c_void; 4] = [
-            (&raw mut a).cast(),
-            (&raw mut b).cast(),
-            (&raw mut c).cast(),
-            (&raw mut params).cast(),
-        ];
-        let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
-        // SAFETY: the kernel takes three addresses and the block by value, which the driver copies
-        // before it returns; grid and block are the kernel's own, within the device's limits; the
-        // caller vouches for the memory.
+        let (c_argument, block) = ((&raw mut c).cast(), (&raw mut params).cast());
+        // SAFETY: a kernel takes three addresses and the block by value, or three maps, C's address
+        // and the block, which the driver copies before it returns; grid and block are the kernel's
+        // own, within the device's limits; the caller vouches for the memory.
         let result = unsafe {
-            sys::cuLaunchKernel(
-                function.0,
-                grid_x,
-                grid_y,
-                1,
-                block_x,
-                block_y,
-                1,
-                // `choose_kernel` has held it against the device's limit.
-                kernel.dynamic_shared_bytes() as u32,
-                stream,
-                arguments.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
+            if kernel.takes_maps() {
+                let mut maps = TensorMaps::new::<T>(product, [a, b, c])?;
+                let [map_a, map_b, map_c] = maps.arguments();
+                let arguments = [map_a, map_b, map_c, c_argument, block];
+                launch_kernel(function, kernel, &launch, stream, arguments)
+            } else {
+                let (a, b) = ((&raw mut a).cast(), (&raw mut b).cast());
+                launch_kernel(function, kernel, &launch, stream, [a, b, c_argument, block])
+            }
         };
+        let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
         result.check("cuLaunchKernel", || {
             let device = context.name();
             format!(
@@ -116,6 +113,54 @@ unsafe fn typed<T: Element>(
         })?;
     }
     Ok(())
+}
+
+/// Kernels of compute capability 9.0 start while the one before them in the stream ends, and wait for
+/// it before they touch memory.
+///
+/// # Safety
+/// The arguments are those that the kernel takes, over memory that it may use.
+unsafe fn launch_kernel<const N: usize>(
+    function: Function,
+    kernel: &Kernel,
+    launch: &Launch,
+    stream: CUstream,
+    mut arguments: [*mut c_void; N],
+) -> sys::CUresult {
+    let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
+    // `choose_kernel` has held it against the device's limit.
+    let shared = kernel.dynamic_shared_bytes() as u32;
+    // SAFETY: the caller's promise; the attribute is for kernels that wait for the grids before them.
+    unsafe {
+        match launch_ex().filter(|_| kernel.takes_maps()) {
+            Some(launch_ex) => {
+                let mut overlap = LaunchAttribute::overlap();
+                let config = LaunchConfig {
+                    grid: [grid_x, grid_y, 1],
+                    block: [block_x, block_y, 1],
+                    shared,
+                    stream,
+                    attributes: &raw mut overlap,
+                    count: 1,
+                };
+                let (config, arguments) = (&raw const config, arguments.as_mut_ptr());
+                launch_ex(config, function.0, arguments, std::ptr::null_mut())
+            }
+            None => sys::cuLaunchKernel(
+                function.0,
+                grid_x,
+                grid_y,
+                1,
+                block_x,
+                block_y,
+                1,
+                shared,
+                stream,
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
+            ),
+        }
+    }
 }
 
 /// The parameter block of one launch, whose C is a panel.

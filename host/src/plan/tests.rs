@@ -25,9 +25,13 @@ fn gpu() -> DeviceInfo {
     }
 }
 
+/// A C of `shape`, with operands that no map describes.
+fn task(dtype: DType, shape: (usize, usize)) -> Task {
+    Task { dtype, shape: Shape::new(shape.0, shape.1), along_k: [true, false], maps: false }
+}
+
 fn choose(choice: KernelChoice, shape: (usize, usize)) -> Result<&'static str, Error> {
-    let shape = Shape::new(shape.0, shape.1);
-    choose_kernel(&choice, DType::F32, shape, &gpu()).map(|kernel| kernel.name)
+    choose_kernel(&choice, task(DType::F32, shape), &gpu()).map(|kernel| kernel.name)
 }
 
 #[test]
@@ -39,8 +43,7 @@ fn auto_follows_its_rule() {
     // The first of the list that the dtype and the GPU have.
     let auto = |dtype, capability| {
         let info = DeviceInfo { compute_capability: Some(capability), ..gpu() };
-        let shape = Shape::new(100, 100);
-        choose_kernel(&KernelChoice::Auto, dtype, shape, &info).unwrap().name
+        choose_kernel(&KernelChoice::Auto, task(dtype, (100, 100)), &info).unwrap().name
     };
     assert_eq!(auto(DType::F64, (9, 0)), "k11_tensor_core_f64");
     assert_eq!(auto(DType::F64, (8, 0)), "k10_grouped_order_f64");
@@ -53,8 +56,7 @@ fn auto_follows_its_rule() {
     let limits =
         LaunchLimits { shared_bytes_per_block_optin: 99 << 10, ..gpu().launch_limits.unwrap() };
     let small = DeviceInfo { launch_limits: Some(limits), ..gpu() };
-    let shape = Shape::new(100, 100);
-    let chosen = choose_kernel(&KernelChoice::Auto, DType::F16, shape, &small).unwrap();
+    let chosen = choose_kernel(&KernelChoice::Auto, task(DType::F16, (100, 100)), &small).unwrap();
     assert_eq!(chosen.name, "k11_tensor_core_f16");
     let error = choose("k99".into(), (1, 1)).unwrap_err();
     assert!(error.is_unsupported() && error.to_string().contains("k01_naive"), "{error}");
@@ -85,8 +87,8 @@ fn impossible_launches_name_limit_and_need() {
 #[test]
 fn old_devices_lack_kernels() {
     let old = DeviceInfo { compute_capability: Some((6, 1)), ..gpu() };
-    let shape = Shape::new(4, 4);
-    let error = choose_kernel(&KernelChoice::Auto, DType::F16, shape, &old).unwrap_err();
+    let task = task(DType::F16, (4, 4));
+    let error = choose_kernel(&KernelChoice::Auto, task, &old).unwrap_err();
     let text = error.to_string();
     assert!(error.is_unsupported() && text.contains("missing kernel for this GPU"), "{text}");
     assert!(text.contains("7.0") && text.contains("6.1"), "{text}");
@@ -95,17 +97,82 @@ fn old_devices_lack_kernels() {
 #[test]
 fn every_kernel_of_the_table_can_be_chosen() {
     for kernel in kernels() {
-        let shape = Shape::new(1000, 1000);
+        let found = |a, b| Kernel::find_for(kernel.variant, kernel.dtype, [a, b]) == Some(kernel);
+        let all = [[true, true], [true, false], [false, true], [false, false]];
+        let along_k = all.into_iter().find(|&[a, b]| found(a, b)).unwrap();
+        let task = Task { along_k, maps: true, ..task(kernel.dtype, (1000, 1000)) };
         for choice in [KernelChoice::Spec(*kernel), kernel.variant.into()] {
-            assert_eq!(choose_kernel(&choice, kernel.dtype, shape, &gpu()).unwrap(), kernel);
+            assert_eq!(choose_kernel(&choice, task, &hopper()).unwrap(), kernel);
         }
     }
+}
+
+/// With the shared memory of compute capability 9.0.
+fn hopper() -> DeviceInfo {
+    let mut info = gpu();
+    info.launch_limits.as_mut().unwrap().shared_bytes_per_block_optin = 227 << 10;
+    info
+}
+
+#[test]
+fn warp_groups_take_what_maps_describe() {
+    let mapped = Task { maps: true, ..task(DType::BF16, (64, 100)) };
+    let auto = |task: Task, info: &DeviceInfo| {
+        choose_kernel(&KernelChoice::Auto, task, info).unwrap().name
+    };
+    assert_eq!(auto(mapped, &hopper()), "warp_group_128x256_nn_bf16");
+    let transposed = Task { along_k: [false, true], ..mapped };
+    assert_eq!(auto(transposed, &hopper()), "warp_group_128x256_tt_bf16");
+    let blackwell = DeviceInfo { compute_capability: Some((10, 0)), ..hopper() };
+    for (task, info) in [
+        (Task { maps: false, ..mapped }, &hopper()),
+        (Task { shape: Shape::new(63, 100), ..mapped }, &hopper()),
+        (mapped, &blackwell),
+        (mapped, &gpu()),
+    ] {
+        assert_eq!(auto(task, info), "k11_tensor_core_bf16");
+    }
+    let named = "warp_group_128x256".into();
+    let unmapped = Task { maps: false, ..mapped };
+    let error = choose_kernel(&named, unmapped, &hopper()).unwrap_err();
+    assert!(error.is_unsupported() && error.to_string().contains("16 bytes"), "{error}");
+    let error = choose_kernel(&named, mapped, &blackwell).unwrap_err();
+    assert!(error.is_unsupported() && error.to_string().contains("9.0 and no other"), "{error}");
+}
+
+#[test]
+fn maps_describe_rows_and_columns_at_multiples_of_16_bytes() {
+    let layout = |rows, cols, offset| Layout {
+        shape: Shape::new(5, 40),
+        strides: Strides::new(rows, cols),
+        offset,
+    };
+    let bf16 = |layout: &Layout| mappable(layout, DType::BF16, 256);
+    for (rows, cols) in [(40, 1), (48, 1), (1, 8), (1, 1 << 38)] {
+        assert!(bf16(&layout(rows, cols, 0)), "{rows} {cols}");
+    }
+    for (rows, cols) in [(41, 1), (44, 1), (80, 2), (-40, 1), (0, 1), (1, 0), (1, 1), (1, 1 << 39)]
+    {
+        assert!(!bf16(&layout(rows, cols, 0)), "{rows} {cols}");
+    }
+    assert!(bf16(&layout(40, 1, 8)) && !bf16(&layout(40, 1, 4)));
+    assert!(!mappable(&layout(40, 1, 0), DType::BF16, 264));
+    let of = |shape, k, cols| {
+        let layout = layout(cols, 1, 0);
+        Task::new(DType::BF16, shape, k, [&layout, &layout], [0, 0])
+    };
+    let shape = Shape::new(5, 40);
+    assert!(of(shape, 40, 40).maps && !of(shape, 40, 41).maps && !of(shape, 0, 40).maps);
+    assert!(of(Shape::new(0, 40), 40, 41).maps, "nothing is refused where nothing is computed");
+    assert_eq!(of(shape, 40, 40).along_k, [true, false]);
 }
 
 #[test]
 fn plans_say_what_they_launch() {
     let kernel = Kernel::find("k02_tiled_8", DType::F32);
-    let plan = |rows, cols| Plan { shape: Shape::new(rows, cols), k: 3, kernel }.to_string();
+    let plan = |rows, cols| {
+        Plan { shape: Shape::new(rows, cols), k: 3, kernel, multiprocessors: None }.to_string()
+    };
     assert_eq!(plan(20, 9), "k02_tiled_8_f32, grid 2x3 of 8x8 threads");
     assert_eq!(
         plan(65_536 * 8, 1),

@@ -10,6 +10,8 @@ pub mod async_copies;
 pub mod atomics;
 pub mod floats;
 pub mod halves;
+#[cfg(feature = "sm_90a")]
+pub mod hopper;
 pub mod matrices;
 pub mod memory;
 pub mod shuffles;

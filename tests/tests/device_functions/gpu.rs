@@ -10,6 +10,7 @@ use cuda_driver_loader as _;
 use cust::context::{Context, CurrentContext};
 use cust::device::{Device, DeviceAttribute};
 use cust::error::{CudaError, CudaResult};
+use cust::function::Function;
 use cust::memory::{CopyDestination, DeviceBuffer};
 use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
@@ -20,6 +21,8 @@ pub const SM_70: &str = include_str!(env!("DEVICE_FUNCTIONS_SM_70"));
 pub const SM_80: &str = include_str!(env!("DEVICE_FUNCTIONS_SM_80"));
 /// The module for sm_90.
 pub const SM_90: &str = include_str!(env!("DEVICE_FUNCTIONS_SM_90"));
+/// The module for sm_90a.
+pub const SM_90A: &str = include_str!(env!("DEVICE_FUNCTIONS_SM_90A"));
 
 /// A GPU with one module loaded.
 pub struct Gpu {
@@ -53,6 +56,16 @@ pub fn each_module_from(first: (i32, i32), test: impl Fn(&Gpu)) {
         };
         test(&gpu);
     }
+}
+
+/// Runs `test` with the module for sm_90a, which no GPU runs but those of capability 9.0.
+pub fn sm_90a(test: impl Fn(&Gpu)) {
+    let Some((_turn, capability)) = set_up() else { return };
+    if capability != (9, 0) {
+        return gemmite_tests::skip("sm_90a", &format!("the GPU has capability {capability:?}"));
+    }
+    let stream = Stream::new(StreamFlags::DEFAULT, None).expect("a stream");
+    test(&Gpu { name: "sm_90a", module: load("sm_90a", SM_90A), stream });
 }
 
 /// As [`each_module_from`], in a process of its own, for what would take the context of the other
@@ -155,6 +168,17 @@ impl Argument for EmptySlice {
 }
 
 impl Gpu {
+    /// A kernel of the module.
+    pub fn function(&self, kernel: &str) -> Function<'_> {
+        let function = self.module.get_function(kernel);
+        function.unwrap_or_else(|error| panic!("{kernel} of {}: {}", self.name, describe(error)))
+    }
+
+    /// The stream that launches go to.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
     /// Launches a kernel, waits for it, and panics where it fails.
     pub fn run(
         &self,

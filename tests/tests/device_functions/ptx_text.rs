@@ -5,7 +5,7 @@ use crate::gpu::{SM_70, SM_80, SM_90};
 const MODULES: [(&str, &str); 3] = [("sm_70", SM_70), ("sm_80", SM_80), ("sm_90", SM_90)];
 
 /// The header and body of an entry, without comments.
-fn entry(module: &str, name: &str) -> String {
+pub fn entry(module: &str, name: &str) -> String {
     let start = module
         .find(&format!(".entry {name}("))
         .unwrap_or_else(|| panic!("the module has no entry {name}"));

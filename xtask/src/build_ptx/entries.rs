@@ -26,7 +26,11 @@ pub fn check(text: &str, target: Target) -> Result<()> {
 
 fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
     let pointer = size_of::<u64>();
-    let expected = [pointer, pointer, pointer, block_bytes(kernel.dtype)];
+    let block = block_bytes(kernel.dtype);
+    let expected = match kernel.takes_maps() {
+        true => vec![TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block],
+        false => vec![pointer, pointer, pointer, block],
+    };
     let params: Vec<usize> = entry.params.iter().map(|param| param.bytes).collect();
     if params != expected {
         return Some(format!("{}: parameters of {params:?} bytes, not {expected:?}", kernel.name));
@@ -40,6 +44,9 @@ fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
     }
     None
 }
+
+/// Bytes of a tensor map (`CUtensorMap` in cuda.h).
+const TENSOR_MAP: usize = 128;
 
 /// Bytes of the parameter block for elements of `dtype`.
 fn block_bytes(dtype: DType) -> usize {

@@ -1,0 +1,369 @@
+//! Hopper's kernel: groups of four warps multiply tiles that another group brings, all at a time.
+//!
+//! # Idea
+//!
+//! ```text
+//! a block goes on from tile to tile of C:
+//!     one thread, for each step of K:     wait until the stage is empty
+//!                                         start the copy of a tile of A and of half a tile of B
+//!     two groups of 128 threads:          wait until the stage is full
+//!         64 x 256 sums += 64 x 64 of A * 64 x 256 of B       operands stay in shared memory
+//!         the stage before is empty
+//!     write the sums, while the copies for the next tile are on their way
+//! ```
+//!
+//! # Mapping
+//!
+//! A cluster of two blocks takes 256 rows of C and 256 columns. Each block brings its own rows of
+//! A, and half of the columns of B for both. Clusters take tiles in groups of rows, as in step 10
+//! of the ladder, each the next one that is as many further as there are clusters.
+//!
+//! # Shared memory
+//!
+//! A ring of stages, each a tile of A and one of B in rows of 128 bytes, swizzled, as the tensor
+//! cores read them: rows run along K, or along the extent that C keeps where the matrix does.
+//! Behind the ring boxes of C that are copied out. Two barriers a stage.
+//!
+//! # Preconditions
+//!
+//! Those of [`GemmParams`], K not 0, and a grid from `Kernel::launches` as `Kernel::resident` says.
+//! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous; C
+//! in any strides, as a map where its rows allow one. Compute capability 9.0.
+
+mod bring;
+mod ring;
+mod tiles;
+mod write;
+
+use crate::{Element, SharedTile, Sum};
+use bring::bring;
+use cuda_std::mbarrier::{self, Mbarrier};
+use cuda_std::tma::{self, TensorMap};
+use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, KMajor, MnMajor, Tile};
+use cuda_std::{cluster, grid, registers, shared, thread};
+use gemm_spec::{C_BOXES, GemmParams};
+use ring::Ring;
+use tiles::ClusterTiles;
+
+/// Rows of C that a group of four warps computes.
+pub const GROUP_ROWS: usize = 64;
+/// Groups that multiply.
+pub const GROUPS: usize = 2;
+/// Blocks of a cluster.
+pub const CLUSTER: usize = 2;
+
+/// Elements that Hopper's tensor cores multiply.
+pub trait WarpGroup: wgmma::Element + Element {
+    /// K of a step: a row of 128 bytes.
+    const DEPTH: u32 = 128 / size_of::<Self>() as u32;
+
+    /// Writes a group's sums to C; see [`write`].
+    ///
+    /// # Safety
+    /// As [`write::by_boxes`].
+    unsafe fn write<const SUMS: usize>(
+        operands: &Operands<'_, Self>,
+        p: &GemmParams<Self::Sum>,
+        at: (u64, u64),
+        c: SharedTile<Rows64<Self::Output>>,
+        group: usize,
+        sums: &[Self::Sum; SUMS],
+    );
+}
+
+macro_rules! by_boxes {
+    ($($element:ty)*) => {$(
+        impl WarpGroup for $element {
+            #[inline(always)]
+            unsafe fn write<const SUMS: usize>(
+                operands: &Operands<'_, Self>,
+                p: &GemmParams<f32>,
+                at: (u64, u64),
+                c: SharedTile<Rows64<Self>>,
+                group: usize,
+                sums: &[f32; SUMS],
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { write::by_boxes(operands, p, at, c, group, sums) }
+            }
+        }
+    )*};
+}
+
+by_boxes! { cuda_std::half::f16 cuda_std::half::bf16 }
+
+impl WarpGroup for i8 {
+    // Elements of 32 bits fill whole sectors from the registers.
+    #[inline(always)]
+    unsafe fn write<const SUMS: usize>(
+        operands: &Operands<'_, Self>,
+        p: &GemmParams<i32>,
+        at: (u64, u64),
+        _: SharedTile<Rows64<i32>>,
+        _: usize,
+        sums: &[i32; SUMS],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { write::by_rows(operands, p, at, sums) }
+    }
+}
+
+/// The direction in which tiles of an operand are contiguous.
+pub trait Side<T>: wgmma::Major<T> {
+    /// Whether it is K.
+    const ALONG_K: bool;
+
+    /// The four instructions' parts of a stage.
+    ///
+    /// # Safety
+    /// The pointer is to the first of the stage's tiles that the instructions read.
+    unsafe fn parts(tiles: SharedTile<Rows64<T>>) -> [Descriptor<T, Self>; 4];
+}
+
+impl<T: wgmma::Element> Side<T> for KMajor {
+    const ALONG_K: bool = true;
+
+    #[inline(always)]
+    unsafe fn parts(tiles: SharedTile<Rows64<T>>) -> [Descriptor<T, Self>; 4] {
+        // SAFETY: the caller's promise.
+        let tile = unsafe { tiles.k_major() };
+        [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()]
+    }
+}
+
+impl<T: wgmma::Element> Side<T> for MnMajor
+where
+    MnMajor: wgmma::Major<T>,
+{
+    const ALONG_K: bool = false;
+
+    #[inline(always)]
+    unsafe fn parts(tiles: SharedTile<Rows64<T>>) -> [Descriptor<T, Self>; 4] {
+        // SAFETY: the caller's promise; elements have 16 bits, so that the tile has 64 values of K.
+        unsafe {
+            let tile = tiles.mn_major();
+            [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()]
+        }
+    }
+}
+
+/// A tile of 64 rows of 128 bytes.
+pub type Rows64<T> = Tile<T, 64>;
+
+/// Tiles of 64 rows of A in a stage.
+const TILES_A: usize = GROUPS;
+
+/// Tiles of 64 rows of B in a stage, for so many sums a thread: two columns each.
+const fn tiles_b(sums: usize) -> usize {
+    sums / 32
+}
+
+/// The operands of a launch as maps, and C's address.
+pub struct Operands<'a, T: Element> {
+    /// A's map.
+    pub a: &'a TensorMap<2>,
+    /// B's.
+    pub b: &'a TensorMap<2>,
+    /// C's, which is used where `write::is_mappable` says so.
+    pub c: &'a TensorMap<2>,
+    /// C's first element.
+    pub start: *mut T::Output,
+}
+
+impl<T: Element> Operands<'_, T> {
+    /// Has the maps brought near, for the first copies not to wait for them.
+    #[inline(always)]
+    fn prefetch_maps(&self) {
+        tma::prefetch_map(self.a);
+        tma::prefetch_map(self.b);
+        tma::prefetch_map(self.c);
+    }
+}
+
+/// Computes a cluster's tiles of C, with the blocks of the cluster.
+///
+/// # Safety
+///
+/// Called by all threads of a block of `128 * (GROUPS + 1)`, in clusters of [`CLUSTER`], whose
+/// dynamic shared memory holds `STAGES` stages, [`C_BOXES`] boxes of C a group and the barriers. The
+/// maps and the
+/// parameter block describe matrices that the grid may read (A, B) and write (C), and no other code
+/// touches C during the launch.
+#[inline(always)]
+pub unsafe fn multiply<T, A, B, const STAGES: usize, const SUMS: usize>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<T::Sum>,
+) where
+    T: WarpGroup,
+    A: Side<T>,
+    B: Side<T>,
+    [T::Sum; SUMS]: Accumulator<T>,
+{
+    // SAFETY: the memory is the block's own, and as large as the caller promises. The barriers are
+    // ready in both blocks before either uses the other's, and the thread that brings stays until
+    // the other block is done with them.
+    unsafe {
+        let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
+        let c = stages.add(STAGES * (TILES_A + tiles_b(SUMS))).cast::<Rows64<T::Output>>();
+        let barriers: SharedTile<Mbarrier> = c.add(GROUPS * C_BOXES).cast();
+        let ring = Ring::<STAGES>::new(barriers);
+        if thread::thread_idx_x() == 0 {
+            operands.prefetch_maps();
+            ring.init((GROUPS * CLUSTER) as u32);
+            mbarrier::fence_init();
+        }
+        // That fence covers the barriers, and nothing else was written.
+        cluster::arrive_relaxed();
+        let tiles = ClusterTiles::new(p, 2 * SUMS);
+        cluster::wait();
+        // The next kernel of the stream may get ready; what the one before wrote is there from here.
+        grid::launch_dependents();
+        grid::wait_for_grids();
+        match thread::thread_idx_x() / 128 {
+            0 => {
+                registers::decrease::<40>();
+                if thread::thread_idx_x() == 0 {
+                    bring::<T, A, B, STAGES, SUMS>(operands, p, tiles, ring, stages);
+                }
+            }
+            group => {
+                registers::increase::<232>();
+                let group = group as usize - 1;
+                consume::<T, A, B, STAGES, SUMS>(operands, p, tiles, ring, (stages, c), group);
+            }
+        }
+    }
+}
+
+/// A group's part: multiplies what comes, and writes C.
+///
+/// # Safety
+///
+/// As [`multiply`]; by the 128 threads of group number `group` of those that multiply.
+#[inline(always)]
+unsafe fn consume<T, A, B, const STAGES: usize, const SUMS: usize>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<T::Sum>,
+    mut tiles: ClusterTiles,
+    mut ring: Ring<STAGES>,
+    (stages, c): (SharedTile<Rows64<T>>, SharedTile<Rows64<T::Output>>),
+    group: usize,
+) where
+    T: WarpGroup,
+    A: Side<T>,
+    B: Side<T>,
+    [T::Sum; SUMS]: Accumulator<T>,
+{
+    let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
+    // SAFETY: a stage is read when its copies have arrived, and given back when the products that
+    // read it are done; the maps' and C's use is as the caller promises.
+    unsafe {
+        let c = c.add(group * C_BOXES);
+        while let Some((row, col)) = tiles.next() {
+            let mut sums = [T::Sum::ZERO; SUMS];
+            let mut step = 0;
+            // N.B. K is not 0, and the loop is one that runs at least once: were there a way around
+            // it, the sums would be copied where the ways meet, while instructions still add to
+            // them.
+            loop {
+                ring.wait_full();
+                let stage = stages.add(ring.stage() * (TILES_A + tiles_b(SUMS)));
+                let start = if step == 0 { Accumulate::Start } else { Accumulate::Continue };
+                let parts = (A::parts(stage.add(group)), B::parts(stage.add(TILES_A)));
+                multiply_stage(&mut sums, parts, start);
+                wgmma::commit_group();
+                // The products of the step before are done; these go on.
+                wgmma::wait_group::<1, _>(&mut sums);
+                if step > 0 {
+                    ring.before().release();
+                }
+                ring.next();
+                step += 1;
+                if step == steps {
+                    break;
+                }
+            }
+            wgmma::wait_group::<0, _>(&mut sums);
+            ring.before().release();
+            let row = row + (group * GROUP_ROWS) as u64;
+            T::write(operands, p, (row, col), c, group, &sums);
+        }
+        write::finish();
+    }
+}
+
+/// Starts the products of one stage: four instructions, each of 32 bytes of K.
+///
+/// # Safety
+///
+/// By all threads of the group, on tiles that have arrived.
+#[inline(always)]
+unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>>(
+    sums: &mut R,
+    (a, b): ([Descriptor<T, A>; 4], [Descriptor<T, B>; 4]),
+    start: Accumulate,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        wgmma::fence(sums);
+        wgmma::multiply(sums, a[0], b[0], start);
+        wgmma::multiply(sums, a[1], b[1], Accumulate::Continue);
+        wgmma::multiply(sums, a[2], b[2], Accumulate::Continue);
+        wgmma::multiply(sums, a[3], b[3], Accumulate::Continue);
+    }
+}
+
+/// Makes entry points from rows of a list.
+#[macro_export]
+macro_rules! warp_group {
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident,
+        [$bm:literal, $bn:literal, $bk:literal], $warp:tt, $thread:tt, $stages:literal,
+        $min_blocks:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// The maps, C's address and the block describe matrices that the grid may read (A, B) and
+        /// write (C); nothing else touches C during the launch; the grid is one of
+        /// `Kernel::launches`, as `Kernel::resident` says.
+        #[::cuda_std::kernel(max_threads = 384, min_blocks = $min_blocks, cluster = (2, 1, 1))]
+        pub unsafe fn $name(
+            #[grid_constant] a: &::cuda_std::tma::TensorMap<2>,
+            #[grid_constant] b: &::cuda_std::tma::TensorMap<2>,
+            #[grid_constant] c: &::cuda_std::tma::TensorMap<2>,
+            start: *mut <$element as $crate::Element>::Output,
+            p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
+        ) {
+            const {
+                assert!($bm == 128 && $bk == <$element as $crate::warp_group::WarpGroup>::DEPTH)
+            };
+            // SAFETY: the host's promise, passed on.
+            unsafe {
+                let operands = $crate::warp_group::Operands { a, b, c, start };
+                $crate::warp_group!(@multiply $stored, $element, $stages, $bn, (&operands, &p))
+            }
+        }
+    )*};
+    (@multiply Nn, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, MnMajor, $($rest)*) };
+    (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, KMajor, $($rest)*) };
+    (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, MnMajor, $($rest)*) };
+    (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, KMajor, $($rest)*) };
+    (@call $a:ident, $b:ident, $element:ident, $stages:literal, $bn:literal, $arguments:tt) => {
+        $crate::warp_group::multiply::<
+            $element,
+            ::cuda_std::wgmma::$a,
+            ::cuda_std::wgmma::$b,
+            $stages,
+            { $bn / 2 },
+        > $arguments
+    };
+}
+
+/// The entry points of the table.
+#[cfg(feature = "sm_90a")]
+pub mod entries {
+    use cuda_std::half::{bf16, f16};
+    gemm_spec::warp_group_kernels!(warp_group);
+}

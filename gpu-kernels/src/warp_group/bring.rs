@@ -1,0 +1,68 @@
+//! The thread that starts all copies of a block.
+
+use super::ring::Ring;
+use super::tiles::ClusterTiles;
+use super::{CLUSTER, GROUPS, Operands, Rows64, Side, TILES_A, WarpGroup, tiles_b};
+use crate::SharedTile;
+use cuda_std::{cluster, tma};
+use gemm_spec::GemmParams;
+
+/// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
+/// until the last ones are.
+///
+/// # Safety
+///
+/// By one thread of the block; the rest as [`multiply`](super::multiply).
+#[inline(always)]
+pub unsafe fn bring<
+    T: WarpGroup,
+    A: Side<T>,
+    B: Side<T>,
+    const STAGES: usize,
+    const SUMS: usize,
+>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<T::Sum>,
+    mut tiles: ClusterTiles,
+    mut ring: Ring<STAGES>,
+    stages: SharedTile<Rows64<T>>,
+) {
+    let (tiles_b, share) = (tiles_b(SUMS), tiles_b(SUMS) / CLUSTER);
+    let rank = cluster::block_rank() as usize;
+    let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
+    // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
+    // caller promises.
+    unsafe {
+        while let Some((row, col)) = tiles.next() {
+            let (row, col) = (row as i32, col as i32 + (rank * share * 64) as i32);
+            for step in 0..steps {
+                let k = (step * T::DEPTH) as i32;
+                ring.wait_empty();
+                let full = ring.full();
+                full.arrive_expect((TILES_A + tiles_b) as u32 * Rows64::<T>::BYTES);
+                let a = stages.add(ring.stage() * (TILES_A + tiles_b));
+                let b = a.add(TILES_A + rank * share);
+                for i in 0..GROUPS {
+                    let at = place::<T, A>(row + 64 * i as i32, k);
+                    tma::load(a.add(i), operands.a, at, full);
+                }
+                for i in 0..share {
+                    let at = place::<T, B>(col + 64 * i as i32, k);
+                    tma::load_multicast(b.add(i), operands.b, at, full, 0b11);
+                }
+                ring.next();
+            }
+        }
+        // The other block gives stages back here, in shared memory that goes when the block does.
+        for _ in 0..STAGES {
+            ring.wait_empty();
+            ring.next();
+        }
+    }
+}
+
+/// Coordinates of a box, the contiguous extent first.
+#[inline(always)]
+fn place<T, M: Side<T>>(outer: i32, k: i32) -> [i32; 2] {
+    if M::ALONG_K { [k, outer] } else { [outer, k] }
+}

@@ -1,0 +1,113 @@
+//! The ring of stages: which is next, and the barriers that pass each of them from the thread that
+//! fills it to the groups that read it, and back.
+
+use super::CLUSTER;
+use crate::SharedTile;
+use cuda_std::mbarrier::{Mbarrier, Parity};
+use cuda_std::thread;
+
+/// A place in the ring.
+#[derive(Clone, Copy)]
+pub struct Ring<const STAGES: usize> {
+    /// Barriers that a stage is full, then those that it is empty.
+    barriers: SharedTile<Mbarrier>,
+    stage: u32,
+    /// How often the ring was gone around.
+    round: u32,
+}
+
+impl<const STAGES: usize> Ring<STAGES> {
+    /// At the first stage.
+    #[inline(always)]
+    pub fn new(barriers: SharedTile<Mbarrier>) -> Self {
+        Ring { barriers, stage: 0, round: 0 }
+    }
+
+    /// Makes the barriers ready; `readers` give a stage back before it is empty.
+    ///
+    /// # Safety
+    /// By one thread, before anybody uses them.
+    #[inline(always)]
+    pub unsafe fn init(self, readers: u32) {
+        for stage in 0..STAGES {
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.barriers.add(stage).init(1);
+                self.barriers.add(STAGES + stage).init(readers);
+            }
+        }
+    }
+
+    /// The stage's number.
+    #[inline(always)]
+    pub fn stage(self) -> usize {
+        self.stage as usize
+    }
+
+    /// Goes on to the next stage.
+    #[inline(always)]
+    pub fn next(&mut self) {
+        self.stage += 1;
+        if self.stage == STAGES as u32 {
+            self.stage = 0;
+            self.round += 1;
+        }
+    }
+
+    /// The place before this one.
+    #[inline(always)]
+    pub fn before(self) -> Self {
+        match self.stage {
+            0 => Ring { stage: STAGES as u32 - 1, round: self.round.wrapping_sub(1), ..self },
+            stage => Ring { stage: stage - 1, ..self },
+        }
+    }
+
+    /// The barrier on which this stage's copies are counted.
+    #[inline(always)]
+    pub fn full(self) -> SharedTile<Mbarrier> {
+        // SAFETY: one of the ring's.
+        unsafe { self.barriers.add(self.stage()) }
+    }
+
+    #[inline(always)]
+    fn empty(self) -> SharedTile<Mbarrier> {
+        // SAFETY: one of the ring's.
+        unsafe { self.barriers.add(STAGES + self.stage()) }
+    }
+
+    /// Waits until the stage's copies have arrived.
+    ///
+    /// # Safety
+    /// The barriers are ready.
+    #[inline(always)]
+    pub unsafe fn wait_full(self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.full().wait(Parity::of(self.round)) }
+    }
+
+    /// Waits until all readers, in all blocks of the cluster, have given the stage back; at once in
+    /// the first round.
+    ///
+    /// # Safety
+    /// The barriers are ready.
+    #[inline(always)]
+    pub unsafe fn wait_empty(self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.empty().wait(Parity::of(self.round).flipped()) }
+    }
+
+    /// Gives the stage back to every block of the cluster: as many threads of a group as there are
+    /// blocks tell one each.
+    ///
+    /// # Safety
+    /// By all threads of a group, which is done with the stage; the barriers are ready.
+    #[inline(always)]
+    pub unsafe fn release(self) {
+        let thread = thread::thread_idx_x() % 128;
+        if thread < CLUSTER as u32 {
+            // SAFETY: the caller's promise.
+            unsafe { self.empty().in_block(thread).arrive() }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Which tiles of C a cluster computes, one after the other.
+
+use super::{CLUSTER, GROUP_ROWS, GROUPS};
+use cuda_std::cluster;
+use gemm_spec::{GemmParams, order};
+
+/// Rows of tiles in a group, of two blocks each.
+const ORDER_GROUP: u32 = 8;
+
+/// The tiles that are left to a cluster.
+#[derive(Clone, Copy)]
+pub struct ClusterTiles {
+    next: u32,
+    end: u32,
+    rows: u32,
+    cols: u32,
+    /// Columns of a tile.
+    width: u32,
+}
+
+impl ClusterTiles {
+    /// All of this cluster's, of `width` columns each.
+    #[inline(always)]
+    pub fn new<S>(p: &GemmParams<S>, width: usize) -> Self {
+        let rows = p.m.div_ceil((CLUSTER * GROUPS * GROUP_ROWS) as u64) as u32;
+        let cols = p.n.div_ceil(width as u64) as u32;
+        ClusterTiles {
+            next: cluster::cluster_idx_x(),
+            end: rows * cols,
+            rows,
+            cols,
+            width: width as u32,
+        }
+    }
+
+    /// Row and column of C at which this block's part of the next tile starts.
+    #[inline(always)]
+    pub fn next(&mut self) -> Option<(u64, u64)> {
+        if self.next >= self.end {
+            return None;
+        }
+        let (row, col) = order::grouped(self.next, self.rows, self.cols, ORDER_GROUP);
+        self.next += cluster::cluster_dim_x();
+        let row = row * CLUSTER as u32 + cluster::block_rank();
+        Some((
+            u64::from(row) * (GROUPS * GROUP_ROWS) as u64,
+            u64::from(col) * u64::from(self.width),
+        ))
+    }
+}
