@@ -138,7 +138,7 @@ impl Case {
             let (got, expected) = (word(got), word(expected));
             if !self.bound.admits(got & mask, expected, mask) {
                 return Some(format!(
-                    "{}: word {i} is {:#x}, expected {}; operands: {}",
+                    "{}: word {i} is {:#x}, expected {}; operands {}",
                     self.name,
                     got & mask,
                     self.bound.show(expected & self.bound.mask(mask)),
@@ -153,7 +153,7 @@ impl Case {
     pub fn operands(&self, word: usize) -> String {
         let threads = self.n as usize;
         if self.input.len() != 24 * threads {
-            return "those of its tile".to_owned();
+            return "of its tile".to_owned();
         }
         let thread = 8 * word / (self.expected.len() / threads);
         let slots = &self.input[24 * thread..24 * thread + 24];

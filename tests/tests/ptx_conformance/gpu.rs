@@ -31,6 +31,7 @@ const MAX_LOST: usize = 5;
 
 /// The GPU of this process.
 pub struct Gpu {
+    /// Its compute capability.
     pub capability: (u32, u32),
     device: gemmite::Device,
     context: Context,

@@ -30,10 +30,22 @@ const POISON: u8 = 0xa5;
 /// What became of a case.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
-    /// Within the bound; `other_bits` of the words have other bits than the emulator's.
-    Agrees { words: usize, other_bits: usize },
-    /// So many words are beyond the bound, the first of them in words.
-    Differs { words: usize, of: usize, first: String },
+    /// Within the bound.
+    Agrees {
+        /// Words of the output.
+        words: usize,
+        /// Those that have other bits than the emulator's.
+        other_bits: usize,
+    },
+    /// Beyond the bound.
+    Differs {
+        /// Words that are.
+        words: usize,
+        /// Words of the output.
+        of: usize,
+        /// The first of them, described.
+        first: String,
+    },
     /// The driver's compiler refuses the module.
     Refused(String),
     /// The launch failed.
@@ -46,8 +58,11 @@ pub enum Verdict {
 
 /// A case, its family, and what became of it.
 pub struct Outcome {
+    /// The family's name.
     pub family: &'static str,
+    /// The case.
     pub case: Case,
+    /// What became of it.
     pub verdict: Verdict,
 }
 
@@ -96,11 +111,12 @@ fn compare(case: &Case, gpu: &[u8], emulator: &[u8]) -> Verdict {
         }
         beyond += 1;
         first.get_or_insert_with(|| {
+            let shown = if (gpu ^ emulator) & !mask == 0 { mask } else { u64::MAX };
+            let (gpu, emulator) = (gpu & shown, emulator & shown);
             let about =
                 if within { format!(", true {:e}", f64::from_bits(truth)) } else { "".into() };
             let operands = case.operands(i);
-            let operands = operands.trim();
-            format!("word {i} of [{operands}]: GPU {gpu:#x}, emulator {emulator:#x}{about}")
+            format!("GPU {gpu:#x}, emulator {emulator:#x}{about}; word {i}, {}", operands.trim())
         });
     }
     let words = case.output_bytes().div_ceil(8);
