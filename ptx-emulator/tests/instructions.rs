@@ -3,7 +3,8 @@
 //! A case is a module with one kernel of parameters (in, out, n), its input, and the output
 //! expected: computed here in another way than the emulator's, or stated by hand. It says its
 //! bound: bit for bit, bit for bit but for which NaN, or for approximate functions within the error
-//! that PTX states. A GPU is to meet the same bounds:
+//! that PTX states. A GPU is to meet the same bounds, which the test `ptx_conformance` of
+//! gemmite-tests checks; for runs by other means
 //! `cargo test -p ptx-emulator --test instructions -- --ignored export` writes every case to the
 //! folder that the variable `PTX_CASES` names, as `file.ptx`, `file.in` and `file.out`, with a
 //! table `cases.csv` of launches and bounds. The output buffer holds zeros before a launch.

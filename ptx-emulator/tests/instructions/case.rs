@@ -119,6 +119,11 @@ impl Case {
         self.expected.len()
     }
 
+    /// The bits of a word of the output that are the result.
+    pub fn mask(&self) -> u64 {
+        if self.width == 8 { u64::MAX } else { (1 << (8 * self.width)) - 1 }
+    }
+
     /// The first difference, in words.
     pub fn difference(&self, output: &[u8]) -> Option<String> {
         assert_eq!(output.len(), self.expected.len());
@@ -129,11 +134,11 @@ impl Case {
                 word[..bytes.len()].copy_from_slice(bytes);
                 u64::from_le_bytes(word)
             };
-            let mask = if self.width == 8 { u64::MAX } else { (1 << (8 * self.width)) - 1 };
+            let mask = self.mask();
             let (got, expected) = (word(got), word(expected));
             if !self.bound.admits(got & mask, expected, mask) {
                 return Some(format!(
-                    "{}: word {i} is {:#x}, expected {}; operands: {}",
+                    "{}: word {i} is {:#x}, expected {}; operands {}",
                     self.name,
                     got & mask,
                     self.bound.show(expected & self.bound.mask(mask)),
@@ -144,11 +149,14 @@ impl Case {
         None
     }
 
-    fn operands(&self, word: usize) -> String {
-        if self.input.len() != 24 * self.n as usize {
-            return "those of its tile".to_owned();
+    /// The three operands of the thread that writes a word of the output.
+    pub fn operands(&self, word: usize) -> String {
+        let threads = self.n as usize;
+        if self.input.len() != 24 * threads {
+            return "of its tile".to_owned();
         }
-        let slots = &self.input[24 * word..24 * word + 24];
+        let thread = 8 * word / (self.expected.len() / threads);
+        let slots = &self.input[24 * thread..24 * thread + 24];
         let words = slots.chunks(8).map(|slot| u64::from_le_bytes(slot.try_into().unwrap()));
         words.map(|word| format!("{word:#x} ")).collect()
     }
@@ -167,7 +175,8 @@ impl Bound {
         }
     }
 
-    fn admits(self, got: u64, expected: u64, mask: u64) -> bool {
+    /// Whether a result is as good as what is expected; `mask` are the bits that count.
+    pub fn admits(self, got: u64, expected: u64, mask: u64) -> bool {
         match self {
             Bound::Bits => got == expected & mask,
             Bound::BitsOrNan(float) => {

@@ -4,7 +4,7 @@
 mod approximate;
 mod atomic;
 mod bits;
-mod case;
+pub mod case;
 mod convert;
 mod float;
 mod inputs;
