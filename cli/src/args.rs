@@ -81,8 +81,7 @@ pub struct MatmulArgs {
     /// The dtype of the files, where they do not say it (raw bytes), or to have it checked
     #[arg(long, value_parser = dtype_parser())]
     pub dtype: Option<DType>,
-    /// The device: best (a GPU, else the CPU), cpu, cuda (the first GPU), cuda:N, emulator, or
-    /// emulator:X.Y with a compute capability
+    /// The device: best (a GPU, else the CPU), cpu, cuda, cuda:N, emulator or emulator:X.Y
     #[arg(long, default_value = "best", value_name = "DEVICE")]
     pub device: DeviceChoice,
     /// The GPU kernel, instead of the one that the library would choose
@@ -154,8 +153,7 @@ pub struct DemoArgs {
     /// emulator, 2000 for 001]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub size: Option<u16>,
-    /// The device: best (a GPU, else the CPU), cpu, cuda (the first GPU), cuda:N, emulator, or
-    /// emulator:X.Y with a compute capability
+    /// The device: best (a GPU, else the CPU), cpu, cuda, cuda:N, emulator or emulator:X.Y
     #[arg(long, default_value = "best", value_name = "DEVICE")]
     pub device: DeviceChoice,
 }

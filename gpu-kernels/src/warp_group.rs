@@ -185,10 +185,9 @@ impl<T: Element> Operands<'_, T> {
 /// # Safety
 ///
 /// Called by all threads of a block of `128 * (GROUPS + 1)`, in clusters of [`CLUSTER`], whose
-/// dynamic shared memory holds `STAGES` stages, [`C_BOXES`] boxes of C a group and the barriers. The
-/// maps and the
-/// parameter block describe matrices that the grid may read (A, B) and write (C), and no other code
-/// touches C during the launch.
+/// dynamic shared memory holds `STAGES` stages, [`C_BOXES`] boxes of C a group and the barriers.
+/// The maps and the parameter block describe matrices that the grid may read (A, B) and write (C),
+/// and no other code touches C during the launch.
 #[inline(always)]
 pub unsafe fn multiply<T, A, B, const STAGES: usize, const SUMS: usize>(
     operands: &Operands<'_, T>,
@@ -216,7 +215,7 @@ pub unsafe fn multiply<T, A, B, const STAGES: usize, const SUMS: usize>(
         cluster::arrive_relaxed();
         let tiles = ClusterTiles::new(p, 2 * SUMS);
         cluster::wait();
-        // The next kernel of the stream may get ready; what the one before wrote is there from here.
+        // The next kernel of the stream may get ready; the one before has ended.
         grid::launch_dependents();
         grid::wait_for_grids();
         match thread::thread_idx_x() / 128 {

@@ -117,8 +117,9 @@ pub(crate) enum Kind {
     )]
     MissingKernel { kernel: &'static str, device: String, target: Target, has: (u32, u32) },
     #[error(
-        "kernel {kernel} takes A and B as its name says (n: in rows, t: in columns), which start at \
-        multiples of 16 bytes, and no empty sums: leave the kernel to `KernelChoice::Auto`, or copy A and B so"
+        "kernel {kernel} takes A and B as its name says (n: in rows, t: in columns), which start \
+        at multiples of 16 bytes, and no empty sums: leave the kernel to `KernelChoice::Auto`, or \
+        copy A and B so"
     )]
     NotMappable { kernel: &'static str },
     #[error(

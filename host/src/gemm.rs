@@ -106,8 +106,8 @@ impl<T: Element> Gemm<T> {
         Ok(Plan { shape, k, kernel, multiprocessors })
     }
 
-    /// Gets ready what [`Gemm::plan`] says: on a GPU the driver compiles and loads the kernel, which
-    /// the first product that takes it does otherwise.
+    /// Gets ready what [`Gemm::plan`] says: on a GPU the driver compiles and loads the kernel,
+    /// which the first product that takes it does otherwise.
     ///
     /// # Errors
     /// As [`Gemm::plan`], and when the driver refuses the kernel.

@@ -94,8 +94,8 @@ fn afresh(stride: i64) -> i64 {
     (u64::from(high) << 32 | u64::from(misc::afresh(stride as u32))) as i64
 }
 
-/// A thread's part of 16 columns, as [`wgmma::place`](cuda_std::wgmma::place) has it: two pairs of neighbours, 8 columns
-/// apart, of a row and of the row 8 further down.
+/// A thread's part of 16 columns, as [`place`](cuda_std::wgmma::place) of `wgmma` has it: two pairs
+/// of neighbours, 8 columns apart, of a row and of the row 8 further down.
 #[inline(always)]
 fn part<S: Copy, const SUMS: usize>(sums: &[S; SUMS], q: usize) -> [[[S; 2]; 2]; 2] {
     let pair = |i: usize| [sums[8 * q + i], sums[8 * q + i + 1]];
