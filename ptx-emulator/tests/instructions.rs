@@ -4,10 +4,7 @@
 //! expected: computed here in another way than the emulator's, or stated by hand. It says its
 //! bound: bit for bit, bit for bit but for which NaN, or for approximate functions within the error
 //! that PTX states. A GPU is to meet the same bounds, which the test `ptx_conformance` of
-//! gemmite-tests checks; for runs by other means
-//! `cargo test -p ptx-emulator --test instructions -- --ignored export` writes every case to the
-//! folder that the variable `PTX_CASES` names, as `file.ptx`, `file.in` and `file.out`, with a
-//! table `cases.csv` of launches and bounds. The output buffer holds zeros before a launch.
+//! gemmite-tests checks. The output buffer holds zeros before a launch.
 
 #[path = "instructions/cases.rs"]
 mod cases;
@@ -134,23 +131,4 @@ fn mma() {
 #[test]
 fn wgmma() {
     check("wgmma");
-}
-
-#[test]
-#[ignore = "writes files for a run on a GPU"]
-fn export() {
-    let folder = std::env::var_os("PTX_CASES").expect("PTX_CASES names a folder");
-    let folder = std::path::Path::new(&folder);
-    std::fs::create_dir_all(folder).unwrap();
-    let mut table = "name,file,blocks,threads,n,width,bound\n".to_owned();
-    let cases = cases::FAMILIES.iter().flat_map(|family| family.1());
-    for (i, case) in cases.enumerate() {
-        let file = format!("{i:04}_{}", case.name.replace(['.', ':', ' '], "_"));
-        let Case { name, blocks, threads, n, width, bound, .. } = &case;
-        writeln!(table, "{name},{file},{blocks},{threads},{n},{width},\"{bound:?}\"").unwrap();
-        std::fs::write(folder.join(&file).with_extension("ptx"), &case.ptx).unwrap();
-        std::fs::write(folder.join(&file).with_extension("in"), &case.input).unwrap();
-        std::fs::write(folder.join(&file).with_extension("out"), &case.expected).unwrap();
-    }
-    std::fs::write(folder.join("cases.csv"), table).unwrap();
 }

@@ -162,7 +162,7 @@ fn gpu() -> Finding {
 
 fn no_gpu(reason: &str) -> String {
     format!(
-        "{reason}\nthe demo computes on the CPU and emulates a GPU, and the tests say what they skip\n\
+        "{reason}\nthe demo computes on the CPU and emulates a GPU; the tests say what they skip\n\
          for a GPU of compute capability 7.0 or later install NVIDIA's driver; no CUDA toolkit"
     )
 }

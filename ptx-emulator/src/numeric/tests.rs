@@ -3,7 +3,6 @@
 mod arithmetic;
 mod conversion;
 mod rounding;
-mod speed;
 
 use super::Rounding;
 

@@ -281,36 +281,3 @@ fn what_is_forgotten_races_no_more() {
     order.forget(0, 0, 128);
     assert_eq!(row(&mut order, 1, 0, Kind::Write, 2), Ok(()));
 }
-
-/// `cargo test --release -p ptx-emulator -- --ignored --nocapture order_speed`
-#[test]
-#[ignore = "prints times"]
-fn order_speed() {
-    let mut order = Order::new(&[ALL; 8], 1, 8192);
-    let start = std::time::Instant::now();
-    let mut accesses = 0u64;
-    // A tiled product: each warp writes its rows, and reads all: a broadcast and a row.
-    for step in 0..2000 {
-        for warp in 0..8 {
-            row(&mut order, warp, 128 * warp as u64, Kind::Write, 1).unwrap();
-            accesses += 32;
-        }
-        let barrier = |order: &mut Order, phase| {
-            (0..8).for_each(|warp| order.release(warp, ALL, BARRIER, phase));
-            (0..8).for_each(|warp| order.acquire(warp, ALL, BARRIER, phase));
-        };
-        barrier(&mut order, 2 * step);
-        for warp in 0..8 {
-            for from in 0..8 {
-                row(&mut order, warp, 128 * from, Kind::Read, 2).unwrap();
-                let broadcast = [128 * from + 4 * warp as u64; 32];
-                let read = access(Kind::Read, 3);
-                order.access_lanes(warp, ALL, SHARED, &broadcast, 4, read).unwrap();
-                accesses += 64;
-            }
-        }
-        barrier(&mut order, 2 * step + 1);
-    }
-    let nanoseconds = start.elapsed().as_nanos() as f64 / accesses as f64;
-    println!("{nanoseconds:.1} ns for an access of a lane");
-}

@@ -3,7 +3,6 @@
 mod arithmetic;
 mod fragments;
 mod reference;
-mod speed;
 
 /// Pseudo-random numbers (xorshift), the same in every run.
 struct Random(u64);
