@@ -57,10 +57,10 @@ pub trait WarpGroup: wgmma::Element + Element {
     /// K of a step: a row of 128 bytes.
     const DEPTH: u32 = 128 / size_of::<Self>() as u32;
 
-    /// Writes a group's sums to C; see [`write`].
+    /// Writes the sums of a group of four warps to C, whose row and column `at` are their first.
     ///
     /// # Safety
-    /// As [`write::by_boxes`].
+    /// By all threads of the group; `c` is its own shared memory; the rest as [`multiply`].
     unsafe fn write<const SUMS: usize>(
         operands: &Operands<'_, Self>,
         p: &GemmParams<Self::Sum>,
