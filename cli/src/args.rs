@@ -149,8 +149,7 @@ pub struct DemoArgs {
     /// A tutorial's comparison instead of the products of all dtypes
     #[arg(long, value_name = "NUMBER")]
     pub reference: Option<Reference>,
-    /// Rows and columns of the matrices [default: 2048 on a GPU, 512 on the CPU, 64 on the
-    /// emulator, 2000 for 001]
+    /// Rows and columns [default: 2048 on a GPU, 512 on the CPU, 64 emulated, 2000 for 001]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub size: Option<u16>,
     /// The device: best (a GPU, else the CPU), cpu, cuda, cuda:N, emulator or emulator:X.Y
