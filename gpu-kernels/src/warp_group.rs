@@ -268,8 +268,8 @@ unsafe fn consume<T, A, B, const STAGES: usize, const SUMS: usize>(
                 ring.wait_full();
                 let stage = stages.add(ring.stage() * (TILES_A + tiles_b(SUMS)));
                 let start = if step == 0 { Accumulate::Start } else { Accumulate::Continue };
-                let parts = (A::parts(stage.add(group)), B::parts(stage.add(TILES_A)));
-                multiply_stage(&mut sums, parts, start);
+                let (a, b) = (A::parts(stage.add(group)), B::parts(stage.add(TILES_A)));
+                multiply_stage(&mut sums, a, b, start);
                 wgmma::commit_group();
                 // The products of the step before are done; these go on.
                 wgmma::wait_group::<1, _>(&mut sums);
@@ -299,7 +299,8 @@ unsafe fn consume<T, A, B, const STAGES: usize, const SUMS: usize>(
 #[inline(always)]
 unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>>(
     sums: &mut R,
-    (a, b): ([Descriptor<T, A>; 4], [Descriptor<T, B>; 4]),
+    a: [Descriptor<T, A>; 4],
+    b: [Descriptor<T, B>; 4],
     start: Accumulate,
 ) {
     // SAFETY: the caller's promise.
