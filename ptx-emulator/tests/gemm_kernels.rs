@@ -174,10 +174,10 @@ fn kernels_of_sm_90() {
     all_kernels(Target::Sm90);
 }
 
-/// The project's bound is 1 s on two cores that nobody else uses; where others do, the best of some
-/// runs is given three times as long.
+/// The project's bound is 1 s on two cores; where others use them too, the best of some runs counts.
 #[test]
 fn the_tiled_kernel_is_fast_enough() {
+    const BOUND: Duration = Duration::from_secs(1);
     let kernel = Kernel::find("k02_tiled_16", DType::F32).unwrap();
     let options = Options { threads: 2, ..options(kernel.target) };
     let module = module(kernel.target);
@@ -186,9 +186,9 @@ fn the_tiled_kernel_is_fast_enough() {
         let Run { time, statistics } = run(&module, kernel, (256, 256, 256), options.clone());
         println!("k02_tiled_16_f32 256^3: {time:?}, {} instructions", statistics.total());
         best = best.min(time);
-        if best < Duration::from_secs(1) {
+        if best < BOUND {
             return;
         }
     }
-    assert!(best < Duration::from_secs(3), "{best:?}");
+    panic!("{best:?}");
 }
