@@ -191,12 +191,33 @@ pub struct Tiles {
     pub stages: usize,
     /// Blocks that are to fit on one multiprocessor: a bound on the registers of a thread.
     pub min_blocks: usize,
+    /// Blocks of a cluster along the rows and along the columns of C. Those in a row share rows of
+    /// A, those in a column columns of B.
+    pub cluster: [usize; 2],
 }
 
 impl Tiles {
     /// Square tiles, one element a thread.
     pub const fn square(tile: usize) -> Tiles {
-        Tiles { block: [tile; 3], warp: [tile; 2], thread: [1, 1], stages: 1, min_blocks: 1 }
+        Tiles::of_threads([tile; 3], [tile; 2], [1, 1], 1, 1)
+    }
+
+    /// Tiles dealt out to warps and threads, without clusters.
+    pub const fn of_threads(
+        block: [usize; 3],
+        warp: [usize; 2],
+        thread: [usize; 2],
+        stages: usize,
+        min_blocks: usize,
+    ) -> Tiles {
+        Tiles { block, warp, thread, stages, min_blocks, cluster: [1, 1] }
+    }
+
+    /// Tiles of a [`KernelFamily::WarpGroup`] kernel: a group of four warps takes 64 rows, in one
+    /// instruction.
+    pub const fn of_groups(block: [usize; 3], cluster: [usize; 2], stages: usize) -> Tiles {
+        let group = [64, block[1]];
+        Tiles { block, warp: group, thread: group, stages, min_blocks: 1, cluster }
     }
 
     /// Elements that follow each row of a padded tile in shared memory: where a row's length is a
@@ -256,7 +277,8 @@ pub struct Kernel {
     pub target: Target,
 }
 
-/// Boxes of C that each group of a [`KernelFamily::WarpGroup`] kernel has on their way at a time.
+/// Boxes of C that each group of a [`KernelFamily::WarpGroup`] kernel has shared memory of its own
+/// for.
 pub const C_BOXES: usize = 2;
 /// Bytes of such a box: 64 rows of 128.
 const C_BOX_BYTES: usize = 64 * 128;
@@ -350,12 +372,9 @@ impl Kernel {
         }
     }
 
-    /// Blocks of a cluster, which share columns of B.
+    /// Blocks of a cluster.
     pub const fn cluster(&self) -> usize {
-        match self.family {
-            KernelFamily::WarpGroup => 2,
-            _ => 1,
-        }
+        self.tiles.cluster[0] * self.tiles.cluster[1]
     }
 
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a
@@ -399,8 +418,10 @@ impl Kernel {
         let tiles = Shape::new(shape.rows.div_ceil(rows), shape.cols.div_ceil(cols));
         if self.takes_maps() {
             // All tiles in one row of blocks, whole clusters of them.
-            let rows = tiles.rows.next_multiple_of(self.cluster());
-            let x = rows.checked_mul(tiles.cols).filter(|&x| x <= MAX_GRID_X)?;
+            let [rows, cols] = self.tiles.cluster;
+            let cols = tiles.cols.next_multiple_of(cols);
+            let x = tiles.rows.next_multiple_of(rows).checked_mul(cols);
+            let x = x.filter(|&x| x <= MAX_GRID_X)?;
             let y = usize::from(!shape.is_empty());
             return Some(Launches { kernel: *self, shape, x, y, next_y: 0 });
         }
@@ -421,7 +442,13 @@ impl Kernel {
             return launch;
         }
         let cluster = self.cluster() as u32;
-        let most = (multiprocessors / cluster * cluster).max(cluster);
+        // A cluster lies within a group of multiprocessors that share a part of the GPU; where one
+        // has 18 of them, as on an H100, clusters of 4 leave 2 idle.
+        let most = match cluster {
+            0..=2 => multiprocessors / cluster * cluster,
+            _ => multiprocessors / 16 * 16,
+        };
+        let most = most.max(cluster);
         Launch { grid: (launch.grid.0.min(most), launch.grid.1), ..launch }
     }
 }

@@ -201,45 +201,48 @@ macro_rules! k11_tensor_core_sm90_kernels {
 }
 
 /// Calls `$with!` once with every `warp_group` kernel: entry point, variant, element, how A and B
-/// are stored, and the numbers of [`Tiles`]: block, a group's, instruction, stages, min_blocks.
+/// are stored, and the numbers of [`Tiles::of_groups`]: block, cluster, stages.
 #[macro_export]
 macro_rules! warp_group_kernels {
     ($with:ident) => {
         $with! {
-        (warp_group_128x256_nn_f16, "warp_group_128x256", f16, Nn,
-            [128, 256, 64], [64, 256], [64, 256], 4, 1),
-        (warp_group_128x256_nt_f16, "warp_group_128x256", f16, Nt,
-            [128, 256, 64], [64, 256], [64, 256], 4, 1),
-        (warp_group_128x256_tn_f16, "warp_group_128x256", f16, Tn,
-            [128, 256, 64], [64, 256], [64, 256], 4, 1),
-        (warp_group_128x256_tt_f16, "warp_group_128x256", f16, Tt,
-            [128, 256, 64], [64, 256], [64, 256], 4, 1),
-        (warp_group_128x256_nn_bf16, "warp_group_128x256", bf16, Nn,
-            [128, 256, 64], [64, 256], [64, 256], 4, 1),
-        (warp_group_128x256_nt_bf16, "warp_group_128x256", bf16, Nt,
-            [128, 256, 64], [64, 256], [64, 256], 4, 1),
-        (warp_group_128x256_tn_bf16, "warp_group_128x256", bf16, Tn,
-            [128, 256, 64], [64, 256], [64, 256], 4, 1),
-        (warp_group_128x256_tt_bf16, "warp_group_128x256", bf16, Tt,
-            [128, 256, 64], [64, 256], [64, 256], 4, 1),
-        (warp_group_128x256_nt_i8, "warp_group_128x256", i8, Nt,
-            [128, 256, 128], [64, 256], [64, 256], 4, 1),
-        (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn,
-            [128, 128, 64], [64, 128], [64, 128], 6, 1),
-        (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt,
-            [128, 128, 64], [64, 128], [64, 128], 6, 1),
-        (warp_group_128x128_tn_f16, "warp_group_128x128", f16, Tn,
-            [128, 128, 64], [64, 128], [64, 128], 6, 1),
-        (warp_group_128x128_tt_f16, "warp_group_128x128", f16, Tt,
-            [128, 128, 64], [64, 128], [64, 128], 6, 1),
-        (warp_group_128x128_nn_bf16, "warp_group_128x128", bf16, Nn,
-            [128, 128, 64], [64, 128], [64, 128], 6, 1),
-        (warp_group_128x128_nt_bf16, "warp_group_128x128", bf16, Nt,
-            [128, 128, 64], [64, 128], [64, 128], 6, 1),
-        (warp_group_128x128_tn_bf16, "warp_group_128x128", bf16, Tn,
-            [128, 128, 64], [64, 128], [64, 128], 6, 1),
-        (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt,
-            [128, 128, 64], [64, 128], [64, 128], 6, 1),
+        (warp_group_128x256_nn_f16, "warp_group_128x256", f16, Nn, [128, 256, 64], [2, 1], 4),
+        (warp_group_128x256_nt_f16, "warp_group_128x256", f16, Nt, [128, 256, 64], [2, 1], 4),
+        (warp_group_128x256_tn_f16, "warp_group_128x256", f16, Tn, [128, 256, 64], [2, 1], 4),
+        (warp_group_128x256_tt_f16, "warp_group_128x256", f16, Tt, [128, 256, 64], [2, 1], 4),
+        (warp_group_128x256_nn_bf16, "warp_group_128x256", bf16, Nn, [128, 256, 64], [2, 1], 4),
+        (warp_group_128x256_nt_bf16, "warp_group_128x256", bf16, Nt, [128, 256, 64], [2, 1], 4),
+        (warp_group_128x256_tn_bf16, "warp_group_128x256", bf16, Tn, [128, 256, 64], [2, 1], 4),
+        (warp_group_128x256_tt_bf16, "warp_group_128x256", bf16, Tt, [128, 256, 64], [2, 1], 4),
+        (warp_group_128x256_nt_i8, "warp_group_128x256", i8, Nt, [128, 256, 128], [2, 1], 4),
+        (warp_group_128x256_22_nn_bf16, "warp_group_128x256_22", bf16, Nn, [128, 256, 64], [2, 2], 4),
+        (warp_group_128x256_22_nt_bf16, "warp_group_128x256_22", bf16, Nt, [128, 256, 64], [2, 2], 4),
+        (warp_group_128x256_22_tn_bf16, "warp_group_128x256_22", bf16, Tn, [128, 256, 64], [2, 2], 4),
+        (warp_group_128x256_22_tt_bf16, "warp_group_128x256_22", bf16, Tt, [128, 256, 64], [2, 2], 4),
+        (warp_group_128x256_41_nn_bf16, "warp_group_128x256_41", bf16, Nn, [128, 256, 64], [4, 1], 4),
+        (warp_group_128x256_41_nt_bf16, "warp_group_128x256_41", bf16, Nt, [128, 256, 64], [4, 1], 4),
+        (warp_group_128x256_41_tn_bf16, "warp_group_128x256_41", bf16, Tn, [128, 256, 64], [4, 1], 4),
+        (warp_group_128x256_41_tt_bf16, "warp_group_128x256_41", bf16, Tt, [128, 256, 64], [4, 1], 4),
+        (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn, [128, 128, 64], [2, 1], 6),
+        (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt, [128, 128, 64], [2, 1], 6),
+        (warp_group_128x128_tn_f16, "warp_group_128x128", f16, Tn, [128, 128, 64], [2, 1], 6),
+        (warp_group_128x128_tt_f16, "warp_group_128x128", f16, Tt, [128, 128, 64], [2, 1], 6),
+        (warp_group_128x128_nn_bf16, "warp_group_128x128", bf16, Nn, [128, 128, 64], [2, 1], 6),
+        (warp_group_128x128_nt_bf16, "warp_group_128x128", bf16, Nt, [128, 128, 64], [2, 1], 6),
+        (warp_group_128x128_tn_bf16, "warp_group_128x128", bf16, Tn, [128, 128, 64], [2, 1], 6),
+        (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt, [128, 128, 64], [2, 1], 6),
+        (warp_group_128x128_22_nn_bf16, "warp_group_128x128_22", bf16, Nn, [128, 128, 64], [2, 2], 6),
+        (warp_group_128x128_22_nt_bf16, "warp_group_128x128_22", bf16, Nt, [128, 128, 64], [2, 2], 6),
+        (warp_group_128x128_22_tn_bf16, "warp_group_128x128_22", bf16, Tn, [128, 128, 64], [2, 2], 6),
+        (warp_group_128x128_22_tt_bf16, "warp_group_128x128_22", bf16, Tt, [128, 128, 64], [2, 2], 6),
+        (warp_group_64x128_nn_bf16, "warp_group_64x128", bf16, Nn, [64, 128, 64], [2, 1], 6),
+        (warp_group_64x128_nt_bf16, "warp_group_64x128", bf16, Nt, [64, 128, 64], [2, 1], 6),
+        (warp_group_64x128_tn_bf16, "warp_group_64x128", bf16, Tn, [64, 128, 64], [2, 1], 6),
+        (warp_group_64x128_tt_bf16, "warp_group_64x128", bf16, Tt, [64, 128, 64], [2, 1], 6),
+        (warp_group_64x64_nn_bf16, "warp_group_64x64", bf16, Nn, [64, 64, 64], [1, 1], 8),
+        (warp_group_64x64_nt_bf16, "warp_group_64x64", bf16, Nt, [64, 64, 64], [1, 1], 8),
+        (warp_group_64x64_tn_bf16, "warp_group_64x64", bf16, Tn, [64, 64, 64], [1, 1], 8),
+        (warp_group_64x64_tt_bf16, "warp_group_64x64", bf16, Tt, [64, 64, 64], [1, 1], 8),
         }
     };
 }
@@ -281,32 +284,20 @@ macro_rules! rows {
             $variant,
             $element,
             Stored::Any,
-            Tiles {
-                block: $block,
-                warp: $warp,
-                thread: $thread,
-                stages: $stages,
-                min_blocks: $min_blocks
-            },
+            Tiles::of_threads($block, $warp, $thread, $stages, $min_blocks),
             ThreadOrder::AlongColumns
         ),)*}
     };
     ($((
-        $name:ident, $variant:literal, $element:ident, $stored:ident, $block:tt, $warp:tt,
-        $thread:tt, $stages:tt, $min_blocks:tt
+        $name:ident, $variant:literal, $element:ident, $stored:ident, $block:tt, $cluster:tt,
+        $stages:tt
     ),)*) => {
         rows! {$((
             $name,
             $variant,
             $element,
             Stored::$stored,
-            Tiles {
-                block: $block,
-                warp: $warp,
-                thread: $thread,
-                stages: $stages,
-                min_blocks: $min_blocks
-            },
+            Tiles::of_groups($block, $cluster, $stages),
             ThreadOrder::AlongColumns
         ),)*}
     };

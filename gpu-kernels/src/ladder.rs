@@ -33,13 +33,13 @@ macro_rules! ladder_entries {
             c: *mut <$element as $crate::Element>::Output,
             p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
         ) {
-            const TILES: ::gemm_spec::Tiles = ::gemm_spec::Tiles {
-                block: [$bm, $bn, $bk],
-                warp: $warp,
-                thread: [$tm, $tn],
-                stages: $stages,
-                min_blocks: $min_blocks,
-            };
+            const TILES: ::gemm_spec::Tiles = ::gemm_spec::Tiles::of_threads(
+                [$bm, $bn, $bk],
+                $warp,
+                [$tm, $tn],
+                $stages,
+                $min_blocks,
+            );
             const PER_UNIT: usize =
                 $bm * $bn / ($tm * $tn) * $crate::ladder_entries!(@units $units $element);
             const NA: usize = $bm * $bk / PER_UNIT;

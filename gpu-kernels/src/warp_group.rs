@@ -14,15 +14,18 @@
 //!
 //! # Mapping
 //!
-//! A cluster of two blocks takes 256 rows of C and 256 columns. Each block brings its own rows of
-//! A, and half of the columns of B for both. Clusters take tiles in groups of rows, as in step 10
-//! of the ladder, each the next one that is as many further as there are clusters.
+//! The blocks of a cluster lie in rows and columns, as their tiles of C do. Those in a row need the
+//! same rows of A, and each brings a part of them for all; those in a column do so with B. Clusters
+//! take tiles in groups of rows, as in step 10 of the ladder, each the next one that is as many
+//! further as there are clusters.
 //!
 //! # Shared memory
 //!
 //! A ring of stages, each a tile of A and one of B in rows of 128 bytes, swizzled, as the tensor
-//! cores read them: rows run along K, or along the extent that C keeps where the matrix does.
-//! Behind the ring boxes of C that are copied out. Two barriers a stage.
+//! cores read them: rows run along K, or along the extent that C keeps where the matrix does. Two
+//! barriers a stage. Behind the ring boxes of C that are copied out. A tile of more columns than
+//! they have room for takes the last stage it was multiplied from too, and gives that back during
+//! the next tile's first products.
 //!
 //! # Preconditions
 //!
@@ -47,10 +50,43 @@ use tiles::ClusterTiles;
 
 /// Rows of C that a group of four warps computes.
 pub const GROUP_ROWS: usize = 64;
-/// Groups that multiply.
-pub const GROUPS: usize = 2;
-/// Blocks of a cluster.
-pub const CLUSTER: usize = 2;
+
+/// How a kernel deals out its work.
+pub trait Geometry: Copy {
+    /// Groups that multiply.
+    const GROUPS: usize;
+    /// Blocks of a cluster along the rows and along the columns of C.
+    const CLUSTER: [usize; 2];
+    /// Stages of the ring.
+    const STAGES: usize;
+
+    /// Blocks of a cluster that fill a stage together: those in the block's row, and in its column.
+    const FILLERS: usize = Self::CLUSTER[0] + Self::CLUSTER[1] - 1;
+    /// Tiles of 64 rows of A in a stage.
+    const TILES_A: usize = Self::GROUPS;
+}
+
+/// The numbers of a [`Geometry`].
+#[derive(Clone, Copy)]
+pub struct Blocks<const GROUPS: usize, const ROWS: usize, const COLS: usize, const STAGES: usize>;
+
+impl<const GROUPS: usize, const ROWS: usize, const COLS: usize, const STAGES: usize> Geometry
+    for Blocks<GROUPS, ROWS, COLS, STAGES>
+{
+    const GROUPS: usize = GROUPS;
+    const CLUSTER: [usize; 2] = [ROWS, COLS];
+    const STAGES: usize = STAGES;
+}
+
+/// A block's row and column in its cluster.
+#[inline(always)]
+fn place_in_cluster<G: Geometry>() -> [u32; 2] {
+    let rank = cluster::block_rank();
+    match G::CLUSTER {
+        [_, 1] => [rank, 0],
+        [rows, _] => [rank % rows as u32, rank / rows as u32],
+    }
+}
 
 /// Elements that Hopper's tensor cores multiply.
 pub trait WarpGroup: wgmma::Element + Element {
@@ -60,12 +96,13 @@ pub trait WarpGroup: wgmma::Element + Element {
     /// Writes the sums of a group of four warps to C, whose row and column `at` are their first.
     ///
     /// # Safety
-    /// By all threads of the group; `c` is its own shared memory; the rest as [`multiply`].
-    unsafe fn write<const SUMS: usize>(
+    /// By all threads of all groups; the boxes are the group's own shared memory, the second ones
+    /// as soon as every group has come here; the rest as [`multiply`].
+    unsafe fn write<G: Geometry, const SUMS: usize>(
         operands: &Operands<'_, Self>,
         p: &GemmParams<Self::Sum>,
         at: (u64, u64),
-        c: SharedTile<Rows64<Self::Output>>,
+        boxes: [SharedTile<Rows64<Self::Output>>; 2],
         group: usize,
         sums: &[Self::Sum; SUMS],
     );
@@ -75,16 +112,16 @@ macro_rules! by_boxes {
     ($($element:ty)*) => {$(
         impl WarpGroup for $element {
             #[inline(always)]
-            unsafe fn write<const SUMS: usize>(
+            unsafe fn write<G: Geometry, const SUMS: usize>(
                 operands: &Operands<'_, Self>,
                 p: &GemmParams<f32>,
                 at: (u64, u64),
-                c: SharedTile<Rows64<Self>>,
+                boxes: [SharedTile<Rows64<Self>>; 2],
                 group: usize,
                 sums: &[f32; SUMS],
             ) {
                 // SAFETY: the caller's promise.
-                unsafe { write::by_boxes(operands, p, at, c, group, sums) }
+                unsafe { write::by_boxes::<Self, G, SUMS>(operands, p, at, boxes, group, sums) }
             }
         }
     )*};
@@ -95,11 +132,11 @@ by_boxes! { cuda_std::half::f16 cuda_std::half::bf16 }
 impl WarpGroup for i8 {
     // Elements of 32 bits fill whole sectors from the registers.
     #[inline(always)]
-    unsafe fn write<const SUMS: usize>(
+    unsafe fn write<G: Geometry, const SUMS: usize>(
         operands: &Operands<'_, Self>,
         p: &GemmParams<i32>,
         at: (u64, u64),
-        _: SharedTile<Rows64<i32>>,
+        _: [SharedTile<Rows64<i32>>; 2],
         _: usize,
         sums: &[i32; SUMS],
     ) {
@@ -150,9 +187,6 @@ where
 /// A tile of 64 rows of 128 bytes.
 pub type Rows64<T> = Tile<T, 64>;
 
-/// Tiles of 64 rows of A in a stage.
-const TILES_A: usize = GROUPS;
-
 /// Tiles of 64 rows of B in a stage, for so many sums a thread: two columns each.
 const fn tiles_b(sums: usize) -> usize {
     sums / 32
@@ -184,16 +218,17 @@ impl<T: Element> Operands<'_, T> {
 ///
 /// # Safety
 ///
-/// Called by all threads of a block of `128 * (GROUPS + 1)`, in clusters of [`CLUSTER`], whose
-/// dynamic shared memory holds `STAGES` stages, [`C_BOXES`] boxes of C a group and the barriers.
+/// Called by all threads of a block of 128 for each group and 128 more, in clusters as `G` says,
+/// whose dynamic shared memory holds the stages, [`C_BOXES`] boxes of C a group and the barriers.
 /// The maps and the parameter block describe matrices that the grid may read (A, B) and write (C),
 /// and no other code touches C during the launch.
 #[inline(always)]
-pub unsafe fn multiply<T, A, B, const STAGES: usize, const SUMS: usize>(
+pub unsafe fn multiply<T, A, B, G, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
 ) where
     T: WarpGroup,
+    G: Geometry,
     A: Side<T>,
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
@@ -203,32 +238,37 @@ pub unsafe fn multiply<T, A, B, const STAGES: usize, const SUMS: usize>(
     // the other block is done with them.
     unsafe {
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
-        let c = stages.add(STAGES * (TILES_A + tiles_b(SUMS))).cast::<Rows64<T::Output>>();
-        let barriers: SharedTile<Mbarrier> = c.add(GROUPS * C_BOXES).cast();
-        let ring = Ring::<STAGES>::new(barriers);
+        let c = stages.add(G::STAGES * (G::TILES_A + tiles_b(SUMS))).cast::<Rows64<T::Output>>();
+        let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
+        let ring = Ring::<G>::new(barriers);
         if thread::thread_idx_x() == 0 {
             operands.prefetch_maps();
-            ring.init((GROUPS * CLUSTER) as u32);
+            ring.init();
             mbarrier::fence_init();
         }
         // That fence covers the barriers, and nothing else was written.
         cluster::arrive_relaxed();
-        let tiles = ClusterTiles::new(p, 2 * SUMS);
+        let tiles = ClusterTiles::<G>::new(p, 2 * SUMS);
         cluster::wait();
         // The next kernel of the stream may get ready; the one before has ended.
         grid::launch_dependents();
         grid::wait_for_grids();
         match thread::thread_idx_x() / 128 {
             0 => {
-                registers::decrease::<40>();
+                if G::GROUPS > 1 {
+                    registers::decrease::<40>();
+                }
                 if thread::thread_idx_x() == 0 {
-                    bring::<T, A, B, STAGES, SUMS>(operands, p, tiles, ring, stages);
+                    bring::<T, A, B, G, SUMS>(operands, p, tiles, ring, stages);
                 }
             }
             group => {
-                registers::increase::<232>();
+                // One group alone has as many registers as a thread may have.
+                if G::GROUPS > 1 {
+                    registers::increase::<232>();
+                }
                 let group = group as usize - 1;
-                consume::<T, A, B, STAGES, SUMS>(operands, p, tiles, ring, (stages, c), group);
+                consume::<T, A, B, G, SUMS>(operands, p, tiles, ring, (stages, c), group);
             }
         }
     }
@@ -240,22 +280,26 @@ pub unsafe fn multiply<T, A, B, const STAGES: usize, const SUMS: usize>(
 ///
 /// As [`multiply`]; by the 128 threads of group number `group` of those that multiply.
 #[inline(always)]
-unsafe fn consume<T, A, B, const STAGES: usize, const SUMS: usize>(
+unsafe fn consume<T, A, B, G, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
-    mut tiles: ClusterTiles,
-    mut ring: Ring<STAGES>,
+    mut tiles: ClusterTiles<G>,
+    mut ring: Ring<G>,
     (stages, c): (SharedTile<Rows64<T>>, SharedTile<Rows64<T::Output>>),
     group: usize,
 ) where
     T: WarpGroup,
+    G: Geometry,
     A: Side<T>,
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
 {
     let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
+    // Whether the stage before is still this group's.
+    let mut holds = false;
     // SAFETY: a stage is read when its copies have arrived, and given back when the products that
-    // read it are done; the maps' and C's use is as the caller promises.
+    // read it are done, and the copies of C from it; the maps' and C's use is as the caller
+    // promises.
     unsafe {
         let c = c.add(group * C_BOXES);
         while let Some((row, col)) = tiles.next() {
@@ -266,16 +310,20 @@ unsafe fn consume<T, A, B, const STAGES: usize, const SUMS: usize>(
             // them.
             loop {
                 ring.wait_full();
-                let stage = stages.add(ring.stage() * (TILES_A + tiles_b(SUMS)));
+                let stage = stages.add(ring.stage() * (G::TILES_A + tiles_b(SUMS)));
                 let start = if step == 0 { Accumulate::Start } else { Accumulate::Continue };
-                let (a, b) = (A::parts(stage.add(group)), B::parts(stage.add(TILES_A)));
+                let (a, b) = (A::parts(stage.add(group)), B::parts(stage.add(G::TILES_A)));
                 multiply_stage(&mut sums, a, b, start);
                 wgmma::commit_group();
                 // The products of the step before are done; these go on.
                 wgmma::wait_group::<1, _>(&mut sums);
-                if step > 0 {
+                if step == 0 {
+                    write::finish();
+                }
+                if holds {
                     ring.before().release();
                 }
+                holds = true;
                 ring.next();
                 step += 1;
                 if step == steps {
@@ -283,11 +331,15 @@ unsafe fn consume<T, A, B, const STAGES: usize, const SUMS: usize>(
                 }
             }
             wgmma::wait_group::<0, _>(&mut sums);
-            ring.before().release();
             let row = row + (group * GROUP_ROWS) as u64;
-            T::write(operands, p, (row, col), c, group, &sums);
+            let last = stages.add(ring.before().stage() * (G::TILES_A + tiles_b(SUMS)));
+            let boxes = [c, last.add(group * C_BOXES).cast()];
+            T::write::<G, SUMS>(operands, p, (row, col), boxes, group, &sums);
         }
         write::finish();
+        if holds {
+            ring.before().release();
+        }
     }
 }
 
@@ -318,8 +370,7 @@ unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>
 macro_rules! warp_group {
     ($((
         $name:ident, $variant:literal, $element:ident, $stored:ident,
-        [$bm:literal, $bn:literal, $bk:literal], $warp:tt, $thread:tt, $stages:literal,
-        $min_blocks:literal
+        [$bm:literal, $bn:literal, $bk:literal], [$rows:literal, $cols:literal], $stages:literal
     ),)*) => {$(
         #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
         ///
@@ -328,7 +379,11 @@ macro_rules! warp_group {
         /// The maps, C's address and the block describe matrices that the grid may read (A, B) and
         /// write (C); nothing else touches C during the launch; the grid is one of
         /// `Kernel::launches`, as `Kernel::resident` says.
-        #[::cuda_std::kernel(max_threads = 384, min_blocks = $min_blocks, cluster = (2, 1, 1))]
+        #[::cuda_std::kernel(
+            max_threads = 128 + 2 * $bm,
+            min_blocks = 1,
+            cluster = ($rows * $cols, 1, 1)
+        )]
         pub unsafe fn $name(
             #[grid_constant] a: &::cuda_std::tma::TensorMap<2>,
             #[grid_constant] b: &::cuda_std::tma::TensorMap<2>,
@@ -337,12 +392,14 @@ macro_rules! warp_group {
             p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
         ) {
             const {
-                assert!($bm == 128 && $bk == <$element as $crate::warp_group::WarpGroup>::DEPTH)
+                assert!($bm % $crate::warp_group::GROUP_ROWS == 0);
+                assert!($bk == <$element as $crate::warp_group::WarpGroup>::DEPTH);
             };
             // SAFETY: the host's promise, passed on.
             unsafe {
                 let operands = $crate::warp_group::Operands { a, b, c, start };
-                $crate::warp_group!(@multiply $stored, $element, $stages, $bn, (&operands, &p))
+                $crate::warp_group!(@multiply $stored, $element, [$bm / 64, $rows, $cols, $stages], $bn,
+                    (&operands, &p))
             }
         }
     )*};
@@ -350,12 +407,13 @@ macro_rules! warp_group {
     (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, KMajor, $($rest)*) };
     (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, MnMajor, $($rest)*) };
     (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, KMajor, $($rest)*) };
-    (@call $a:ident, $b:ident, $element:ident, $stages:literal, $bn:literal, $arguments:tt) => {
+    (@call $a:ident, $b:ident, $element:ident, [$groups:expr, $rows:literal, $cols:literal,
+        $stages:literal], $bn:literal, $arguments:tt) => {
         $crate::warp_group::multiply::<
             $element,
             ::cuda_std::wgmma::$a,
             ::cuda_std::wgmma::$b,
-            $stages,
+            $crate::warp_group::Blocks<{ $groups }, $rows, $cols, $stages>,
             { $bn / 2 },
         > $arguments
     };

@@ -53,7 +53,9 @@ pub fn emulated_kernel<T: Element>(case: &Case, engine: &Engine) -> Option<&'sta
 pub fn is_short<T: Element>(case: &Case, engine: &Engine) -> bool {
     let Some(kernel) = emulated_kernel::<T>(case, engine) else { return true };
     let [rows, cols, depth] = kernel.tiles.block;
-    let tiles = case.m.div_ceil(rows).next_multiple_of(kernel.cluster()) * case.n.div_ceil(cols);
+    let [across, along] = kernel.tiles.cluster;
+    let (tall, wide) = (case.m.div_ceil(rows), case.n.div_ceil(cols));
+    let tiles = tall.next_multiple_of(across) * wide.next_multiple_of(along);
     let longest = match kernel.family {
         KernelFamily::TensorCore => LONGEST_ON_TENSOR_CORES,
         KernelFamily::WarpGroup => LONGEST_OF_WARP_GROUPS,

@@ -93,7 +93,7 @@ fn candidates(args: &Args, base: &Kernel) -> Vec<Kernel> {
             for thread in or(&args.thread, base.tiles.thread) {
                 for stages in or(&args.stages, base.tiles.stages) {
                     for min_blocks in or(&args.min_blocks, base.tiles.min_blocks) {
-                        let tiles = Tiles { block, warp, thread, stages, min_blocks };
+                        let tiles = Tiles::of_threads(block, warp, thread, stages, min_blocks);
                         let kernel = Kernel { tiles, ..*base };
                         kernels.extend(fits(&kernel, by_warps).then_some(kernel));
                     }
@@ -127,7 +127,7 @@ fn fits(kernel: &Kernel, by_warps: bool) -> bool {
 
 /// The entry point's name, from which `gemmite bench --ptx` reads the tiles.
 fn name(kernel: &Kernel) -> String {
-    let Tiles { block: [m, n, k], warp, thread, stages, min_blocks } = kernel.tiles;
+    let Tiles { block: [m, n, k], warp, thread, stages, min_blocks, .. } = kernel.tiles;
     let ([wm, wn], [tm, tn]) = (warp, thread);
     let Kernel { variant, dtype, .. } = kernel;
     format!("{variant}_{m}x{n}x{k}_{wm}x{wn}_{tm}x{tn}_{stages}_{min_blocks}_{dtype}")
@@ -154,7 +154,7 @@ fn build(workspace: &Workspace, kernels: &[Kernel]) -> Result<PathBuf> {
          gpu_kernels::{variant}! {{\n"
     );
     for kernel in kernels {
-        let Tiles { block, warp, thread, stages, min_blocks } = kernel.tiles;
+        let Tiles { block, warp, thread, stages, min_blocks, .. } = kernel.tiles;
         let (name, dtype) = (name(kernel), kernel.dtype);
         writeln!(
             source,

@@ -77,13 +77,13 @@ fn kernel(name: &str) -> Option<Kernel> {
     });
     let numbers: Vec<Vec<usize>> = numbers.collect::<Option<_>>()?;
     let [block, warp, thread, stages, min_blocks] = numbers.try_into().ok()?;
-    let tiles = Tiles {
-        block: block.try_into().ok()?,
-        warp: warp.try_into().ok()?,
-        thread: thread.try_into().ok()?,
-        stages: *stages.first()?,
-        min_blocks: *min_blocks.first()?,
-    };
+    let tiles = Tiles::of_threads(
+        block.try_into().ok()?,
+        warp.try_into().ok()?,
+        thread.try_into().ok()?,
+        *stages.first()?,
+        *min_blocks.first()?,
+    );
     Some(Kernel { tiles, ..*base })
 }
 

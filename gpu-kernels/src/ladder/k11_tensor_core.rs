@@ -365,13 +365,13 @@ macro_rules! k11_tensor_core {
             c: *mut <$element as $crate::Element>::Output,
             p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
         ) {
-            const TILES: ::gemm_spec::Tiles = ::gemm_spec::Tiles {
-                block: [$bm, $bn, $bk],
-                warp: [$wm, $wn],
-                thread: $thread,
-                stages: $stages,
-                min_blocks: $min_blocks,
-            };
+            const TILES: ::gemm_spec::Tiles = ::gemm_spec::Tiles::of_threads(
+                [$bm, $bn, $bk],
+                [$wm, $wn],
+                $thread,
+                $stages,
+                $min_blocks,
+            );
             const PER_PACK: usize =
                 $bm / $wm * ($bn / $wn) * 32 * <$element as $crate::Packed>::LANES;
             // SAFETY: the shared memory is this block's own; the rest is the host's promise, passed

@@ -1,39 +1,43 @@
 //! The ring of stages: which is next, and the barriers that pass each of them from the thread that
 //! fills it to the groups that read it, and back.
 
-use super::CLUSTER;
+use super::{Geometry, place_in_cluster};
 use crate::SharedTile;
+use core::marker::PhantomData;
 use cuda_std::mbarrier::{Mbarrier, Parity};
 use cuda_std::thread;
 
 /// A place in the ring.
 #[derive(Clone, Copy)]
-pub struct Ring<const STAGES: usize> {
+pub struct Ring<G> {
     /// Barriers that a stage is full, then those that it is empty.
     barriers: SharedTile<Mbarrier>,
     stage: u32,
     /// How often the ring was gone around.
     round: u32,
+    geometry: PhantomData<G>,
 }
 
-impl<const STAGES: usize> Ring<STAGES> {
+impl<G: Geometry> Ring<G> {
     /// At the first stage.
     #[inline(always)]
     pub fn new(barriers: SharedTile<Mbarrier>) -> Self {
-        Ring { barriers, stage: 0, round: 0 }
+        Ring { barriers, stage: 0, round: 0, geometry: PhantomData }
     }
 
-    /// Makes the barriers ready; `readers` give a stage back before it is empty.
+    /// Makes the barriers ready: before a stage is empty, the groups of all blocks that this one's
+    /// copies reach give it back.
     ///
     /// # Safety
     /// By one thread, before anybody uses them.
     #[inline(always)]
-    pub unsafe fn init(self, readers: u32) {
-        for stage in 0..STAGES {
+    pub unsafe fn init(self) {
+        let readers = (G::GROUPS * G::FILLERS) as u32;
+        for stage in 0..G::STAGES {
             // SAFETY: the caller's promise.
             unsafe {
                 self.barriers.add(stage).init(1);
-                self.barriers.add(STAGES + stage).init(readers);
+                self.barriers.add(G::STAGES + stage).init(readers);
             }
         }
     }
@@ -48,7 +52,7 @@ impl<const STAGES: usize> Ring<STAGES> {
     #[inline(always)]
     pub fn next(&mut self) {
         self.stage += 1;
-        if self.stage == STAGES as u32 {
+        if self.stage == G::STAGES as u32 {
             self.stage = 0;
             self.round += 1;
         }
@@ -58,7 +62,7 @@ impl<const STAGES: usize> Ring<STAGES> {
     #[inline(always)]
     pub fn before(self) -> Self {
         match self.stage {
-            0 => Ring { stage: STAGES as u32 - 1, round: self.round.wrapping_sub(1), ..self },
+            0 => Ring { stage: G::STAGES as u32 - 1, round: self.round.wrapping_sub(1), ..self },
             stage => Ring { stage: stage - 1, ..self },
         }
     }
@@ -73,7 +77,7 @@ impl<const STAGES: usize> Ring<STAGES> {
     #[inline(always)]
     fn empty(self) -> SharedTile<Mbarrier> {
         // SAFETY: one of the ring's.
-        unsafe { self.barriers.add(STAGES + self.stage()) }
+        unsafe { self.barriers.add(G::STAGES + self.stage()) }
     }
 
     /// Waits until the stage's copies have arrived.
@@ -97,17 +101,31 @@ impl<const STAGES: usize> Ring<STAGES> {
         unsafe { self.empty().wait(Parity::of(self.round).flipped()) }
     }
 
-    /// Gives the stage back to every block of the cluster: as many threads of a group as there are
-    /// blocks tell one each.
+    /// Gives the stage back to every block that fills it: as many threads of a group as there are
+    /// such blocks tell one each.
     ///
     /// # Safety
     /// By all threads of a group, which is done with the stage; the barriers are ready.
     #[inline(always)]
     pub unsafe fn release(self) {
         let thread = thread::thread_idx_x() % 128;
-        if thread < CLUSTER as u32 {
+        if thread < G::FILLERS as u32 {
             // SAFETY: the caller's promise.
-            unsafe { self.empty().in_block(thread).arrive() }
+            unsafe { self.empty().in_block(filler::<G>(thread)).arrive() }
         }
     }
+}
+
+/// The `i`th of the blocks that fill this block's stages: those in its column, then the others in
+/// its row.
+#[inline(always)]
+fn filler<G: Geometry>(i: u32) -> u32 {
+    let [rows, cols] = G::CLUSTER;
+    let rows = rows as u32;
+    if cols == 1 {
+        return i;
+    }
+    let [row, col] = place_in_cluster::<G>();
+    let others = i.wrapping_sub(rows);
+    if i < rows { col * rows + i } else { (others + u32::from(others >= col)) * rows + row }
 }

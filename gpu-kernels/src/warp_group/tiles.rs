@@ -1,35 +1,41 @@
 //! Which tiles of C a cluster computes, one after the other.
 
-use super::{CLUSTER, GROUP_ROWS, GROUPS};
+use super::{GROUP_ROWS, Geometry, place_in_cluster};
+use core::marker::PhantomData;
 use cuda_std::cluster;
 use gemm_spec::{GemmParams, order};
 
-/// Rows of tiles in a group, of two blocks each.
-const ORDER_GROUP: u32 = 8;
+/// Rows of blocks in a group of the order.
+const ORDER_GROUP: usize = 16;
 
 /// The tiles that are left to a cluster.
 #[derive(Clone, Copy)]
-pub struct ClusterTiles {
+pub struct ClusterTiles<G> {
     next: u32,
     end: u32,
     rows: u32,
     cols: u32,
     /// Columns of a tile.
     width: u32,
+    geometry: PhantomData<G>,
 }
 
-impl ClusterTiles {
-    /// All of this cluster's, of `width` columns each.
+impl<G: Geometry> ClusterTiles<G> {
+    /// Rows of a block's tile.
+    const HEIGHT: usize = G::GROUPS * GROUP_ROWS;
+
+    /// All of this cluster's, with `width` columns for each block.
     #[inline(always)]
     pub fn new<S>(p: &GemmParams<S>, width: usize) -> Self {
-        let rows = p.m.div_ceil((CLUSTER * GROUPS * GROUP_ROWS) as u64) as u32;
-        let cols = p.n.div_ceil(width as u64) as u32;
+        let rows = p.m.div_ceil((G::CLUSTER[0] * Self::HEIGHT) as u64) as u32;
+        let cols = p.n.div_ceil((G::CLUSTER[1] * width) as u64) as u32;
         ClusterTiles {
             next: cluster::cluster_idx_x(),
             end: rows * cols,
             rows,
             cols,
             width: width as u32,
+            geometry: PhantomData,
         }
     }
 
@@ -39,12 +45,12 @@ impl ClusterTiles {
         if self.next >= self.end {
             return None;
         }
-        let (row, col) = order::grouped(self.next, self.rows, self.cols, ORDER_GROUP);
+        let group = (ORDER_GROUP / G::CLUSTER[0]) as u32;
+        let (row, col) = order::grouped(self.next, self.rows, self.cols, group);
         self.next += cluster::cluster_dim_x();
-        let row = row * CLUSTER as u32 + cluster::block_rank();
-        Some((
-            u64::from(row) * (GROUPS * GROUP_ROWS) as u64,
-            u64::from(col) * u64::from(self.width),
-        ))
+        let [row_in, col_in] = place_in_cluster::<G>();
+        let row = row * G::CLUSTER[0] as u32 + row_in;
+        let col = col * G::CLUSTER[1] as u32 + col_in;
+        Some((u64::from(row) * Self::HEIGHT as u64, u64::from(col) * u64::from(self.width)))
     }
 }

@@ -1,10 +1,10 @@
 //! A group's sums on their way to C.
 
-use super::{GROUP_ROWS, GROUPS, Operands, Rows64};
+use super::{GROUP_ROWS, Geometry, Operands, Rows64};
 use crate::{Element, OutputTile, SharedTile};
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::half::HalfExt;
-use cuda_std::{fence, misc, mma, thread, tma};
+use cuda_std::{fence, misc, mma, thread, tma, warp};
 use gemm_spec::{C_BOXES, GemmParams};
 
 /// Whether C's map is used: its rows are contiguous, and start and end at multiples of 16 bytes,
@@ -23,14 +23,13 @@ fn is_mappable<T>(start: *const T, p: &GemmParams<f32>) -> bool {
 ///
 /// # Safety
 ///
-/// By all threads of the group; `c` is the group's own shared memory; the rest as
-/// [`multiply`](super::multiply).
+/// As [`WarpGroup::write`](super::WarpGroup::write).
 #[inline(always)]
-pub unsafe fn by_boxes<T, const SUMS: usize>(
+pub unsafe fn by_boxes<T, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<f32>,
     at: (u64, u64),
-    c: SharedTile<Rows64<T>>,
+    boxes: [SharedTile<Rows64<T>>; 2],
     group: usize,
     sums: &[f32; SUMS],
 ) where
@@ -39,8 +38,13 @@ pub unsafe fn by_boxes<T, const SUMS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         if p.reads_c == 0 && is_mappable(operands.start, p) {
+            if SUMS / 32 > C_BOXES {
+                sync_all::<G>(group);
+            } else {
+                sync::<G>(group);
+            }
             if at.0 < p.m {
-                write_boxes(operands, p, at, c, group, sums);
+                write_boxes::<T, G, SUMS>(operands, p, at, boxes, group, sums);
             }
         } else {
             by_rows(operands, p, at, sums);
@@ -61,7 +65,8 @@ pub unsafe fn by_rows<T: Element, const SUMS: usize>(
     at: (u64, u64),
     sums: &[T::Sum; SUMS],
 ) {
-    if at.0 >= p.m {
+    // A tile of a cluster that reaches past the end of C.
+    if at.0 >= p.m || at.1 >= p.n {
         return;
     }
     // N.B. Places of columns do not change from tile to tile. Unless the stride is a new number for
@@ -78,12 +83,17 @@ pub unsafe fn by_rows<T: Element, const SUMS: usize>(
     }
 }
 
-/// Waits until the boxes have been read: shared memory goes when the block does. For all threads of
-/// the group.
+/// Waits until the boxes have been read, before any is written again or goes with the block: the
+/// group's first warp, which started the copies.
+///
+/// # Safety
+/// By all threads of the group.
 #[inline(always)]
-pub fn finish() {
-    if thread::thread_idx_x().is_multiple_of(128) {
+pub unsafe fn finish() {
+    if thread::thread_idx_x() % 128 < 32 {
         tma::wait_group_read::<0>();
+        // SAFETY: the whole warp is here.
+        unsafe { warp::sync_warp(u32::MAX) };
     }
 }
 
@@ -129,16 +139,16 @@ unsafe fn write_rows<T: Element, const SUMS: usize, const PAIRS: bool>(
 }
 
 /// Multiplies by alpha and rounds, puts the sums into shared memory as the copy engine reads them,
-/// a box of 64 columns at a time, and has it copied.
+/// a box for 64 columns, and has the boxes copied.
 ///
 /// # Safety
-/// As [`by_boxes`].
+/// As [`by_boxes`]; no copy from the boxes is on its way.
 #[inline(always)]
-unsafe fn write_boxes<T, const SUMS: usize>(
+unsafe fn write_boxes<T, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<f32>,
     (row, col): (u64, u64),
-    c: SharedTile<Rows64<T>>,
+    boxes: [SharedTile<Rows64<T>>; 2],
     group: usize,
     sums: &[f32; SUMS],
 ) where
@@ -148,30 +158,27 @@ unsafe fn write_boxes<T, const SUMS: usize>(
     let lane = thread % 32;
     // Matrices of 8 x 8: rows 0 to 7, then 8 to 15; of the first 8 columns, then of the next.
     let (to_row, to_col) = (thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
-    for i in 0..SUMS / 32 {
-        // SAFETY: a box is written when the one that was there has been read, and read by the copy
-        // engine when all threads have written.
-        unsafe {
-            if thread == 0 {
-                tma::wait_group_read::<{ C_BOXES as u32 - 1 }>();
-            }
-            sync(group);
-            let c = c.add(i % C_BOXES);
+    // SAFETY: the boxes are free, and read by the copy engine when all threads have written.
+    unsafe {
+        let box_of = |i: usize| boxes[i / C_BOXES].add(i % C_BOXES);
+        for i in 0..SUMS / 32 {
             for part in 0..4 {
                 let sum = |j: usize| p.alpha * sums[32 * i + 8 * part + j];
                 let pack = |j: usize| T::pack_gpu([sum(j), sum(j + 1)]);
-                let to = c.element(to_row, part as u32 * 16 + to_col);
+                let to = box_of(i).element(to_row, part as u32 * 16 + to_col);
                 mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
             }
-            fence::async_shared();
-            sync(group);
-            if thread == 0 {
+        }
+        fence::async_shared();
+        sync::<G>(group);
+        if thread == 0 {
+            for i in 0..SUMS / 32 {
                 let col = col + 64 * i as u64;
                 if col < p.n {
-                    tma::store(operands.c, [col as i32, row as i32], c);
+                    tma::store(operands.c, [col as i32, row as i32], box_of(i));
                 }
-                tma::commit_group();
             }
+            tma::commit_group();
         }
     }
 }
@@ -181,13 +188,29 @@ unsafe fn write_boxes<T, const SUMS: usize>(
 /// # Safety
 /// By all of them.
 #[inline(always)]
-unsafe fn sync(group: usize) {
-    const { assert!(GROUPS == 2) };
+unsafe fn sync<G: Geometry>(group: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         match group {
+            _ if G::GROUPS == 1 => NamedBarrier::<1, 128>.sync(),
             0 => NamedBarrier::<1, 128>.sync(),
             _ => NamedBarrier::<2, 128>.sync(),
+        }
+    }
+}
+
+/// Waits for the threads of all groups.
+///
+/// # Safety
+/// By all of them.
+#[inline(always)]
+unsafe fn sync_all<G: Geometry>(group: usize) {
+    const { assert!(G::GROUPS <= 2) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match G::GROUPS {
+            1 => sync::<G>(group),
+            _ => NamedBarrier::<3, 256>.sync(),
         }
     }
 }
