@@ -110,6 +110,7 @@ impl Bench {
             }
         }
         fact("timer_floor_us", format!("{:.2}", on.gpu.timer_floor()?.as_secs_f64() * 1e6));
+        fact("enqueue_us", format!("{:.2}", on.gpu.enqueue_time()?.as_secs_f64() * 1e6));
         fact("copy_gbps", format!("{:.0}", on.gpu.copy_gbps(1 << 30)?));
         Ok(facts)
     }

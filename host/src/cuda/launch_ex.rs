@@ -2,6 +2,7 @@
 
 use cust::sys;
 use std::ffi::c_void;
+use std::sync::OnceLock;
 
 /// `CUlaunchConfig` of cuda.h.
 #[repr(C)]
@@ -43,9 +44,12 @@ pub(super) type LaunchEx = unsafe extern "C" fn(
 
 /// The function, where the driver is of CUDA 11.8 or later.
 pub(super) fn launch_ex() -> Option<LaunchEx> {
-    let address = cuda_driver_loader::symbol(c"cuLaunchKernelEx")?;
-    // SAFETY: the address is that of the function, whose type is the one in cuda.h.
-    Some(unsafe { std::mem::transmute::<*const (), LaunchEx>(address) })
+    static FOUND: OnceLock<Option<LaunchEx>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let address = cuda_driver_loader::symbol(c"cuLaunchKernelEx")?;
+        // SAFETY: the address is that of the function, whose type is the one in cuda.h.
+        Some(unsafe { std::mem::transmute::<*const (), LaunchEx>(address) })
+    })
 }
 
 #[cfg(test)]
