@@ -5,11 +5,11 @@ use core::str::FromStr;
 
 /// The type of a matrix's elements.
 ///
-/// A and B of one product have the same dtype, sums run in [`DType::accumulator`], and C has
-/// [`DType::output`].
+/// A and B of one product have the same dtype, sums run in [`DType::accumulator`], and C has one of
+/// [`DType::outputs`], [`DType::output`] unless another is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
-    /// 8-bit signed integer; sums and C are i32.
+    /// 8-bit signed integer; sums are i32.
     I8,
     /// 32-bit signed integer; sums and products wrap around, as in two's complement.
     I32,
@@ -38,7 +38,7 @@ impl DType {
         }
     }
 
-    /// The dtype in which products are summed, and in which alpha and beta are given.
+    /// The dtype in which products are summed.
     pub const fn accumulator(self) -> DType {
         match self {
             DType::I8 => DType::I32,
@@ -47,12 +47,27 @@ impl DType {
         }
     }
 
-    /// The dtype of C where A and B have this one.
+    /// The dtype of C where A and B have this one and nothing else is asked for.
     pub const fn output(self) -> DType {
+        self.outputs()[0]
+    }
+
+    /// The dtypes that C may have where A and B have this one, the default first. Sums of i8 become
+    /// a C of floats by an alpha of f32.
+    pub const fn outputs(self) -> &'static [DType] {
         match self {
-            DType::I8 => DType::I32,
-            other => other,
+            DType::I8 => &[DType::I32, DType::F32, DType::F16, DType::BF16],
+            DType::I32 => &[DType::I32],
+            DType::F16 => &[DType::F16, DType::BF16, DType::F32],
+            DType::BF16 => &[DType::BF16, DType::F16, DType::F32],
+            DType::F32 => &[DType::F32],
+            DType::F64 => &[DType::F64],
         }
+    }
+
+    /// The dtype of alpha and beta, and of alpha * sum + beta * C, where C has this one.
+    pub const fn factor(self) -> DType {
+        self.accumulator()
     }
 
     /// Whether its numbers are whole, so that products are exact, modulo 2^32.
@@ -103,6 +118,17 @@ impl FromStr for DType {
 mod tests {
     use super::*;
     use std::string::ToString;
+
+    #[test]
+    fn outputs_are_no_narrower_than_their_operands() {
+        for dtype in DType::ALL {
+            assert!(dtype.outputs().contains(&dtype.output()));
+            for output in dtype.outputs() {
+                assert!(output.size_bytes() >= dtype.size_bytes(), "{dtype} {output}");
+                assert_eq!(output.factor().size_bytes(), dtype.accumulator().size_bytes());
+            }
+        }
+    }
 
     #[test]
     fn names_round_trip() {

@@ -1,6 +1,6 @@
 //! The parameter block that the host passes and a kernel reads.
 
-use crate::{Shape, Strides};
+use crate::{DType, Shape, Strides};
 
 /// Sizes, strides and factors of one launch: C = alpha * A * B + beta * C.
 ///
@@ -13,8 +13,9 @@ use crate::{Shape, Strides};
 /// Transposes are strides that have changed places. Strides count elements and may be negative;
 /// element (i, j) of A lies at `a + i * a_row_stride + j * a_col_stride`, in 64-bit arithmetic.
 ///
-/// `S` is the type of the sums, of alpha and of beta: f32 where the elements are f16 or bf16, else
-/// the element type.
+/// `S` is the type of the sums, of alpha and of beta: f32 where the elements are f16 or bf16, i32
+/// where they are i8, else the element type. Where sums of i32 become a C of floats, alpha and beta
+/// hold the bits of an f32.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GemmParams<S> {
@@ -42,6 +43,9 @@ pub struct GemmParams<S> {
     pub beta: S,
     /// 1 where C's old value takes part, 0 where C is written and never read.
     pub reads_c: u32,
+    /// C's dtype, `DType as u32`. What is none of the [`DType::outputs`] of the kernel's elements
+    /// stands for the first of them.
+    pub output: u32,
 }
 
 /// Whether an operand with these strides, along the extent that C keeps and along K, is read along
@@ -66,7 +70,7 @@ impl<S> GemmParams<S> {
 
     /// The block of a launch whose C has `shape`, with sums of `k` products; `strides` are those of
     /// A, B and C. C's old value takes part where `beta` is there; `zero` stands in for it where it
-    /// is not.
+    /// is not. C has the dtype that it has unless another is asked for.
     pub fn new(
         shape: Shape,
         k: usize,
@@ -88,6 +92,12 @@ impl<S> GemmParams<S> {
             alpha,
             reads_c: u32::from(beta.is_some()),
             beta: beta.unwrap_or(zero),
+            output: 0,
         }
+    }
+
+    /// The same with a C of that dtype.
+    pub fn output(self, dtype: DType) -> Self {
+        GemmParams { output: dtype as u32, ..self }
     }
 }

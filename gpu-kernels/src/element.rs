@@ -2,7 +2,8 @@
 
 use crate::Packed;
 use cuda_std::GpuFloat;
-use cuda_std::half::{bf16, f16};
+use cuda_std::half::{HalfExt, bf16, f16};
+use gemm_spec::{DType, GemmParams};
 
 /// The type in which products are summed: i32, f32 or f64.
 pub trait Sum: Element<Sum = Self, Output = Self> {
@@ -20,14 +21,60 @@ pub trait Sum: Element<Sum = Self, Output = Self> {
 pub trait Element: Packed {
     /// What its products are summed in.
     type Sum: Sum;
-    /// The elements of C.
-    type Output: Element<Sum = Self::Sum>;
+    /// The elements of C unless the launch asks for others.
+    type Output: Output<Self::Sum, Factor = Self::Sum>;
 
     /// The element's value, exactly.
     fn widen(self) -> Self::Sum;
 
-    /// The element of C nearest to `sum`, ties to even.
-    fn narrow(sum: Self::Sum) -> Self::Output;
+    /// Whether the launch asks for no other elements of C.
+    fn is_plain(p: &GemmParams<Self::Sum>) -> bool;
+
+    /// Calls `write` with the type of C's elements: the one of `DType::outputs` that the launch
+    /// asks for.
+    ///
+    /// # Safety
+    /// As [`Write::write`].
+    unsafe fn with_output<W: Write<Self::Sum>>(p: &GemmParams<Self::Sum>, write: W) -> W::Done;
+}
+
+/// An element of C, finished from sums of type `S`.
+pub trait Output<S: Sum>: Copy {
+    /// Its dtype as the parameter block has it.
+    const CODE: u32;
+    /// The type of alpha, of beta and of what they are multiplied with.
+    type Factor: Sum;
+
+    /// Alpha or beta from its place in the parameter block.
+    fn factor(field: S) -> Self::Factor;
+
+    /// A sum, rounded to nearest, ties to even, where the types differ.
+    fn convert(sum: S) -> Self::Factor;
+
+    /// The element's value, exactly.
+    fn widen(self) -> Self::Factor;
+
+    /// The element nearest to `value`, ties to even.
+    fn narrow(value: Self::Factor) -> Self;
+
+    /// Two neighbours, each as by [`Self::narrow`].
+    #[inline(always)]
+    fn narrow_pair(pair: [Self::Factor; 2]) -> [Self; 2] {
+        let [first, second] = pair;
+        [Self::narrow(first), Self::narrow(second)]
+    }
+}
+
+/// A way to write sums to a C of any type.
+pub trait Write<S: Sum> {
+    /// What it says of it.
+    type Done;
+
+    /// Writes them to a C of elements of type `C`.
+    ///
+    /// # Safety
+    /// As the implementation says.
+    unsafe fn write<C: Output<S>>(self) -> Self::Done;
 }
 
 impl Sum for i32 {
@@ -65,62 +112,141 @@ macro_rules! float_sum {
 float_sum!(f32);
 float_sum!(f64);
 
-macro_rules! same_sum {
-    ($element:ident) => {
+macro_rules! element {
+    ($element:ident, $sum:ident, |$x:ident| $widen:expr, $default:ident $(, $other:ident)*) => {
         impl Element for $element {
-            type Sum = $element;
-            type Output = $element;
+            type Sum = $sum;
+            type Output = $default;
 
             #[inline(always)]
-            fn widen(self) -> $element {
+            fn widen(self) -> $sum {
+                let $x = self;
+                $widen
+            }
+
+            #[inline(always)]
+            fn is_plain(_p: &GemmParams<$sum>) -> bool {
+                true $(&& _p.output != <$other as Output<$sum>>::CODE)*
+            }
+
+            #[inline(always)]
+            unsafe fn with_output<W: Write<$sum>>(p: &GemmParams<$sum>, write: W) -> W::Done {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match p.output {
+                        $(<$other as Output<$sum>>::CODE => write.write::<$other>(),)*
+                        _ => write.write::<$default>(),
+                    }
+                }
+            }
+        }
+    };
+}
+
+element!(i8, i32, |x| i32::from(x), i32, f32, f16, bf16);
+element!(i32, i32, |x| x, i32);
+element!(f16, f32, |x| x.to_f32_gpu(), f16, bf16, f32);
+element!(bf16, f32, |x| x.to_f32_gpu(), bf16, f16, f32);
+element!(f32, f32, |x| x, f32);
+element!(f64, f64, |x| x, f64);
+
+/// A C of the type of the sums.
+macro_rules! same_output {
+    ($sum:ident, $dtype:ident) => {
+        impl Output<$sum> for $sum {
+            const CODE: u32 = DType::$dtype as u32;
+            type Factor = $sum;
+
+            #[inline(always)]
+            fn factor(field: $sum) -> $sum {
+                field
+            }
+
+            #[inline(always)]
+            fn convert(sum: $sum) -> $sum {
+                sum
+            }
+
+            #[inline(always)]
+            fn widen(self) -> $sum {
                 self
             }
 
             #[inline(always)]
-            fn narrow(sum: $element) -> $element {
-                sum
+            fn narrow(value: $sum) -> $sum {
+                value
             }
         }
     };
 }
 
-same_sum!(i32);
-same_sum!(f32);
-same_sum!(f64);
+same_output!(i32, I32);
+same_output!(f32, F32);
+same_output!(f64, F64);
 
-impl Element for i8 {
-    type Sum = i32;
-    type Output = i32;
+/// A C of floats from sums of i32, by factors of f32.
+impl Output<i32> for f32 {
+    const CODE: u32 = DType::F32 as u32;
+    type Factor = f32;
 
     #[inline(always)]
-    fn widen(self) -> i32 {
-        i32::from(self)
+    fn factor(field: i32) -> f32 {
+        f32::from_bits(field.cast_unsigned())
     }
 
     #[inline(always)]
-    fn narrow(sum: i32) -> i32 {
-        sum
+    fn convert(sum: i32) -> f32 {
+        sum as f32
+    }
+
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    fn narrow(value: f32) -> f32 {
+        value
     }
 }
 
-macro_rules! half_element {
-    ($element:ident) => {
-        impl Element for $element {
-            type Sum = f32;
-            type Output = $element;
+macro_rules! half_output {
+    ($half:ident, $dtype:ident) => {
+        impl<S: Sum> Output<S> for $half
+        where
+            f32: Output<S, Factor = f32>,
+        {
+            const CODE: u32 = DType::$dtype as u32;
+            type Factor = f32;
+
+            #[inline(always)]
+            fn factor(field: S) -> f32 {
+                <f32 as Output<S>>::factor(field)
+            }
+
+            #[inline(always)]
+            fn convert(sum: S) -> f32 {
+                <f32 as Output<S>>::convert(sum)
+            }
 
             #[inline(always)]
             fn widen(self) -> f32 {
-                cuda_std::half::HalfExt::to_f32_gpu(self)
+                self.to_f32_gpu()
             }
 
             #[inline(always)]
-            fn narrow(sum: f32) -> $element {
-                cuda_std::half::HalfExt::from_f32_gpu(sum)
+            fn narrow(value: f32) -> $half {
+                $half::from_f32_gpu(value)
+            }
+
+            #[inline(always)]
+            fn narrow_pair(pair: [f32; 2]) -> [$half; 2] {
+                let bits = $half::pack_gpu(pair);
+                [$half::from_bits(bits as u16), $half::from_bits((bits >> 16) as u16)]
             }
         }
     };
 }
 
-half_element!(f16);
-half_element!(bf16);
+half_output!(f16, F16);
+half_output!(bf16, BF16);

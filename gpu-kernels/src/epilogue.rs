@@ -1,6 +1,6 @@
 //! What happens to a finished sum.
 
-use crate::{Element, Sum};
+use crate::{Element, Output, Sum, Write};
 use gemm_spec::GemmParams;
 
 /// Writes C(row, col) = alpha * sum + beta * C(row, col), rounded once to C's elements where
@@ -21,12 +21,36 @@ pub unsafe fn store<T: Element>(
 ) {
     let offset = row as i64 * p.c_row_stride + col as i64 * p.c_col_stride;
     // SAFETY: the caller promises that element (row, col) lies in C.
-    let c = unsafe { c.offset(offset as isize) };
-    let mut value = p.alpha.mul(sum);
-    if p.reads_c != 0 {
-        // SAFETY: as above, and the caller promises that C may be read.
-        value = p.beta.mul_add(unsafe { c.read() }.widen(), value);
+    unsafe { T::with_output(p, One { c: c.cast(), offset: offset as isize, p, sum }) }
+}
+
+/// One sum, and the element of C that it belongs to, so many elements behind `c`.
+pub struct One<'a, S> {
+    /// Where C's elements start.
+    pub c: *mut u8,
+    /// Elements from there.
+    pub offset: isize,
+    /// The launch's.
+    pub p: &'a GemmParams<S>,
+    /// The sum.
+    pub sum: S,
+}
+
+impl<S: Sum> Write<S> for One<'_, S> {
+    type Done = ();
+
+    /// # Safety
+    /// As [`store`].
+    #[inline(always)]
+    unsafe fn write<C: Output<S>>(self) {
+        let One { c, offset, p, sum } = self;
+        let c = c.cast::<C>().wrapping_offset(offset);
+        let mut value = C::factor(p.alpha).mul(C::convert(sum));
+        if p.reads_c != 0 {
+            // SAFETY: the element lies in C, and the caller promises that C may be read.
+            value = C::factor(p.beta).mul_add(unsafe { c.read() }.widen(), value);
+        }
+        // SAFETY: the caller promises that this thread alone writes the element.
+        unsafe { c.write(C::narrow(value)) };
     }
-    // SAFETY: the caller promises that this thread alone writes the element.
-    unsafe { c.write(T::narrow(value)) };
 }

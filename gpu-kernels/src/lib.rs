@@ -21,8 +21,8 @@ pub mod tensor;
 #[cfg(feature = "sm_90a")]
 pub mod warp_group;
 
-pub use element::{Element, Sum};
-pub use epilogue::store;
+pub use element::{Element, Output, Sum, Write};
+pub use epilogue::{One, store};
 pub use output_tile::OutputTile;
 pub use pack::Packed;
 

@@ -47,6 +47,7 @@ use cuda_std::{cluster, grid, registers, shared, thread};
 use gemm_spec::{C_BOXES, GemmParams};
 use ring::Ring;
 use tiles::ClusterTiles;
+use write::BoxOfC;
 
 /// Rows of C that a group of four warps computes.
 pub const GROUP_ROWS: usize = 64;
@@ -92,58 +93,11 @@ fn place_in_cluster<G: Geometry>() -> [u32; 2] {
 pub trait WarpGroup: wgmma::Element + Element {
     /// K of a step: a row of 128 bytes.
     const DEPTH: u32 = 128 / size_of::<Self>() as u32;
-
-    /// Writes the sums of a group of four warps to C, whose row and column `at` are their first.
-    ///
-    /// # Safety
-    /// By all threads of all groups; the boxes are the group's own shared memory, the second ones
-    /// as soon as every group has come here; the rest as [`multiply`].
-    unsafe fn write<G: Geometry, const SUMS: usize>(
-        operands: &Operands<'_, Self>,
-        p: &GemmParams<Self::Sum>,
-        at: (u64, u64),
-        boxes: [SharedTile<Rows64<Self::Output>>; 2],
-        group: usize,
-        sums: &[Self::Sum; SUMS],
-    );
 }
 
-macro_rules! by_boxes {
-    ($($element:ty)*) => {$(
-        impl WarpGroup for $element {
-            #[inline(always)]
-            unsafe fn write<G: Geometry, const SUMS: usize>(
-                operands: &Operands<'_, Self>,
-                p: &GemmParams<f32>,
-                at: (u64, u64),
-                boxes: [SharedTile<Rows64<Self>>; 2],
-                group: usize,
-                sums: &[f32; SUMS],
-            ) {
-                // SAFETY: the caller's promise.
-                unsafe { write::by_boxes::<Self, G, SUMS>(operands, p, at, boxes, group, sums) }
-            }
-        }
-    )*};
-}
-
-by_boxes! { cuda_std::half::f16 cuda_std::half::bf16 }
-
-impl WarpGroup for i8 {
-    // Elements of 32 bits fill whole sectors from the registers.
-    #[inline(always)]
-    unsafe fn write<G: Geometry, const SUMS: usize>(
-        operands: &Operands<'_, Self>,
-        p: &GemmParams<i32>,
-        at: (u64, u64),
-        _: [SharedTile<Rows64<i32>>; 2],
-        _: usize,
-        sums: &[i32; SUMS],
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe { write::by_rows(operands, p, at, sums) }
-    }
-}
+impl WarpGroup for cuda_std::half::f16 {}
+impl WarpGroup for cuda_std::half::bf16 {}
+impl WarpGroup for i8 {}
 
 /// The direction in which tiles of an operand are contiguous.
 pub trait Side<T>: wgmma::Major<T> {
@@ -198,7 +152,7 @@ pub struct Operands<'a, T: Element> {
     pub a: &'a TensorMap<2>,
     /// B's.
     pub b: &'a TensorMap<2>,
-    /// C's, which is used where `write::is_mappable` says so.
+    /// C's, which is used where [`write`](write::write) says so.
     pub c: &'a TensorMap<2>,
     /// C's first element.
     pub start: *mut T::Output,
@@ -238,7 +192,7 @@ pub unsafe fn multiply<T, A, B, G, const SUMS: usize>(
     // the other block is done with them.
     unsafe {
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
-        let c = stages.add(G::STAGES * (G::TILES_A + tiles_b(SUMS))).cast::<Rows64<T::Output>>();
+        let c = stages.add(G::STAGES * (G::TILES_A + tiles_b(SUMS))).cast::<BoxOfC>();
         let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
         let ring = Ring::<G>::new(barriers);
         if thread::thread_idx_x() == 0 {
@@ -285,7 +239,7 @@ unsafe fn consume<T, A, B, G, const SUMS: usize>(
     p: &GemmParams<T::Sum>,
     mut tiles: ClusterTiles<G>,
     mut ring: Ring<G>,
-    (stages, c): (SharedTile<Rows64<T>>, SharedTile<Rows64<T::Output>>),
+    (stages, c): (SharedTile<Rows64<T>>, SharedTile<BoxOfC>),
     group: usize,
 ) where
     T: WarpGroup,
@@ -334,7 +288,7 @@ unsafe fn consume<T, A, B, G, const SUMS: usize>(
             let row = row + (group * GROUP_ROWS) as u64;
             let last = stages.add(ring.before().stage() * (G::TILES_A + tiles_b(SUMS)));
             let boxes = [c, last.add(group * C_BOXES).cast()];
-            T::write::<G, SUMS>(operands, p, (row, col), boxes, group, &sums);
+            write::write::<T, G, SUMS>(operands, p, (row, col), (boxes, group), &sums);
         }
         write::finish();
         if holds {

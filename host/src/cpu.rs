@@ -10,11 +10,11 @@ mod tiles;
 
 use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
 use crate::device::{DeviceInfo, DeviceKind};
-use crate::element::{Element, Scalar};
+use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::plan::{KernelChoice, Product};
+use crate::with_elements;
 use gemm_spec::DType;
-use half::{bf16, f16};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
@@ -173,50 +173,39 @@ impl Queue for Immediate {
 /// # Safety
 /// As [`HostOperands`] says.
 unsafe fn multiply(product: &Product, operands: HostOperands) {
-    // SAFETY: the caller's promise, for the dtype that the product has.
+    let HostOperands { a, b, c } = operands;
+    // SAFETY: the caller's promise, for the dtypes that the product has.
     unsafe {
         match product.dtype {
-            DType::I8 => typed::<i8>(product, operands, tiles::multiply),
-            DType::I32 => typed::<i32>(product, operands, tiles::multiply),
-            DType::F16 => typed::<f16>(product, operands, tiles::multiply),
-            DType::BF16 => typed::<bf16>(product, operands, tiles::multiply),
-            DType::F32 => typed::<f32>(product, operands, whole),
-            DType::F64 => typed::<f64>(product, operands, whole),
+            dtype if product.k == 0 => with_elements!(dtype, product.output, (T, C) => {
+                scale::<T, C>(product, c.cast());
+            }, else => unreachable!("{NO_PRODUCT}")),
+            DType::F32 => whole::<f32>(product, a.cast(), b.cast(), c.cast()),
+            DType::F64 => whole::<f64>(product, a.cast(), b.cast(), c.cast()),
+            dtype => with_elements!(dtype, product.output, (T, C) => {
+                tiles::multiply::<T, C>(product, a.cast(), b.cast(), c.cast());
+            }, else => unreachable!("{NO_PRODUCT}")),
         }
     }
 }
 
-/// A product on elements at the layouts' indices from A, B and C; no extent is 0.
-type Engine<T> = unsafe fn(&Product, *const T, *const T, *mut <T as Element>::Output);
-
-/// # Safety
-/// As [`HostOperands`] says; T is the product's dtype.
-unsafe fn typed<T: Element>(product: &Product, operands: HostOperands, engine: Engine<T>) {
-    let HostOperands { a, b, c } = operands;
-    // SAFETY: the caller's promise.
-    unsafe {
-        if product.k == 0 {
-            scale::<T>(product, c.cast());
-        } else {
-            engine(product, a.cast(), b.cast(), c.cast());
-        }
-    }
-}
+/// What [`Product::new`] does not make.
+const NO_PRODUCT: &str = "a product is made of types that go together";
 
 /// C = beta * C, or 0 where there is no beta.
 ///
 /// # Safety
 /// Every element of C's layout from `c` is valid to read and write.
-unsafe fn scale<T: Element>(product: &Product, c: *mut T::Output) {
-    let beta = product.beta.map(|beta| beta.get::<T::Scalar>());
+unsafe fn scale<T: Element, C: OutputOf<T>>(product: &Product, c: *mut C) {
+    let beta = product.beta.map(|beta| beta.get::<C::Scalar>());
     for i in 0..product.c.shape.rows {
         for j in 0..product.c.shape.cols {
             // SAFETY: (i, j) is an element of the layout.
             unsafe {
                 let element = c.add(product.c.index(i, j));
                 *element = match beta {
-                    Some(beta) => T::narrow(beta.times((*element).widen())),
-                    None => T::Output::default(),
+                    Some(beta) => C::narrow(beta.times((*element).widen())),
+                    None => C::default(),
                 };
             }
         }
@@ -227,7 +216,7 @@ unsafe fn scale<T: Element>(product: &Product, c: *mut T::Output) {
 ///
 /// # Safety
 /// As [`HostOperands`] says; T is f32 or f64, and no extent is 0.
-unsafe fn whole<T: Scalar>(product: &Product, a: *const T, b: *const T, c: *mut T) {
+unsafe fn whole<T: Scalar + OutputOf<T>>(product: &Product, a: *const T, b: *const T, c: *mut T) {
     let Product { a: a_layout, b: b_layout, c: c_layout, k, .. } = *product;
     let alpha = product.alpha.get::<T>();
     if alpha != T::ONE && (k <= 2 || c_layout.shape.rows == 1 || c_layout.shape.cols == 1) {

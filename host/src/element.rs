@@ -24,12 +24,13 @@ pub trait Element:
     /// The type's name in kernels and files.
     const DTYPE: DType;
 
-    /// The type of alpha, of beta and of the sums: `f32` for [`f16`](struct@f16) and [`bf16`],
-    /// `i32` for `i8`, else the type itself.
+    /// The type of the sums: `f32` for [`f16`](struct@f16) and [`bf16`], `i32` for `i8`, else the
+    /// type itself.
     type Scalar: Scalar;
 
-    /// The elements of C where A and B have this type: `i32` for `i8`, else the type itself.
-    type Output: Element<Scalar = Self::Scalar>;
+    /// The elements of C where A and B have this type and no others are asked for: `i32` for `i8`,
+    /// else the type itself.
+    type Output: OutputOf<Self> + Element<Scalar = Self::Scalar>;
 
     /// The value, exactly.
     fn to_f64(self) -> f64;
@@ -43,6 +44,38 @@ pub trait Element:
 
     /// A sum as an element of C, rounded to nearest, ties to even, where the types differ.
     fn narrow(sum: Self::Scalar) -> Self::Output;
+}
+
+/// An element of C where A and B have elements of type `T`. Alpha and beta are then of its
+/// [`Element::Scalar`], in which alpha * sum + beta * C is computed and from which it is rounded
+/// once.
+///
+/// | A and B | C |
+/// |---|---|
+/// | [`f16`](struct@f16), [`bf16`] | `f16`, `bf16` or `f32` |
+/// | `i8` | `i32`; `f32`, `f16` or `bf16` by an alpha of `f32`, which dequantises |
+/// | `i32`, `f32`, `f64` | the same |
+pub trait OutputOf<T: Element>: Element<Output = Self> {
+    /// A sum in the type of alpha, rounded to nearest, ties to even, where that is another.
+    fn convert(sum: T::Scalar) -> Self::Scalar;
+}
+
+macro_rules! output_of {
+    ($($output:ty: $($type:ty)*;)*) => {$($(
+        impl OutputOf<$type> for $output {
+            fn convert(sum: <$type as Element>::Scalar) -> <$output as Element>::Scalar {
+                sum as _
+            }
+        }
+    )*)*};
+}
+
+output_of! {
+    i32: i8 i32;
+    f16: i8 f16 bf16;
+    bf16: i8 f16 bf16;
+    f32: i8 f16 bf16 f32;
+    f64: f64;
 }
 
 /// A type in which products are summed: `i32`, `f32` or `f64`.
@@ -210,6 +243,49 @@ macro_rules! with_element {
     };
 }
 
+/// As [`with_element!`](crate::with_element), for the dtype of A and B and that of C: `$T` and `$C`
+/// are their elements' types, `$C` an [`OutputOf<$T>`](crate::OutputOf). Where there is no such
+/// product, `$else` is evaluated.
+///
+/// ```
+/// use gemmite::{DType, Gemm, with_elements};
+/// let gemm = with_elements!(DType::I8, DType::F32, (T, C) => {
+///     format!("{:?}", Gemm::<T>::new().output::<C>())
+/// }, else => String::new());
+/// assert!(gemm.contains("alpha: 1.0"));
+/// ```
+#[macro_export]
+macro_rules! with_elements {
+    ($dtype:expr, $output:expr, ($T:ident, $C:ident) => $body:expr, else => $else:expr) => {
+        $crate::with_elements!(@match ($dtype, $output), $T, $C, $body, $else,
+            (I8, I32, i8, i32)
+            (I8, F32, i8, f32)
+            (I8, F16, i8, $crate::f16)
+            (I8, BF16, i8, $crate::bf16)
+            (I32, I32, i32, i32)
+            (F16, F16, $crate::f16, $crate::f16)
+            (F16, BF16, $crate::f16, $crate::bf16)
+            (F16, F32, $crate::f16, f32)
+            (BF16, BF16, $crate::bf16, $crate::bf16)
+            (BF16, F16, $crate::bf16, $crate::f16)
+            (BF16, F32, $crate::bf16, f32)
+            (F32, F32, f32, f32)
+            (F64, F64, f64, f64)
+        )
+    };
+    (@match $which:expr, $T:ident, $C:ident, $body:expr, $else:expr,
+        $(($dtype:ident, $output:ident, $t:ty, $c:ty))*) => {
+        match $which {
+            $(($crate::DType::$dtype, $crate::DType::$output) => {
+                type $T = $t;
+                type $C = $c;
+                $body
+            })*
+            _ => $else,
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +305,23 @@ mod tests {
         assert_eq!(<f16 as Element>::from_f64(-1e-300).to_bits(), f16::NEG_ZERO.to_bits());
         assert!(<f16 as Element>::from_f64(f64::NAN).is_nan());
         assert!(f16::narrow(f32::NAN).is_nan() && bf16::narrow(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn outputs_are_those_of_the_spec() {
+        for dtype in DType::ALL {
+            for output in DType::ALL {
+                let found = with_elements!(dtype, output, (T, C) => {
+                    fn dtypes<T: Element, C: OutputOf<T>>() -> Option<(DType, DType, DType)> {
+                        Some((T::DTYPE, C::DTYPE, C::Scalar::DTYPE))
+                    }
+                    dtypes::<T, C>()
+                }, else => None);
+                let expected = dtype.outputs().contains(&output);
+                let expected = expected.then_some((dtype, output, output.factor()));
+                assert_eq!(found, expected, "{dtype} {output}");
+            }
+        }
     }
 
     #[test]

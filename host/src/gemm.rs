@@ -2,11 +2,12 @@
 
 use crate::backend::{HostOperands, Operands};
 use crate::device::{Device, DeviceInfo, DeviceMatrix, Stream};
-use crate::element::{Element, Scalar};
+use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
 use crate::plan::{KernelChoice, Options, Plan, Product, Task, choose_kernel, output_shape, terms};
 use gemm_spec::{Layout, Op};
+use std::marker::PhantomData;
 
 /// A * B on `device`, into a new matrix.
 ///
@@ -34,30 +35,56 @@ pub fn matmul<'a, 'b, T: Element>(
 /// - op(A): (m, k), op(B): (k, n), C: (m, n); any strides, any extents from 0 up.
 /// - Without beta, or with a beta of 0, C's old value is never read.
 /// - With an alpha of 0, A and B are never read. With k = 0 their product is 0.
-/// - `i32` wraps around. `i8` is multiplied and summed in `i32`, which is what C holds
-///   ([`Element::Output`]).
+/// - `i32` wraps around. `i8` is multiplied and summed in `i32`.
 /// - `f16` and `bf16` are summed in `f32`, alpha * sum + beta * C is computed
 ///   in `f32` and rounded once.
+/// - C's elements are of type `C`: [`Element::Output`] unless [`Gemm::output`] asks for others.
+///
+/// ```
+/// use gemmite::{Device, Gemm, Matrix, Shape, bf16};
+/// let a = Matrix::from_vec(Shape::new(1, 2), vec![bf16::from_f32(256.0), bf16::ONE])?;
+/// let b = Matrix::from_vec(Shape::new(2, 1), vec![bf16::ONE, bf16::ONE])?;
+/// // 257 is no bf16.
+/// let c: Matrix<f32> = Gemm::new().output().run(&Device::best(), &a, &b)?;
+/// assert_eq!(c.as_slice(), [257.0]);
+/// # Ok::<(), gemmite::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gemm<T: Element> {
-    options: Options<T::Scalar>,
+pub struct Gemm<T: Element, C: OutputOf<T> = <T as Element>::Output> {
+    options: Options<C::Scalar>,
     kernel: KernelChoice,
+    operands: PhantomData<T>,
 }
 
-impl<T: Element> Default for Gemm<T> {
+impl<T: Element, C: OutputOf<T>> Default for Gemm<T, C> {
     fn default() -> Self {
-        Gemm::new()
+        let alpha = <C::Scalar as Scalar>::ONE;
+        Gemm {
+            options: Options { op_a: Op::None, op_b: Op::None, alpha, beta: None },
+            kernel: KernelChoice::Auto,
+            operands: PhantomData,
+        }
     }
 }
 
 impl<T: Element> Gemm<T> {
-    /// C = A * B, with the kernel chosen by the library.
+    /// C = A * B, with C's elements as they are unless others are asked for, and the kernel chosen
+    /// by the library.
     pub fn new() -> Self {
-        let alpha = <T::Scalar as Scalar>::ONE;
-        Gemm {
-            options: Options { op_a: Op::None, op_b: Op::None, alpha, beta: None },
-            kernel: KernelChoice::Auto,
-        }
+        Gemm::default()
+    }
+}
+
+impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
+    /// The same with C's elements of type `D`; see [`OutputOf`] for the types that there are. Alpha
+    /// and beta, where they were set before, are rounded to the nearest of `D`'s
+    /// [`Element::Scalar`].
+    pub fn output<D: OutputOf<T>>(self) -> Gemm<T, D> {
+        let Options { op_a, op_b, alpha, beta } = self.options;
+        let convert = |factor: C::Scalar| D::Scalar::from_f64(factor.to_f64());
+        let (alpha, beta) = (convert(alpha), beta.map(convert));
+        let options = Options { op_a, op_b, alpha, beta };
+        Gemm { options, kernel: self.kernel, operands: PhantomData }
     }
 
     /// What to do with A before it is multiplied.
@@ -73,13 +100,13 @@ impl<T: Element> Gemm<T> {
     }
 
     /// The factor of the product; 1 unless set.
-    pub fn alpha(mut self, alpha: T::Scalar) -> Self {
+    pub fn alpha(mut self, alpha: C::Scalar) -> Self {
         self.options.alpha = alpha;
         self
     }
 
     /// The factor of C's old value, which takes no part unless this is set.
-    pub fn beta(mut self, beta: T::Scalar) -> Self {
+    pub fn beta(mut self, beta: C::Scalar) -> Self {
         self.options.beta = Some(beta);
         self
     }
@@ -128,7 +155,7 @@ impl<T: Element> Gemm<T> {
         device: &Device,
         a: impl Into<MatrixRef<'a, T>>,
         b: impl Into<MatrixRef<'b, T>>,
-    ) -> Result<Matrix<T::Output>, Error> {
+    ) -> Result<Matrix<C>, Error> {
         if self.options.beta.is_some() {
             return Err(Error::new(Kind::BetaWithoutC));
         }
@@ -151,10 +178,10 @@ impl<T: Element> Gemm<T> {
         device: &Device,
         a: impl Into<MatrixRef<'a, T>>,
         b: impl Into<MatrixRef<'b, T>>,
-        c: impl Into<MatrixMut<'c, T::Output>>,
+        c: impl Into<MatrixMut<'c, C>>,
     ) -> Result<(), Error> {
         let (a, b, mut c) = (a.into(), b.into(), c.into());
-        let product = Product::new::<T>(self.options, a.layout(), b.layout(), c.layout())?;
+        let product = Product::new::<T, C>(self.options, a.layout(), b.layout(), c.layout())?;
         let operands =
             HostOperands { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_mut_ptr().cast() };
         // SAFETY: the views hold their layouts' elements, A's and B's shared, C's exclusively.
@@ -171,7 +198,7 @@ impl<T: Element> Gemm<T> {
         &self,
         a: &DeviceMatrix<T>,
         b: &DeviceMatrix<T>,
-        c: &mut DeviceMatrix<T::Output>,
+        c: &mut DeviceMatrix<C>,
     ) -> Result<(), Error> {
         self.multiply(None, a, b, c)
     }
@@ -191,7 +218,7 @@ impl<T: Element> Gemm<T> {
         stream: &Stream,
         a: &DeviceMatrix<T>,
         b: &DeviceMatrix<T>,
-        c: &mut DeviceMatrix<T::Output>,
+        c: &mut DeviceMatrix<C>,
     ) -> Result<(), Error> {
         if !c.is_on(&stream.backend) {
             let expected = c.device().to_string();
@@ -205,7 +232,7 @@ impl<T: Element> Gemm<T> {
         stream: Option<&Stream>,
         a: &DeviceMatrix<T>,
         b: &DeviceMatrix<T>,
-        c: &mut DeviceMatrix<T::Output>,
+        c: &mut DeviceMatrix<C>,
     ) -> Result<(), Error> {
         let device = c.device();
         for (operand, matrix) in [(Operand::A, a), (Operand::B, b)] {
@@ -214,7 +241,7 @@ impl<T: Element> Gemm<T> {
                 return Err(Error::new(Kind::DifferentDevices { operand, expected }));
             }
         }
-        let product = Product::new::<T>(self.options, a.layout(), b.layout(), c.layout())?;
+        let product = Product::new::<T, C>(self.options, a.layout(), b.layout(), c.layout())?;
         device.backend.multiply(
             stream.map(|stream| &*stream.queue),
             &product,
@@ -223,7 +250,7 @@ impl<T: Element> Gemm<T> {
         )
     }
 
-    pub(crate) fn options(&self) -> Options<T::Scalar> {
+    pub(crate) fn options(&self) -> Options<C::Scalar> {
         self.options
     }
 

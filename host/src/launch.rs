@@ -5,11 +5,10 @@ mod maps;
 
 use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
-use crate::element::{Element, Scalar};
+use crate::element::Scalar;
 use crate::error::Error;
 use crate::plan::{Factor, KernelChoice, Product, Task, choose_kernel};
 use gemm_spec::{DType, GemmParams, Kernel, Launch, Layout, Op, Strides};
-use half::{bf16, f16};
 use std::mem::offset_of;
 
 /// Takes launches: a GPU's driver, or the emulator.
@@ -57,17 +56,37 @@ pub(crate) unsafe fn enqueue(
     addresses: Addresses,
 ) -> Result<(), Error> {
     let (product, addresses) = &by_rows(product, addresses);
-    // SAFETY: the caller's promise, for the dtype that the product has.
-    unsafe {
-        match product.dtype {
-            DType::I8 => typed::<i8>(driver, product, choice, *addresses),
-            DType::I32 => typed::<i32>(driver, product, choice, *addresses),
-            DType::F16 => typed::<f16>(driver, product, choice, *addresses),
-            DType::BF16 => typed::<bf16>(driver, product, choice, *addresses),
-            DType::F32 => typed::<f32>(driver, product, choice, *addresses),
-            DType::F64 => typed::<f64>(driver, product, choice, *addresses),
+    let shape = product.c.shape;
+    let (operands, bases) = ([&product.a, &product.b], [addresses.a, addresses.b]);
+    let task = Task::new(product.dtype, shape, product.k, operands, bases);
+    let kernel = choose_kernel(choice, task, driver.info())?;
+    if shape.is_empty() {
+        return Ok(());
+    }
+    let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
+    // `choose_kernel` has seen that the shape can be launched.
+    for launch in kernel.launches(shape).into_iter().flatten() {
+        let launch = kernel.resident(launch, multiprocessors);
+        let (row, col) = launch.start;
+        let a = address(addresses.a, product.dtype, &product.a, row, 0);
+        let b = address(addresses.b, product.dtype, &product.b, 0, col);
+        let c = address(addresses.c, product.output, &product.c, row, col);
+        let block = Block::of(product, &launch);
+        let c_argument = bytemuck::bytes_of(&c);
+        // SAFETY: a kernel takes three addresses and the block by value, or three maps, C's address
+        // and the block; the caller vouches for the memory.
+        unsafe {
+            if kernel.takes_maps() {
+                let [map_a, map_b, map_c] = maps::of_operands(driver, product, [a, b, c])?;
+                let [a, b, c] = [&map_a, &map_b, &map_c].map(|map| bytemuck::bytes_of(map.words()));
+                driver.launch(kernel, &launch, &[a, b, c, c_argument, block.bytes()])?;
+            } else {
+                let (a, b) = (bytemuck::bytes_of(&a), bytemuck::bytes_of(&b));
+                driver.launch(kernel, &launch, &[a, b, c_argument, block.bytes()])?;
+            }
         }
     }
+    Ok(())
 }
 
 /// The same product with rows of C that are contiguous, if its rows or columns are: kernels write
@@ -83,52 +102,12 @@ fn by_rows(product: &Product, addresses: Addresses) -> (Product, Addresses) {
     (product, Addresses { a: addresses.b, b: addresses.a, ..addresses })
 }
 
-/// # Safety
-/// As [`enqueue`]; T is the product's dtype.
-unsafe fn typed<T: Element>(
-    driver: &dyn Driver,
-    product: &Product,
-    choice: &KernelChoice,
-    addresses: Addresses,
-) -> Result<(), Error> {
-    let shape = product.c.shape;
-    let (operands, bases) = ([&product.a, &product.b], [addresses.a, addresses.b]);
-    let task = Task::new(T::DTYPE, shape, product.k, operands, bases);
-    let kernel = choose_kernel(choice, task, driver.info())?;
-    if shape.is_empty() {
-        return Ok(());
-    }
-    let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
-    // `choose_kernel` has seen that the shape can be launched.
-    for launch in kernel.launches(shape).into_iter().flatten() {
-        let launch = kernel.resident(launch, multiprocessors);
-        let (row, col) = launch.start;
-        let a = address::<T>(addresses.a, &product.a, row, 0);
-        let b = address::<T>(addresses.b, &product.b, 0, col);
-        let c = address::<T::Output>(addresses.c, &product.c, row, col);
-        let block = Block::new::<T::Scalar>(&params(product, &launch));
-        let c_argument = bytemuck::bytes_of(&c);
-        // SAFETY: a kernel takes three addresses and the block by value, or three maps, C's address
-        // and the block; the caller vouches for the memory.
-        unsafe {
-            if kernel.takes_maps() {
-                let [map_a, map_b, map_c] = maps::of_operands::<T>(driver, product, [a, b, c])?;
-                let [a, b, c] = [&map_a, &map_b, &map_c].map(|map| bytemuck::bytes_of(map.words()));
-                driver.launch(kernel, &launch, &[a, b, c, c_argument, block.bytes()])?;
-            } else {
-                let (a, b) = (bytemuck::bytes_of(&a), bytemuck::bytes_of(&b));
-                driver.launch(kernel, &launch, &[a, b, c_argument, block.bytes()])?;
-            }
-        }
-    }
-    Ok(())
-}
-
 /// The parameter block of one launch, whose C is a panel.
 fn params<S: Scalar>(product: &Product, launch: &Launch) -> GemmParams<S> {
     let strides = [product.a, product.b, product.c].map(|layout| layout.strides);
     let beta = product.beta.map(Factor::get);
     GemmParams::new(launch.shape, product.k, strides, product.alpha.get(), beta, S::ZERO)
+        .output(product.output)
 }
 
 /// The bytes of a parameter block, with zeros between its fields.
@@ -138,6 +117,16 @@ struct Block {
 }
 
 impl Block {
+    /// The block of a launch. Its fields lie at the same places for factors of the same size, which
+    /// those of i32 and f32 are.
+    fn of(product: &Product, launch: &Launch) -> Block {
+        match product.alpha {
+            Factor::I32(_) => Block::new(&params::<i32>(product, launch)),
+            Factor::F32(_) => Block::new(&params::<f32>(product, launch)),
+            Factor::F64(_) => Block::new(&params::<f64>(product, launch)),
+        }
+    }
+
     fn new<S: Scalar>(params: &GemmParams<S>) -> Block {
         const { assert!(size_of::<GemmParams<S>>() <= size_of::<[u64; 12]>()) };
         let mut words = [0; 12];
@@ -149,7 +138,7 @@ impl Block {
             )*};
         }
         put!(m n k a_row_stride a_col_stride b_row_stride b_col_stride c_row_stride c_col_stride);
-        put!(alpha beta reads_c);
+        put!(alpha beta reads_c output);
         Block { words, len: size_of::<GemmParams<S>>() }
     }
 
@@ -160,13 +149,13 @@ impl Block {
 
 /// The device address of element (row, col). It wraps for a layout of elements that are not read,
 /// and only for those.
-fn address<T>(base: u64, layout: &Layout, row: usize, col: usize) -> u64 {
+fn address(base: u64, dtype: DType, layout: &Layout, row: usize, col: usize) -> u64 {
     let Strides { row: row_stride, col: col_stride } = layout.strides;
     let distance = (row as isize)
         .wrapping_mul(row_stride)
         .wrapping_add((col as isize).wrapping_mul(col_stride));
     let index = layout.offset.wrapping_add_signed(distance);
-    base.wrapping_add(index.wrapping_mul(size_of::<T>()) as u64)
+    base.wrapping_add(index.wrapping_mul(dtype.size_bytes()) as u64)
 }
 
 #[cfg(test)]
@@ -178,7 +167,8 @@ mod tests {
     fn blocks_have_every_field() {
         fn check<S: Scalar>(alpha: S, beta: S) {
             let strides = [(-1, 2), (3, -4), (5, 6)].map(|(row, col)| Strides::new(row, col));
-            let params = GemmParams::new(Shape::new(1, 2), 3, strides, alpha, Some(beta), S::ZERO);
+            let params = GemmParams::new(Shape::new(1, 2), 3, strides, alpha, Some(beta), S::ZERO)
+                .output(DType::BF16);
             let block = Block::new(&params);
             assert_eq!(block.bytes().len(), size_of_val(&params));
             // SAFETY: the block has the struct's size and alignment and holds all of its fields.
@@ -194,6 +184,7 @@ mod tests {
     fn contiguous_columns_become_rows() {
         let product = |c: Layout| Product {
             dtype: DType::F32,
+            output: DType::F32,
             a: Layout::row_major(Shape::new(3, 5)),
             b: Layout::row_major(Shape::new(5, 4)),
             c,

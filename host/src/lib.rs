@@ -45,7 +45,7 @@ mod stage;
 pub mod verify;
 
 pub use device::{Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceMatrix, Stream};
-pub use element::{Element, Scalar};
+pub use element::{Element, OutputOf, Scalar};
 pub use error::Error;
 pub use gemm::{Gemm, matmul};
 pub use gemm_spec::{DType, Kernel, Layout, LayoutError, Op, Shape, Strides, Tiles};

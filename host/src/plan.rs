@@ -5,7 +5,7 @@
 //! driver.
 
 use crate::device::DeviceInfo;
-use crate::element::{Element, Scalar};
+use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use gemm_spec::{DType, Kernel, Launch, Layout, Op, Shape, is_along_k};
 use std::fmt;
@@ -49,7 +49,7 @@ pub struct LaunchLimits {
     pub shared_bytes_per_block_optin: u32,
 }
 
-/// Alpha or beta, in the type of the sums.
+/// Alpha or beta, in the type of C's scalars.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Factor {
     I32(i32),
@@ -82,8 +82,10 @@ impl Factor {
 /// not read, and `k` is 0 where A and B are not read because alpha is 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Product {
-    /// Of A and B; C's is [`DType::output`].
+    /// Of A and B.
     pub dtype: DType,
+    /// Of C.
+    pub output: DType,
     /// A: (m, k).
     pub a: Layout,
     /// B: (k, n).
@@ -121,8 +123,8 @@ pub(crate) fn terms<S: Scalar>(alpha: S, k: usize) -> usize {
 
 impl Product {
     /// Checks shapes and that C's elements lie apart; the layouts already fit their buffers.
-    pub(crate) fn new<T: Element>(
-        options: Options<T::Scalar>,
+    pub(crate) fn new<T: Element, C: OutputOf<T>>(
+        options: Options<C::Scalar>,
         a: Layout,
         b: Layout,
         c: Layout,
@@ -136,10 +138,11 @@ impl Product {
             return Err(Error::new(Kind::Overlap { operand: Operand::C, layout: c }));
         }
         let (a, b) = (a.apply(op_a), b.apply(op_b));
-        let zero = <T::Scalar as Scalar>::ZERO;
+        let zero = <C::Scalar as Scalar>::ZERO;
         let k = terms(alpha, a.shape.cols);
         Ok(Product {
             dtype: T::DTYPE,
+            output: C::DTYPE,
             a,
             b,
             c,

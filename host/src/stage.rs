@@ -61,7 +61,7 @@ pub(crate) unsafe fn multiply_host<S: Stage>(
         } else {
             (device.new_memory(0)?, device.new_memory(0)?)
         };
-        let dtype = dtype.output();
+        let dtype = product.output;
         let Transfer { dense, len, source, copy } = fitting(dtype, &product.c)?;
         let bytes = len * dtype.size_bytes();
         (c, staged.c) = if product.beta.is_some() {

@@ -26,7 +26,7 @@ use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::element::{Element, Scalar};
+use crate::element::{Element, OutputOf, Scalar};
 use crate::matrix::MatrixRef;
 use bound::Rules;
 use gemm_spec::{DType, Op, Shape};
@@ -37,7 +37,7 @@ pub use outcome::{Exactness, Mismatch, Wrong};
 
 /// A product C = alpha * op(A) * op(B) + beta * C, as it was asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Problem<'a, T: Element> {
+pub struct Problem<'a, T: Element, C: OutputOf<T> = <T as Element>::Output> {
     /// A before `op_a`; op(A): (m, k).
     pub a: MatrixRef<'a, T>,
     /// B before `op_b`; op(B): (k, n).
@@ -47,17 +47,17 @@ pub struct Problem<'a, T: Element> {
     /// What is done with B first.
     pub op_b: Op,
     /// Factor of the product; where it is 0, A and B take no part.
-    pub alpha: T::Scalar,
+    pub alpha: C::Scalar,
     /// Factor of C's old value; where it is `None` or 0, that value takes no part.
-    pub beta: Option<T::Scalar>,
+    pub beta: Option<C::Scalar>,
     /// C's old value, (m, n); needed where it takes part.
-    pub c: Option<MatrixRef<'a, T::Output>>,
+    pub c: Option<MatrixRef<'a, C>>,
 }
 
-impl<'a, T: Element> Problem<'a, T> {
+impl<'a, T: Element, C: OutputOf<T>> Problem<'a, T, C> {
     /// The plain product A * B. a: (m, k), b: (k, n).
     pub fn product(a: MatrixRef<'a, T>, b: MatrixRef<'a, T>) -> Self {
-        let alpha = <T::Scalar as Scalar>::ONE;
+        let alpha = <C::Scalar as Scalar>::ONE;
         Problem { a, b, op_a: Op::None, op_b: Op::None, alpha, beta: None, c: None }
     }
 }
@@ -87,15 +87,16 @@ pub enum Rows {
 /// # Errors
 /// [`Mismatch`] where an element is wrong, where the shapes do not fit each other, or where K is so
 /// large that the dtype's bound would let anything pass (2^23 for sums in f32).
-pub fn check<T: Element>(
-    problem: &Problem<'_, T>,
-    out: MatrixRef<'_, T::Output>,
+pub fn check<T: Element, C: OutputOf<T>>(
+    problem: &Problem<'_, T, C>,
+    out: MatrixRef<'_, C>,
     rows: Rows,
 ) -> Result<Exactness, Mismatch> {
     let checked = Checked::new(problem, out)?;
     let rows = rows.of(out.shape());
     let tally = match T::DTYPE {
-        DType::I8 | DType::I32 => checked.run(&Wrapping::new(problem), &rows),
+        _ if C::DTYPE == DType::I32 => checked.run(&Wrapping::new(problem), &rows),
+        DType::I8 => checked.run(&Floating::new(&checked, sums::wrapped_row), &rows),
         DType::F64 => checked.run(&Floating::new(&checked, sums::compensated_row), &rows),
         _ => checked.run(&Floating::new(&checked, sums::plain_row), &rows),
     };
@@ -120,20 +121,20 @@ impl Rows {
 }
 
 /// A problem whose shapes fit; the transposes are applied.
-struct Checked<'a, T: Element> {
+struct Checked<'a, T, C> {
     a: MatrixRef<'a, T>,
     b: MatrixRef<'a, T>,
     /// `None` where C is not read.
-    c: Option<MatrixRef<'a, T::Output>>,
-    out: MatrixRef<'a, T::Output>,
+    c: Option<MatrixRef<'a, C>>,
+    out: MatrixRef<'a, C>,
     alpha: f64,
     beta: Option<f64>,
     /// Terms of each sum: 0 where A and B are not read.
     k: usize,
 }
 
-impl<'a, T: Element> Checked<'a, T> {
-    fn new(problem: &Problem<'a, T>, out: MatrixRef<'a, T::Output>) -> Result<Self, Mismatch> {
+impl<'a, T: Element, C: OutputOf<T>> Checked<'a, T, C> {
+    fn new(problem: &Problem<'a, T, C>, out: MatrixRef<'a, C>) -> Result<Self, Mismatch> {
         let apply = |matrix: MatrixRef<'a, T>, op| match op {
             Op::None => matrix,
             Op::Transpose => matrix.t(),
@@ -165,7 +166,7 @@ impl<'a, T: Element> Checked<'a, T> {
 
     /// Sums and judges the elements of `rows`, sixteen columns at a time, in blocks of rows that
     /// share one copy of A.
-    fn run<R: Reference<T>>(&self, reference: &R, rows: &[usize]) -> Tally {
+    fn run<R: Reference<T, C>>(&self, reference: &R, rows: &[usize]) -> Tally {
         const BLOCK_ELEMS: usize = 1 << 22;
         let block_rows = (BLOCK_ELEMS / self.k.max(1)).max(1);
         let panels = self.out.shape().cols.div_ceil(PANEL);
@@ -185,7 +186,7 @@ impl<'a, T: Element> Checked<'a, T> {
     }
 
     /// Judges the elements in `rows` and in the columns of one panel. a: (rows, k), row-major.
-    fn run_panel<R: Reference<T>>(
+    fn run_panel<R: Reference<T, C>>(
         &self,
         reference: &R,
         rows: &[usize],
@@ -222,7 +223,7 @@ impl<'a, T: Element> Checked<'a, T> {
 }
 
 /// One way to compute the reference.
-trait Reference<T: Element>: Sync {
+trait Reference<T, C>: Sync {
     /// An operand's element as it is multiplied.
     type Operand: Copy + Default + Send + Sync;
     /// The sums of one row with a panel.
@@ -238,8 +239,8 @@ trait Reference<T: Element>: Sync {
         &self,
         sums: &Self::Sums,
         lane: usize,
-        c: Option<T::Output>,
-        out: T::Output,
+        c: Option<C>,
+        out: C,
         operands: (&[Self::Operand], &[[Self::Operand; PANEL]]),
     ) -> Verdict;
 }
@@ -251,14 +252,14 @@ struct Wrapping {
 }
 
 impl Wrapping {
-    fn new<T: Element>(problem: &Problem<'_, T>) -> Self {
+    fn new<T: Element, C: OutputOf<T>>(problem: &Problem<'_, T, C>) -> Self {
         // An i32 passes through f64 unchanged.
-        let integer = |scalar: T::Scalar| scalar.to_f64() as i32;
+        let integer = |scalar: C::Scalar| scalar.to_f64() as i32;
         Wrapping { alpha: integer(problem.alpha), beta: problem.beta.map_or(0, integer) }
     }
 }
 
-impl<T: Element> Reference<T> for Wrapping {
+impl<T: Element, C: Element> Reference<T, C> for Wrapping {
     type Operand = i32;
     type Sums = [i32; PANEL];
 
@@ -274,11 +275,11 @@ impl<T: Element> Reference<T> for Wrapping {
         &self,
         sums: &[i32; PANEL],
         lane: usize,
-        c: Option<T::Output>,
-        out: T::Output,
+        c: Option<C>,
+        out: C,
         _: (&[i32], &[[i32; PANEL]]),
     ) -> Verdict {
-        let integer = |element: T::Output| element.to_f64() as i32;
+        let integer = |element: C| element.to_f64() as i32;
         let c = c.map_or(0, integer);
         let expected = self.alpha.wrapping_mul(sums[lane]).wrapping_add(self.beta.wrapping_mul(c));
         Verdict::exact(integer(out), expected)
@@ -295,12 +296,13 @@ struct Floating {
 }
 
 impl Floating {
-    fn new<T: Element>(checked: &Checked<'_, T>, sum_row: SumRow) -> Self {
-        Floating { rules: Rules::new(T::DTYPE, checked.k, checked.alpha, checked.beta), sum_row }
+    fn new<T: Element, C: Element>(checked: &Checked<'_, T, C>, sum_row: SumRow) -> Self {
+        let dtypes = (T::DTYPE, C::DTYPE);
+        Floating { rules: Rules::new(dtypes, checked.k, checked.alpha, checked.beta), sum_row }
     }
 }
 
-impl<T: Element> Reference<T> for Floating {
+impl<T: Element, C: Element> Reference<T, C> for Floating {
     type Operand = f64;
     type Sums = Sums;
 
@@ -316,11 +318,11 @@ impl<T: Element> Reference<T> for Floating {
         &self,
         sums: &Sums,
         lane: usize,
-        c: Option<T::Output>,
-        out: T::Output,
+        c: Option<C>,
+        out: C,
         operands: (&[f64], &[[f64; PANEL]]),
     ) -> Verdict {
-        let c = c.map_or(0.0, Element::to_f64);
+        let c = c.map_or(0.0, C::to_f64);
         Verdict::bounded(out.to_f64(), &self.rules.expect(sums, lane, c, operands))
     }
 }

@@ -89,19 +89,19 @@ impl Case {
         self.m * self.n * self.k
     }
 
-    /// Alpha in the scalar of `T`.
-    pub fn alpha<T: Element>(&self) -> T::Scalar {
-        T::Scalar::from_f64(self.alpha)
+    /// Alpha in the scalar of a C of `C`.
+    pub fn alpha<C: Element>(&self) -> C::Scalar {
+        C::Scalar::from_f64(self.alpha)
     }
 
-    /// Beta in the scalar of `T`.
-    pub fn beta<T: Element>(&self) -> Option<T::Scalar> {
-        self.beta.map(T::Scalar::from_f64)
+    /// Beta in the scalar of a C of `C`.
+    pub fn beta<C: Element>(&self) -> Option<C::Scalar> {
+        self.beta.map(C::Scalar::from_f64)
     }
 
-    /// True where an engine has to read C's old value.
-    pub fn reads_c<T: Element>(&self) -> bool {
-        self.beta::<T>().is_some_and(|beta| beta != T::Scalar::ZERO)
+    /// True where an engine has to read the old value of a C of `C`.
+    pub fn reads_c<C: Element>(&self) -> bool {
+        self.beta::<C>().is_some_and(|beta| beta != C::Scalar::ZERO)
     }
 
     /// The layouts of A and B in their buffers.
@@ -132,12 +132,12 @@ impl Case {
     }
 
     /// C's old value in its place: poison where no engine may read it.
-    pub fn c<T: Element>(&self) -> Placed<T::Output> {
+    pub fn c<C: Element>(&self) -> Placed<C> {
         let shape = Shape::new(self.m, self.n);
-        if !self.reads_c::<T>() {
+        if !self.reads_c::<C>() {
             return Placed::poisoned(shape, self.places[2]);
         }
-        let data = self.numbers::<T::Output>(shape, 3);
+        let data = self.numbers::<C>(shape, 3);
         Placed::new(shape, self.places[2], |i, j| data[(i, j)])
     }
 

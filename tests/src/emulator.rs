@@ -9,7 +9,7 @@ use crate::case::Case;
 use crate::engine::{Engine, Path};
 use gemm_spec::{Kernel, KernelFamily, Target};
 use gemmite::emulator::Options;
-use gemmite::{DType, Device, Element};
+use gemmite::{DType, Device, Element, OutputOf};
 
 /// The most multiplications of a case, with those of its blocks' tiles that lie outside of C: about
 /// a tenth of a second for kernels without tensor cores.
@@ -43,15 +43,18 @@ pub fn emulator_engines(dtype: DType) -> Vec<Engine> {
 }
 
 /// The kernel that computes `case` on an engine of the emulator; `None` where it is refused.
-pub fn emulated_kernel<T: Element>(case: &Case, engine: &Engine) -> Option<&'static Kernel> {
+pub fn emulated_kernel<T: Element, C: OutputOf<T>>(
+    case: &Case,
+    engine: &Engine,
+) -> Option<&'static Kernel> {
     let [a, b] = case.input_layouts();
-    let plan = engine.gemm::<T>(case).plan(engine.device.info(), a, b).ok()?;
+    let plan = engine.gemm::<T, C>(case).plan(engine.device.info(), a, b).ok()?;
     plan.kernel
 }
 
 /// Whether `case` is short enough for an engine of the emulator. A refusal is.
-pub fn is_short<T: Element>(case: &Case, engine: &Engine) -> bool {
-    let Some(kernel) = emulated_kernel::<T>(case, engine) else { return true };
+pub fn is_short<T: Element, C: OutputOf<T>>(case: &Case, engine: &Engine) -> bool {
+    let Some(kernel) = emulated_kernel::<T, C>(case, engine) else { return true };
     let [rows, cols, depth] = kernel.tiles.block;
     let [across, along] = kernel.tiles.cluster;
     let (tall, wide) = (case.m.div_ceil(rows), case.n.div_ceil(cols));

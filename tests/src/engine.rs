@@ -10,7 +10,8 @@ use gemmite::cuda::cust::{
     memory::{CopyDestination, DeviceBuffer},
     stream::{Stream, StreamFlags},
 };
-use gemmite::{DType, Device, DeviceKind, Element, Gemm, Layout, MatrixMut, MatrixRef, Op, Scalar};
+use gemmite::{DType, Device, DeviceKind, Element, Gemm, Layout, MatrixMut, MatrixRef, Op};
+use gemmite::{OutputOf, Scalar};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -66,11 +67,11 @@ impl Engine {
 
     /// Whether its kernel refuses `case`: it takes tensor maps, and none describes A or B as they
     /// reach the device, or there is nothing to sum up.
-    pub fn refuses<T: Element>(&self, case: &Case) -> bool {
+    pub fn refuses<T: Element, C: OutputOf<T>>(&self, case: &Case) -> bool {
         if !self.takes_maps(T::DTYPE) || case.m == 0 || case.n == 0 {
             return false;
         }
-        let no_terms = case.k == 0 || case.alpha::<T>() == T::Scalar::ZERO;
+        let no_terms = case.k == 0 || case.alpha::<C>() == C::Scalar::ZERO;
         let a = self.on_device(case.a::<T>().layout, case.op_a);
         let b = self.on_device(case.b::<T>().layout, case.op_b);
         no_terms || ![a, b].iter().all(is_mappable::<T>) || !self.is_stored_for(T::DTYPE, [a, b])
@@ -97,9 +98,9 @@ impl Engine {
     }
 
     /// The options of `case` on this engine.
-    pub fn gemm<T: Element>(&self, case: &Case) -> Gemm<T> {
-        let gemm = Gemm::new().op_a(case.op_a).op_b(case.op_b).alpha(case.alpha::<T>());
-        let gemm = match case.beta::<T>() {
+    pub fn gemm<T: Element, C: OutputOf<T>>(&self, case: &Case) -> Gemm<T, C> {
+        let gemm = Gemm::default().op_a(case.op_a).op_b(case.op_b).alpha(case.alpha::<C>());
+        let gemm = match case.beta::<C>() {
             Some(beta) => gemm.beta(beta),
             None => gemm,
         };
@@ -114,14 +115,14 @@ impl Engine {
     ///
     /// # Errors
     /// What the library or the driver answers.
-    pub fn run<T: Element>(
+    pub fn run<T: Element, C: OutputOf<T>>(
         &self,
         case: &Case,
         a: &mut Placed<T>,
         b: &mut Placed<T>,
-        c: &mut Placed<T::Output>,
+        c: &mut Placed<C>,
     ) -> Result<(), String> {
-        let gemm = self.gemm::<T>(case);
+        let gemm = self.gemm::<T, C>(case);
         match self.path {
             Path::Host => self.run_host(&gemm, a, b, c).map_err(|error| error.to_string()),
             Path::Device => self.run_device(&gemm, a, b, c).map_err(|error| error.to_string()),
@@ -138,24 +139,24 @@ impl Engine {
         matches!(self.device.info().kind, DeviceKind::Emulator { .. })
     }
 
-    fn run_host<T: Element>(
+    fn run_host<T: Element, C: OutputOf<T>>(
         &self,
-        gemm: &Gemm<T>,
+        gemm: &Gemm<T, C>,
         a: &Placed<T>,
         b: &Placed<T>,
-        c: &mut Placed<T::Output>,
+        c: &mut Placed<C>,
     ) -> Result<(), gemmite::Error> {
         let a = MatrixRef::new(&a.buffer, a.layout)?;
         let b = MatrixRef::new(&b.buffer, b.layout)?;
         gemm.run_into(&self.device, a, b, MatrixMut::new(&mut c.buffer, c.layout)?)
     }
 
-    fn run_device<T: Element>(
+    fn run_device<T: Element, C: OutputOf<T>>(
         &self,
-        gemm: &Gemm<T>,
+        gemm: &Gemm<T, C>,
         a: &Placed<T>,
         b: &Placed<T>,
-        c: &mut Placed<T::Output>,
+        c: &mut Placed<C>,
     ) -> Result<(), gemmite::Error> {
         let a = self.device.upload(MatrixRef::new(&a.buffer, a.layout)?)?;
         let b = self.device.upload(MatrixRef::new(&b.buffer, b.layout)?)?;
@@ -197,12 +198,12 @@ fn is_mappable<T: Element>(layout: &Layout) -> bool {
 
 /// Whole buffers, guards included, in memory of cust's; the kernel works between the guards. They
 /// come back after it, so that the runner sees every byte that it wrote to.
-fn run_raw<T: Element>(
+fn run_raw<T: Element, C: OutputOf<T>>(
     device: &Device,
-    gemm: &Gemm<T>,
+    gemm: &Gemm<T, C>,
     a: &mut Placed<T>,
     b: &mut Placed<T>,
-    c: &mut Placed<T::Output>,
+    c: &mut Placed<C>,
 ) -> Result<(), String> {
     let DeviceKind::Cuda { ordinal } = device.info().kind else {
         return Err(format!("{device} takes no device addresses"));

@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::engine::Engine;
 use crate::place::Placed;
 use gemmite::verify::{self, Exactness, Problem, Rows};
-use gemmite::{Element, MatrixRef};
+use gemmite::{Element, MatrixRef, OutputOf};
 
 /// What the library says of operands that a kernel does not take.
 const REFUSAL: &str = "takes A and B as its name says";
@@ -27,13 +27,16 @@ pub struct Summary {
 /// What became of a try to multiply.
 pub type Attempt = Result<(), String>;
 
-/// Runs `case` on `engine` in dtype `T` and checks the result and everything around the operands.
+/// Runs `case` on `engine` with A and B in dtype `T` and C in `C`, and checks the result and everything around the operands.
 ///
 /// # Errors
 /// What went wrong: the library's error, the verification's mismatch, or the name of a buffer that
 /// changed where it must not.
-pub fn run_case<T: Element>(case: &Case, engine: &Engine) -> Result<Exactness, String> {
-    run_case_with::<T>(case, |a, b, c| {
+pub fn run_case<T: Element, C: OutputOf<T>>(
+    case: &Case,
+    engine: &Engine,
+) -> Result<Exactness, String> {
+    run_case_with::<T, C>(case, |a, b, c| {
         engine.run(case, a, b, c).map_err(|error| format!("the call failed: {error}"))
     })
 }
@@ -42,11 +45,11 @@ pub fn run_case<T: Element>(case: &Case, engine: &Engine) -> Result<Exactness, S
 ///
 /// # Errors
 /// As [`run_case`].
-pub fn run_case_with<T: Element>(
+pub fn run_case_with<T: Element, C: OutputOf<T>>(
     case: &Case,
-    multiply: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<T::Output>) -> Attempt,
+    multiply: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<C>) -> Attempt,
 ) -> Result<Exactness, String> {
-    let (a, b, before) = (case.a::<T>(), case.b::<T>(), case.c::<T>());
+    let (a, b, before) = (case.a::<T>(), case.b::<T>(), case.c::<C>());
     let (mut a_after, mut b_after, mut c) = (a.clone(), b.clone(), before.clone());
     multiply(&mut a_after, &mut b_after, &mut c)?;
     if c.surroundings() != before.surroundings() {
@@ -62,20 +65,20 @@ pub fn run_case_with<T: Element>(
         b: view(&b)?,
         op_a: case.op_a,
         op_b: case.op_b,
-        alpha: case.alpha::<T>(),
-        beta: case.beta::<T>(),
+        alpha: case.alpha::<C>(),
+        beta: case.beta::<C>(),
         c: Some(view(&before)?),
     };
     verify::check(&problem, view(&c)?, Rows::All).map_err(|mismatch| mismatch.to_string())
 }
 
-/// Runs every case on every engine in dtype `T`.
-pub fn run_table<T: Element>(cases: &[Case], engines: &[Engine]) -> Summary {
-    run_table_where::<T>(cases, engines, |_, _| true)
+/// Runs every case on every engine with A and B in dtype `T` and C in `C`.
+pub fn run_table<T: Element, C: OutputOf<T>>(cases: &[Case], engines: &[Engine]) -> Summary {
+    run_table_where::<T, C>(cases, engines, |_, _| true)
 }
 
 /// [`run_table`] for the pairs that `run` picks.
-pub fn run_table_where<T: Element>(
+pub fn run_table_where<T: Element, C: OutputOf<T>>(
     cases: &[Case],
     engines: &[Engine],
     run: impl Fn(&Case, &Engine) -> bool,
@@ -87,9 +90,10 @@ pub fn run_table_where<T: Element>(
                 summary.left_out += 1;
                 continue;
             }
-            let name = format!("{} on {} in {}", case.name, engine.name, T::DTYPE);
-            let refuses = engine.refuses::<T>(case);
-            match run_case::<T>(case, engine) {
+            let dtypes = format!("{} to {}", T::DTYPE, C::DTYPE);
+            let name = format!("{} on {} in {dtypes}", case.name, engine.name);
+            let refuses = engine.refuses::<T, C>(case);
+            match run_case::<T, C>(case, engine) {
                 Err(failure) if refuses && failure.contains(REFUSAL) => {
                     summary.refused += 1;
                     continue;

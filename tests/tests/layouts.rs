@@ -61,10 +61,10 @@ fn case() -> impl Strategy<Value = Case> {
 fn holds_on(engines: &[Engine], cases: u32) {
     let check = |case: Case, engine: &Engine| -> Result<(), TestCaseError> {
         fn one<T: Element + Debug>(case: &Case, engine: &Engine) -> Result<(), TestCaseError> {
-            if !engine.computes(T::DTYPE) || engine.refuses::<T>(case) {
+            if !engine.computes(T::DTYPE) || engine.refuses::<T, T::Output>(case) {
                 return Ok(());
             }
-            run_case::<T>(case, engine).map(|_| ()).map_err(|failure| {
+            run_case::<T, T::Output>(case, engine).map(|_| ()).map_err(|failure| {
                 TestCaseError::fail(format!("{} in {}: {failure}", engine.name, T::DTYPE))
             })
         }

@@ -10,7 +10,7 @@ fn verdict<T: Element>(
 ) -> Result<(), String> {
     let engine =
         Engine { name: "cpu".into(), device: Device::cpu(), kernel: None, path: Path::Host };
-    run_case_with::<T>(case, |a, b, c| {
+    run_case_with::<T, T::Output>(case, |a, b, c| {
         engine.run(case, a, b, c)?;
         spoil(a, b, c);
         Ok(())
@@ -70,7 +70,7 @@ fn finds_one_term_too_few<T: Element>() {
     let short = Case { k: 16, ..case.clone() };
     let engine =
         Engine { name: "cpu".into(), device: Device::cpu(), kernel: None, path: Path::Host };
-    let failure = run_case_with::<T>(&case, |a, b, c| {
+    let failure = run_case_with::<T, T::Output>(&case, |a, b, c| {
         let mut a = a.clone();
         let mut b = b.clone();
         a.layout.shape.cols = 16;
@@ -98,9 +98,9 @@ fn an_untouched_c_is_found() {
     // Poison stays behind where an engine does nothing, and where it reads a C that it must not
     // read.
     for case in [padded(), padded().factors(1.0, Some(0.0)), padded().factors(0.0, None)] {
-        let failure = run_case_with::<f32>(&case, |_, _, _| Ok(())).unwrap_err();
+        let failure = run_case_with::<f32, f32>(&case, |_, _, _| Ok(())).unwrap_err();
         assert!(failure.contains("NaN"), "{failure}");
-        let failure = run_case_with::<i32>(&case, |_, _, _| Ok(())).unwrap_err();
+        let failure = run_case_with::<i32, i32>(&case, |_, _, _| Ok(())).unwrap_err();
         assert!(failure.contains("wrong"), "{failure}");
     }
 }
@@ -111,6 +111,7 @@ fn a_wrong_transpose_is_found() {
     let other = Case { op_a: Op::None, ..case.clone() };
     let engine =
         Engine { name: "cpu".into(), device: Device::cpu(), kernel: None, path: Path::Host };
-    let failure = run_case_with::<f64>(&case, |a, b, c| engine.run(&other, a, b, c)).unwrap_err();
+    let failure =
+        run_case_with::<f64, f64>(&case, |a, b, c| engine.run(&other, a, b, c)).unwrap_err();
     assert!(failure.contains("wrong"), "{failure}");
 }

@@ -106,8 +106,8 @@ pub unsafe fn tensor_core<
         };
         // N.B. The place is computed again: kept, it would take registers that the loop needs.
         let place = place(afresh(thread::block_idx_x()));
-        let tile = OutputTile::<T>::new(c, &p, place, [bm, bn]);
-        match tile.pairs {
+        let tile = OutputTile::new(c, &p, place, [bm, bn]);
+        match tile.has_plain_pairs::<T>(&p) {
             true => store_sums::<T, MT, NT, true>(tile, &p, tiles, along_k, &sums),
             false => store_sums::<T, MT, NT, false>(tile, &p, tiles, along_k, &sums),
         }
@@ -118,10 +118,10 @@ pub unsafe fn tensor_core<
 ///
 /// # Safety
 ///
-/// As [`OutputTile::store_row`].
+/// As [`OutputTile::store_singles`]; PAIRS is [`OutputTile::has_plain_pairs`].
 #[inline(always)]
 unsafe fn store_sums<T: TensorCore, const MT: usize, const NT: usize, const PAIRS: bool>(
-    tile: OutputTile<T>,
+    tile: OutputTile,
     p: &GemmParams<T::Sum>,
     tiles: Tiles,
     along_k: [bool; 2],
@@ -141,7 +141,12 @@ unsafe fn store_sums<T: TensorCore, const MT: usize, const NT: usize, const PAIR
             let (row, col) = (warp_row + m * 16 + row, warp_col + col);
             let further = |n: usize| n % 2 * T::second_pair(along_k) + n / 2 * 16;
             // SAFETY: the caller's promise.
-            unsafe { tile.store_row::<PAIRS>(p, row, col, further, &mut pairs) };
+            unsafe {
+                match PAIRS {
+                    true => tile.store_pairs::<_, T::Output>(p, row, col, further, &mut pairs),
+                    false => tile.store_singles::<T>(p, row, col, further, &pairs),
+                }
+            }
         }
     }
 }

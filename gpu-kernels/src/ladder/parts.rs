@@ -210,7 +210,7 @@ pub unsafe fn multiply<S: Sum, const TM: usize, const TN: usize>(
 /// Writes the thread's sums to the block's tile of C, whose first element is (row, col).
 ///
 /// # Safety
-/// As [`OutputTile::store_row`].
+/// As [`OutputTile::store_singles`].
 #[inline(always)]
 pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
     (c, block): (*mut T::Output, [usize; 3]),
@@ -220,10 +220,10 @@ pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
     sums: [[T::Sum; TN]; TM],
 ) {
     const { assert!(TN.is_multiple_of(2)) };
-    let tile = OutputTile::<T>::new(c, p, (row, col), [block[0], block[1]]);
+    let tile = OutputTile::new(c, p, (row, col), [block[0], block[1]]);
     // SAFETY: the caller's promise.
     unsafe {
-        match tile.pairs {
+        match tile.has_plain_pairs::<T>(p) {
             true => store_rows::<T, TM, TN, true>(tile, p, (rows, cols), sums),
             false => store_rows::<T, TM, TN, false>(tile, p, (rows, cols), sums),
         }
@@ -231,10 +231,10 @@ pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
 }
 
 /// # Safety
-/// As [`store_tile`].
+/// As [`store_tile`]; PAIRS is [`OutputTile::has_plain_pairs`].
 #[inline(always)]
 unsafe fn store_rows<T: Element, const TM: usize, const TN: usize, const PAIRS: bool>(
-    tile: OutputTile<T>,
+    tile: OutputTile,
     p: &GemmParams<T::Sum>,
     (rows, cols): (Spread, Spread),
     mut sums: [[T::Sum; TN]; TM],
@@ -243,7 +243,12 @@ unsafe fn store_rows<T: Element, const TM: usize, const TN: usize, const PAIRS: 
         let (row, further) = (rows.at::<T::Sum>(i), |i| cols.further::<T::Sum>(2 * i));
         let (pairs, _) = sums.as_chunks_mut();
         // SAFETY: the caller's promise.
-        unsafe { tile.store_row::<PAIRS>(p, row, cols.first, further, pairs) };
+        unsafe {
+            match PAIRS {
+                true => tile.store_pairs::<_, T::Output>(p, row, cols.first, further, pairs),
+                false => tile.store_singles::<T>(p, row, cols.first, further, pairs),
+            }
+        }
     }
 }
 

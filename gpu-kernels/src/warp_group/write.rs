@@ -1,86 +1,109 @@
 //! A group's sums on their way to C.
 
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
-use crate::{Element, OutputTile, SharedTile};
+use crate::{Element, Output, OutputTile, SharedTile, Sum, Write, store};
 use cuda_std::barrier::NamedBarrier;
-use cuda_std::half::HalfExt;
 use cuda_std::{fence, misc, mma, thread, tma, warp};
+use core::marker::PhantomData;
 use gemm_spec::{C_BOXES, GemmParams};
+
+/// A box of C: 64 rows of 128 bytes.
+pub type BoxOfC = Rows64<u8>;
+
+/// Finishes the sums of a group's rows and columns of C from `at` on, and writes them to a C of
+/// any kind. What writes them is chosen once, before the first.
+///
+/// # Safety
+///
+/// By all threads of all groups, those of group `number`; the boxes are its own shared memory, the
+/// second ones as soon as every group has come here; no copy from them is on its way; the rest as
+/// [`multiply`](super::multiply).
+#[inline(always)]
+pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<T::Sum>,
+    at: (u64, u64),
+    (boxes, number): ([SharedTile<BoxOfC>; 2], usize),
+    sums: &[T::Sum; SUMS],
+) {
+    // N.B. Places of columns do not change from tile to tile. Unless the stride is a new number for
+    // each, the compiler computes all of them before the first tile, and keeps them in memory.
+    let fresh = GemmParams { c_col_stride: afresh(p.c_col_stride), ..*p };
+    let geometry = PhantomData::<G>;
+    let group = Group { operands, p: &fresh, at, boxes, number, sums, geometry };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !T::with_output(p, group) {
+            write_singles::<T, G, SUMS>(operands, p, at, (boxes[0].cast(), number), sums);
+        }
+    }
+}
+
+/// A group's sums, and where they go.
+struct Group<'a, T: Element, G, const SUMS: usize> {
+    operands: &'a Operands<'a, T>,
+    p: &'a GemmParams<T::Sum>,
+    at: (u64, u64),
+    boxes: [SharedTile<BoxOfC>; 2],
+    number: usize,
+    sums: &'a [T::Sum; SUMS],
+    geometry: PhantomData<G>,
+}
+
+impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, G, SUMS> {
+    /// Whether they have been written; else they have to be, one by one.
+    type Done = bool;
+
+    /// Elements of 16 bits go past shared memory by whole boxes, while the next tile is multiplied,
+    /// where C's map is used. From the registers go those of 32 bits, of which pairs fill whole
+    /// sectors, and those of the usual C.
+    ///
+    /// # Safety
+    /// As [`write`].
+    #[inline(always)]
+    unsafe fn write<C: Output<T::Sum>>(self) -> bool {
+        let Group { operands, p, at, boxes, number, sums, .. } = self;
+        // Groups of a cluster's tile may lie past the end of C.
+        let is_inside = at.0 < p.m && at.1 < p.n;
+        let is_usual = C::CODE == T::Output::CODE;
+        let by_boxes = size_of::<C>() == 2
+            && p.reads_c == 0
+            && is_mappable::<C, _>(operands.start as u64, p);
+        // SAFETY: the caller's promise.
+        unsafe {
+            if by_boxes {
+                match SUMS / 32 > C_BOXES {
+                    true => sync_all::<G>(number),
+                    false => sync::<G>(number),
+                }
+            }
+            if !is_inside {
+                return true;
+            }
+            if by_boxes {
+                let boxes = boxes.map(|boxes| boxes.cast());
+                write_boxes::<T, C, G, SUMS>(operands, p, at, (boxes, number), sums);
+                return true;
+            }
+            let tile = OutputTile::new(operands.start, p, at, [GROUP_ROWS, 2 * SUMS]);
+            let by_pairs = (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
+            if by_pairs {
+                write_pairs::<T, C, SUMS>(tile, p, sums);
+            }
+            by_pairs
+        }
+    }
+}
 
 /// Whether C's map is used: its rows are contiguous, and start and end at multiples of 16 bytes,
 /// since the copy engine writes whole chunks of them.
 #[inline(always)]
-fn is_mappable<T>(start: *const T, p: &GemmParams<f32>) -> bool {
-    let bytes = |elements: u64| elements.wrapping_mul(size_of::<T>() as u64);
-    let at_chunks = start as u64 | bytes(p.c_row_stride as u64) | bytes(p.n);
+fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
+    let bytes = |elements: u64| elements.wrapping_mul(size_of::<C>() as u64);
+    let at_chunks = start | bytes(p.c_row_stride as u64) | bytes(p.n);
     // The host has no map of rows that are further apart.
-    let is_near = p.c_row_stride > 0 && p.c_row_stride < (1 << 40) / size_of::<T>() as i64;
+    let is_near = p.c_row_stride > 0 && p.c_row_stride < (1 << 40) / size_of::<C>() as i64;
     p.c_col_stride == 1 && is_near && at_chunks.is_multiple_of(16)
-}
-
-/// Finishes the sums of the group's rows and columns of C from (row, col) on, and writes them: past
-/// shared memory by whole boxes, while the next tile is multiplied, or as [`by_rows`] does.
-///
-/// # Safety
-///
-/// As [`WarpGroup::write`](super::WarpGroup::write).
-#[inline(always)]
-pub unsafe fn by_boxes<T, G: Geometry, const SUMS: usize>(
-    operands: &Operands<'_, T>,
-    p: &GemmParams<f32>,
-    at: (u64, u64),
-    boxes: [SharedTile<Rows64<T>>; 2],
-    group: usize,
-    sums: &[f32; SUMS],
-) where
-    T: Element<Sum = f32, Output = T> + HalfExt,
-{
-    // SAFETY: the caller's promise.
-    unsafe {
-        if p.reads_c == 0 && is_mappable(operands.start, p) {
-            if SUMS / 32 > C_BOXES {
-                sync_all::<G>(group);
-            } else {
-                sync::<G>(group);
-            }
-            if at.0 < p.m {
-                write_boxes::<T, G, SUMS>(operands, p, at, boxes, group, sums);
-            }
-        } else {
-            by_rows(operands, p, at, sums);
-        }
-    }
-}
-
-/// Finishes the sums and writes them from the registers, in pairs where C allows it, else one by
-/// one.
-///
-/// # Safety
-///
-/// As [`by_boxes`].
-#[inline(always)]
-pub unsafe fn by_rows<T: Element, const SUMS: usize>(
-    operands: &Operands<'_, T>,
-    p: &GemmParams<T::Sum>,
-    at: (u64, u64),
-    sums: &[T::Sum; SUMS],
-) {
-    // A tile of a cluster that reaches past the end of C.
-    if at.0 >= p.m || at.1 >= p.n {
-        return;
-    }
-    // N.B. Places of columns do not change from tile to tile. Unless the stride is a new number for
-    // each, the compiler computes all of them before the first tile, and keeps them in memory.
-    let fresh = GemmParams { c_col_stride: afresh(p.c_col_stride), ..*p };
-    let tile = OutputTile::<T>::new(operands.start, &fresh, at, [GROUP_ROWS, 2 * SUMS]);
-    // SAFETY: the caller's promise.
-    unsafe {
-        if tile.pairs {
-            write_rows::<T, SUMS, true>(tile, p, sums);
-        } else {
-            write_rows::<T, SUMS, false>(tile, p, sums);
-        }
-    }
 }
 
 /// Waits until the boxes have been read, before any is written again or goes with the block: the
@@ -120,20 +143,71 @@ fn place() -> (usize, usize) {
 }
 
 /// # Safety
-/// As [`OutputTile::store_row`].
+/// As [`OutputTile::store_pairs`].
 #[inline(always)]
-unsafe fn write_rows<T: Element, const SUMS: usize, const PAIRS: bool>(
-    tile: OutputTile<T>,
+unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
+    tile: OutputTile,
     p: &GemmParams<T::Sum>,
     sums: &[T::Sum; SUMS],
 ) {
     let (row, col) = place();
     for q in 0..SUMS / 8 {
-        let mut part = part(sums, q);
+        let part = part(sums, q);
         for r in 0..2 {
             let further = |j| 16 * q + 8 * j;
+            let mut values = part[r].map(|pair| pair.map(C::convert));
             // SAFETY: the caller's promise.
-            unsafe { tile.store_row::<PAIRS>(p, row + 8 * r, col, further, &mut part[r]) };
+            unsafe { tile.store_pairs::<_, C>(p, row + 8 * r, col, further, &mut values) };
+        }
+    }
+}
+
+/// Puts the sums into shared memory, 64 columns at a time, and writes them from there one by one to
+/// a C of any kind, as far as they lie in it. A loop over elements, and not the elements' own
+/// instructions: those would be thousands, which a driver compiles for seconds.
+///
+/// # Safety
+/// As [`write`].
+#[inline(always)]
+unsafe fn write_singles<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<T::Sum>,
+    (row, col): (u64, u64),
+    (memory, group): (SharedTile<T::Sum>, usize),
+    sums: &[T::Sum; SUMS],
+) {
+    const { assert!(size_of::<[BoxOfC; C_BOXES]>() >= GROUP_ROWS * 64 * size_of::<T::Sum>()) };
+    // Rows of 64, in which chunks of 8 change places, so that rows that lanes write together lie in
+    // different banks.
+    let element = |row: usize, col: usize| row * 64 + (col ^ row % 8 * 8);
+    let thread = thread::thread_idx_x() as usize % 128;
+    let (to_row, to_col) = place();
+    for i in 0..SUMS / 32 {
+        // SAFETY: the group writes when all of it has read, and reads when all of it has written.
+        unsafe {
+            sync::<G>(group);
+            for q in 0..4 {
+                let part = part(sums, 4 * i + q);
+                for r in 0..2 {
+                    for j in 0..2 {
+                        let to = element(to_row + 8 * r, 16 * q + 8 * j + to_col);
+                        memory.add(to).write(part[r][j][0]);
+                        memory.add(to + 1).write(part[r][j][1]);
+                    }
+                }
+            }
+            sync::<G>(group);
+            let mut e = thread;
+            // Afresh, so that it stays a loop.
+            while e < misc::afresh(GROUP_ROWS as u32 * 64) as usize {
+                let (from_row, from_col) = (e / 64, e % 64);
+                let (row, col) = (row + from_row as u64, col + (64 * i + from_col) as u64);
+                if row < p.m && col < p.n {
+                    let sum = memory.add(element(from_row, from_col)).read();
+                    store::<T>(operands.start, p, row, col, sum);
+                }
+                e += 128;
+            }
         }
     }
 }
@@ -142,20 +216,19 @@ unsafe fn write_rows<T: Element, const SUMS: usize, const PAIRS: bool>(
 /// a box for 64 columns, and has the boxes copied.
 ///
 /// # Safety
-/// As [`by_boxes`]; no copy from the boxes is on its way.
+/// As [`write`]; C's elements have 16 bits, its map is used, and no copy from the boxes is on its
+/// way.
 #[inline(always)]
-unsafe fn write_boxes<T, G: Geometry, const SUMS: usize>(
+unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
-    p: &GemmParams<f32>,
+    p: &GemmParams<T::Sum>,
     (row, col): (u64, u64),
-    boxes: [SharedTile<Rows64<T>>; 2],
-    group: usize,
-    sums: &[f32; SUMS],
-) where
-    T: Element<Sum = f32, Output = T> + HalfExt,
-{
+    (boxes, group): ([SharedTile<Rows64<C>>; 2], usize),
+    sums: &[T::Sum; SUMS],
+) {
     let thread = thread::thread_idx_x() % 128;
     let lane = thread % 32;
+    let alpha = C::factor(p.alpha);
     // Matrices of 8 x 8: rows 0 to 7, then 8 to 15; of the first 8 columns, then of the next.
     let (to_row, to_col) = (thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
     // SAFETY: the boxes are free, and read by the copy engine when all threads have written.
@@ -163,8 +236,8 @@ unsafe fn write_boxes<T, G: Geometry, const SUMS: usize>(
         let box_of = |i: usize| boxes[i / C_BOXES].add(i % C_BOXES);
         for i in 0..SUMS / 32 {
             for part in 0..4 {
-                let sum = |j: usize| p.alpha * sums[32 * i + 8 * part + j];
-                let pack = |j: usize| T::pack_gpu([sum(j), sum(j + 1)]);
+                let value = |j: usize| alpha.mul(C::convert(sums[32 * i + 8 * part + j]));
+                let pack = |j: usize| word(C::narrow_pair([value(j), value(j + 1)]));
                 let to = box_of(i).element(to_row, part as u32 * 16 + to_col);
                 mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
             }
@@ -180,6 +253,16 @@ unsafe fn write_boxes<T, G: Geometry, const SUMS: usize>(
             }
             tma::commit_group();
         }
+    }
+}
+
+/// Two elements of 16 bits as a word.
+#[inline(always)]
+fn word<C: Copy>(pair: [C; 2]) -> u32 {
+    // SAFETY: a pair of 16 bits each has the bytes of a word; other pairs are not put into boxes.
+    match size_of::<C>() {
+        2 => unsafe { core::mem::transmute_copy(&pair) },
+        _ => 0,
     }
 }
 

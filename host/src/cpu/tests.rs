@@ -5,6 +5,7 @@ use crate::gemm::Gemm;
 use crate::matrix::{MatrixMut, MatrixRef};
 use crate::random;
 use crate::{Device, Layout, Matrix, Op, Shape, Strides};
+use half::{bf16, f16};
 use proptest::prelude::*;
 
 /// C = alpha * op(A) * op(B) + beta * C as the definition has it, on small whole numbers, where

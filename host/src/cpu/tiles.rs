@@ -2,7 +2,7 @@
 //! want.
 
 use super::int;
-use crate::element::{Element, Scalar};
+use crate::element::{Element, OutputOf, Scalar};
 use crate::plan::Product;
 use gemm_spec::{DType, Layout};
 use rayon::prelude::*;
@@ -34,25 +34,25 @@ struct Block {
 
 /// Where A, B and C lie, for tasks on any thread.
 #[derive(Clone, Copy)]
-struct Origins<T: Element> {
+struct Origins<T, C> {
     a: *const T,
     b: *const T,
-    c: *mut T::Output,
+    c: *mut C,
 }
 
 // SAFETY: tasks only read A and B, and `multiply` gives each element of C to exactly one task.
-unsafe impl<T: Element> Sync for Origins<T> {}
+unsafe impl<T: Sync, C: Send> Sync for Origins<T, C> {}
 
 /// The product.
 ///
 /// # Safety
 /// Every element of A's and B's layouts, from `a` and `b`, is valid to read, and every element of
 /// C's from `c` to read and write; C's lie apart. No extent is 0.
-pub(super) unsafe fn multiply<T: Element>(
+pub(super) unsafe fn multiply<T: Element, C: OutputOf<T>>(
     product: &Product,
     a: *const T,
     b: *const T,
-    c: *mut T::Output,
+    c: *mut C,
 ) {
     let (m, n) = (product.c.shape.rows, product.c.shape.cols);
     let tiles_across = n.div_ceil(TILE_COLS);
@@ -75,9 +75,9 @@ pub(super) unsafe fn multiply<T: Element>(
 ///
 /// # Safety
 /// As [`multiply`]; the tile lies in C.
-unsafe fn sum_tile<T: Element>(
+unsafe fn sum_tile<T: Element, C>(
     product: &Product,
-    origins: &Origins<T>,
+    origins: &Origins<T, C>,
     place: Block,
     blocks: &mut Blocks<T::Scalar>,
 ) {
@@ -164,21 +164,21 @@ fn add_product<S: Scalar>(blocks: &mut Blocks<S>, rows: usize, cols: usize, dept
 ///
 /// # Safety
 /// As [`multiply`]; the tile lies in C, and nothing else touches its elements meanwhile.
-unsafe fn store_tile<T: Element>(
+unsafe fn store_tile<T: Element, C: OutputOf<T>>(
     product: &Product,
     sums: &[T::Scalar],
     place: Block,
-    origins: &Origins<T>,
+    origins: &Origins<T, C>,
 ) {
-    let alpha: T::Scalar = product.alpha.get();
-    let beta = product.beta.map(|beta| beta.get::<T::Scalar>());
+    let alpha: C::Scalar = product.alpha.get();
+    let beta = product.beta.map(|beta| beta.get::<C::Scalar>());
     for (i, row) in sums.chunks_exact(place.cols).enumerate() {
         for (j, &sum) in row.iter().enumerate() {
             // SAFETY: the element is the caller's to write.
             unsafe {
                 let element = origins.c.add(product.c.index(place.row + i, place.col + j));
-                let product = alpha.times(sum);
-                *element = T::narrow(match beta {
+                let product = alpha.times(C::convert(sum));
+                *element = C::narrow(match beta {
                     Some(beta) => product.plus(beta.times((*element).widen())),
                     None => product,
                 });

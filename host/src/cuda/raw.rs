@@ -2,7 +2,7 @@
 
 use super::launch::CudaDriver;
 use crate::device::Device;
-use crate::element::Element;
+use crate::element::{Element, OutputOf};
 use crate::error::{Error, Kind, Operand};
 use crate::gemm::Gemm;
 use crate::launch::{self, Addresses};
@@ -30,14 +30,14 @@ pub struct RawOperands {
     pub c_layout: Layout,
 }
 
-impl<T: Element> Gemm<T> {
+impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// Enqueues C = alpha * op(A) * op(B) + beta * C on a stream of cust's and returns; the work is
     /// ordered by that stream and nothing else.
     ///
     /// # Safety
     /// - Stream and addresses belong to the primary context of `device`.
     /// - Every element of the three layouts lies in allocated device memory, aligned for T, C's for
-    ///   [`Element::Output`].
+    ///   C's elements.
     /// - C's memory overlaps neither A's nor B's.
     /// - Until the stream has got past this work, the memory stays allocated, nobody writes to A's
     ///   and B's, and nobody touches C's.
@@ -53,7 +53,7 @@ impl<T: Element> Gemm<T> {
     ) -> Result<(), Error> {
         let context = super::backend::context_of(device)?;
         let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
-        let (bytes, c_bytes) = (size_of::<T>(), size_of::<T::Output>());
+        let (bytes, c_bytes) = (size_of::<T>(), size_of::<C>());
         let layouts = [
             (Operand::A, a_layout, bytes),
             (Operand::B, b_layout, bytes),
@@ -64,7 +64,7 @@ impl<T: Element> Gemm<T> {
                 Error::new(Kind::Layout { operand: Some(operand), layout, source })
             })?;
         }
-        let product = Product::new::<T>(self.options(), a_layout, b_layout, c_layout)?;
+        let product = Product::new::<T, C>(self.options(), a_layout, b_layout, c_layout)?;
         let _current = context.make_current()?;
         let addresses = Addresses { a, b, c };
         let driver = CudaDriver { context, stream: stream.as_inner() };

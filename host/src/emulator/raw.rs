@@ -3,7 +3,7 @@
 use super::EmulatorBackend;
 use crate::backend::Memory;
 use crate::device::Device;
-use crate::element::Element;
+use crate::element::{Element, OutputOf};
 use crate::error::{Error, Kind, Operand};
 use crate::gemm::Gemm;
 use crate::plan::Product;
@@ -11,7 +11,7 @@ use crate::stage::Stage;
 use gemm_spec::Layout;
 use std::any::Any;
 
-impl<T: Element> Gemm<T> {
+impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// C = alpha * op(A) * op(B) + beta * C on an emulated GPU, the three slices copied to it whole
     /// and C's back: the kernel gets the layouts as they are, where other calls pack elements that
     /// lie apart. For tests of kernels.
@@ -24,7 +24,7 @@ impl<T: Element> Gemm<T> {
         device: &Device,
         (a, a_layout): (&[T], Layout),
         (b, b_layout): (&[T], Layout),
-        (c, c_layout): (&mut [T::Output], Layout),
+        (c, c_layout): (&mut [C], Layout),
     ) -> Result<(), Error> {
         let backend = (&*device.backend as &dyn Any).downcast_ref::<EmulatorBackend>();
         let Some(backend) = backend else {
@@ -40,7 +40,7 @@ impl<T: Element> Gemm<T> {
                 Error::new(Kind::Layout { operand: Some(operand), layout, source })
             })?;
         }
-        let product = Product::new::<T>(self.options(), a_layout, b_layout, c_layout)?;
+        let product = Product::new::<T, C>(self.options(), a_layout, b_layout, c_layout)?;
         let copy = |bytes: &[u8]| {
             let mut memory = backend.new_memory(bytes.len())?;
             memory.write(0, bytes)?;

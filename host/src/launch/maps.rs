@@ -2,7 +2,6 @@
 
 use super::Driver;
 use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
-use crate::element::Element;
 use crate::error::Error;
 use crate::plan::{Product, mappable};
 use gemm_spec::{DType, Layout, Op};
@@ -10,16 +9,16 @@ use gemm_spec::{DType, Layout, Op};
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
 /// kernels copy them: 64 rows of 128 bytes, swizzled. C's is A's, and not used, where none can
 /// describe it.
-pub(super) fn of_operands<T: Element>(
+pub(super) fn of_operands(
     driver: &dyn Driver,
     product: &Product,
     [a, b, c]: [u64; 3],
 ) -> Result<[TensorMap; 3], Error> {
-    let Product { a: a_layout, b: b_layout, c: c_layout, .. } = product;
-    let map_a = operand_map(driver, T::DTYPE, a_layout, a)?;
-    let map_b = operand_map(driver, T::DTYPE, &b_layout.apply(Op::Transpose), b)?;
-    let map_c = match mappable(c_layout, T::Output::DTYPE, c) && c_layout.strides.col == 1 {
-        true => encode(driver, T::Output::DTYPE, c_layout, c)?,
+    let Product { dtype, output, a: a_layout, b: b_layout, c: c_layout, .. } = product;
+    let map_a = operand_map(driver, *dtype, a_layout, a)?;
+    let map_b = operand_map(driver, *dtype, &b_layout.apply(Op::Transpose), b)?;
+    let map_c = match mappable(c_layout, *output, c) && c_layout.strides.col == 1 {
+        true => encode(driver, *output, c_layout, c)?,
         false => map_a,
     };
     Ok([map_a, map_b, map_c])

@@ -66,11 +66,14 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Rules for sums of `k` terms; `beta` is `None` or 0 where C is not read.
-    pub fn new(dtype: DType, k: usize, alpha: f64, beta: Option<f64>) -> Rules {
+    /// Rules for sums of `k` terms, for the dtypes of A and B and of C; `beta` is `None` or 0 where
+    /// C is not read. Sums of integers are exact, and one more rounding makes floats of them: as a
+    /// sum of one term has.
+    pub fn new((dtype, output): (DType, DType), k: usize, alpha: f64, beta: Option<f64>) -> Rules {
+        let k = if dtype.is_integer() { k.min(1) } else { k };
         let beta = beta.filter(|&beta| beta != 0.0);
         let (k, alpha) = if k == 0 || alpha == 0.0 { (0, 0.0) } else { (k, alpha) };
-        let accumulator = Format::of(dtype.accumulator());
+        let accumulator = Format::of(output.factor());
         let reference_unit = Format::of(DType::F64).unit;
         let product_roundings = k + usize::from(alpha != 1.0) + usize::from(beta.is_some());
         let c_roundings = k + usize::from(beta != Some(1.0));
@@ -80,9 +83,9 @@ impl Rules {
             gamma(k + 4, reference_unit)
         };
         Rules {
-            element: Format::of(dtype),
+            element: Format::of(output),
             accumulator,
-            rounds_to_element: dtype != dtype.accumulator(),
+            rounds_to_element: output != output.factor(),
             k,
             alpha,
             beta,

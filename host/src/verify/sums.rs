@@ -57,6 +57,22 @@ multiversion! {
     fn compensated_row = compensated_body(f64) -> Sums
 }
 
+multiversion! {
+    /// Sums of i8 as f64: those that wrapping i32 gives. The exact ones are whole numbers that f64
+    /// holds.
+    fn wrapped_row = wrapped_body(f64) -> Sums
+}
+
+#[inline(always)]
+fn wrapped_body(a: &[f64], b: &[[f64; PANEL]]) -> Sums {
+    let mut sums = plain_body(a, b);
+    for lane in 0..PANEL {
+        sums.hi[lane] = f64::from(sums.hi[lane] as i64 as i32);
+        sums.abs[lane] = sums.hi[lane].abs();
+    }
+    sums
+}
+
 #[inline(always)]
 fn wrapping_body(a: &[i32], b: &[[i32; PANEL]]) -> [i32; PANEL] {
     let mut sum = [0i32; PANEL];

@@ -281,7 +281,7 @@ fn strided_outputs_and_odd_panels() {
 fn empty_products_have_nothing_to_check_and_empty_sums_are_zero() {
     let (none, flat) = (Matrix::<f32>::zeros(Shape::new(0, 4)), Matrix::zeros(Shape::new(4, 0)));
     let (none, flat) = (none.unwrap(), flat.unwrap());
-    let empty = Matrix::zeros(Shape::new(0, 0)).unwrap();
+    let empty: Matrix<f32> = Matrix::zeros(Shape::new(0, 0)).unwrap();
     let problem = Problem::product(none.view(), flat.view());
     assert_eq!(check(&problem, empty.view(), Rows::All).unwrap().checked, 0);
     let problem = Problem::product(flat.view(), none.view());

@@ -9,7 +9,7 @@ fn expect(dtype: DType, a: &[f64], b: &[f64], alpha: f64, beta: Option<f64>, c: 
         DType::F64 => super::super::sums::compensated_row(a, &panel),
         _ => super::super::sums::plain_row(a, &panel),
     };
-    Rules::new(dtype, a.len(), alpha, beta).expect(&sums, 3, c, (a, &panel))
+    Rules::new((dtype, dtype), a.len(), alpha, beta).expect(&sums, 3, c, (a, &panel))
 }
 
 fn product(dtype: DType, a: &[f64], b: &[f64]) -> Expected {
@@ -111,7 +111,7 @@ fn what_is_not_read_takes_no_part() {
     assert!(expect(DType::F32, &[], &[], 0.0, Some(2.0), 3.0).allows(6.0));
     assert!(expect(DType::F32, &[1.0], &[2.0], 1.0, Some(0.0), f64::NAN).allows(2.0));
     // A caller leaves A and B away where alpha is 0; K is then 0 whatever it was.
-    let rules = Rules::new(DType::F32, a.len(), 0.0, None);
+    let rules = Rules::new((DType::F32, DType::F32), a.len(), 0.0, None);
     assert_eq!((rules.k, rules.alpha), (0, 0.0));
     // Nothing to sum: alpha takes no part, infinite or not.
     assert!(expect(DType::F64, &[], &[], INF, Some(1.0), 3.0).allows(3.0));
