@@ -144,6 +144,22 @@ fn asynchronous_cases() -> Vec<Case> {
         case!("tensor_map", one, perhaps_a_map, Asynchronous, Thread(0, 0)),
         case!("tensor_bytes", one, a_map, Deadlock, Thread(0, 0)),
         case!("mbarrier_too_many", one, nothing, Mbarrier, Thread(0, 0)),
+        case!("bulk_global", WARP, written_words, DataRace, Sides([(Read, 0, 0), (Write, 0, 0)])),
+        case!(
+            "bulk_store_read",
+            one,
+            written_words,
+            DataRace,
+            Sides([(Read, 0, 0), (Write, 0, 0)])
+        ),
+        case!(
+            "bulk_store_race",
+            pair,
+            written_words,
+            DataRace,
+            Sides([(Write, 1, 0), (Write, 0, 0)])
+        ),
+        case!("registers_of_a_warp", Launch::new(1, 256), nothing, Deadlock, Thread(0, 0)),
         case!("registers", Launch::new(1, 256), nothing, Deadlock, Thread(0, 0)),
         case!("cluster_exit", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),
         case!("cluster_race", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),

@@ -24,7 +24,7 @@ use super::block::{Block, Grid};
 use super::context::Context;
 use crate::check::{Fault, ReportKind};
 use crate::memory::{RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES};
-use crate::order::Order;
+use crate::order::{OpId, Order};
 use crate::sync::{AsyncGroups, ClusterBarrier, Mbarrier, RegisterPool};
 use crate::syntax::ast;
 use std::collections::HashMap;
@@ -54,6 +54,8 @@ pub(crate) struct Hopper {
     /// Copies to global memory that are under way, by their numbers.
     stores: HashMap<u64, copy::Store>,
     next_store: u64,
+    /// What their writes are to the checker, until somebody waits for more than the reads.
+    writes: HashMap<u64, OpId>,
     /// The groups of the latter, by rank, warp and lane.
     groups: HashMap<(usize, usize, usize), AsyncGroups<u64>>,
     /// Of each warpgroup, by rank and number.
@@ -78,6 +80,7 @@ impl Hopper {
             loads: Vec::new(),
             stores: HashMap::new(),
             next_store: 0,
+            writes: HashMap::new(),
             groups: HashMap::new(),
             warpgroups: HashMap::new(),
             registers: vec![None; blocks.len()],

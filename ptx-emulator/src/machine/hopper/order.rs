@@ -207,8 +207,49 @@ impl Context<'_> {
         if strong {
             self.order_strong(lane, Space::Global, address, writes);
         }
+        Ok(self.cluster_stamp(stamp))
+    }
+
+    /// An access of an asynchronous operation to a run of global memory. Reads are looked at as if
+    /// they left no trace in their own cluster.
+    pub fn order_run(
+        &mut self,
+        op: OpId,
+        lane: usize,
+        (address, bytes): (u64, u32),
+        (kind, line): (Kind, u32),
+    ) -> Result<(), Box<Fault>> {
+        let (actor, access) = (Actor::Op(op), Access { kind, line });
+        let writes = kind != Kind::Read;
+        let Some(order) = self.order() else { return Ok(()) };
+        let result = match writes {
+            true => order.access(actor, Space::Global, address, bytes, access),
+            false => order.check_global(actor, address, bytes, access),
+        };
+        result.map_err(|race| self.order_race(&race))?;
+        let Some(allocation) = self.grid.memory.find(address, bytes.into()) else { return Ok(()) };
+        if !self.checks_global_races() {
+            return Ok(());
+        }
+        let stamp = self.cluster_stamp(&self.stamp(line, kind == Kind::StrongWrite));
+        let (mut at, end) = (address, address + u64::from(bytes));
+        while at < end {
+            let size = (4 - at % 4).min(end - at) as u32;
+            let (page, word) = allocation.shadow(at - allocation.base);
+            let inside = (at - allocation.base) as usize % 4;
+            if let Some(race) = page.access(word, inside, size, &stamp, writes) {
+                let fault = self.race(race, lane, ("global", at), writes);
+                return Err(fault.inside(Some(allocation.note(at))));
+            }
+            at += u64::from(size);
+        }
+        Ok(())
+    }
+
+    /// For Level 1, all of a cluster counts as one thread: it finds what clusters do to each other.
+    fn cluster_stamp(&self, stamp: &Stamp) -> Stamp {
         let block = self.cluster.blocks[0].linear;
-        Ok(Stamp { block, thread: 0, epoch: 1, warp_epoch: 0, ..*stamp })
+        Stamp { block, thread: 0, epoch: 1, warp_epoch: 0, ..*stamp }
     }
 
     /// A strong access synchronises with others of its place. Each counts as acquiring, and each
