@@ -1,6 +1,6 @@
 //! The products that mutants compute.
 
-use gemm_spec::{Kernel, KernelFamily, Layout, Shape, Stored, Strides};
+use gemm_spec::{Kernel, Layout, Shape, Stored, Strides};
 use gemmite::emulator::{self, Options, Statistics, Timing};
 use gemmite::{Device, Element, Gemm};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -69,48 +69,75 @@ fn operand<T: Element>(layout: Layout, seed: usize) -> Vec<T> {
     (0..reach.unsigned_abs() + 1).map(|i| T::from_f64(number(i + seed))).collect()
 }
 
-/// The shape of C and the terms of its sums: tiles in both directions, ragged, and more steps than
-/// the kernel has in shared memory at a time.
-fn extents(kernel: &Kernel) -> (Shape, usize) {
+/// The shape of C, the terms of its sums, and how A, B and C lie.
+#[derive(Clone, Copy)]
+struct Plan {
+    shape: Shape,
+    k: usize,
+    ways: [Way; 3],
+    reads_c: bool,
+}
+
+/// Products in tiles in both directions, the last ones ragged, with more steps than the kernel has
+/// in shared memory at a time.
+fn plans(kernel: &Kernel) -> Vec<Plan> {
+    use Way::{Cols, OddCols, OddRows, Rows, Spaced};
     let ([rows, cols, depth], stages) = (kernel.tiles.block, kernel.tiles.stages);
-    match kernel.family {
-        // Blocks go on from tile to tile, and so do their stages.
-        KernelFamily::WarpGroup => (Shape::new(3 * rows + 8, cols - 8), 3 * depth - 8),
-        _ => (Shape::new(rows + 5, cols + 3), (stages + 2) * depth + 3),
+    if kernel.stored != Stored::Any {
+        return plans_of_warp_group(kernel);
     }
+    let even = Shape::new(rows + 16, cols + 16);
+    let odd = Shape::new(rows + 5, cols + 3);
+    let k = (stages + 2) * depth;
+    let of = |shape, k, a, b, c| Plan { shape, k, ways: [a, b, c], reads_c: true };
+    let even = |a, b| of(even, k + depth / 2, a, b, Rows);
+    let odd = |a, b| of(odd, k + 3, a, b, OddRows);
+    vec![
+        even(Rows, Rows),
+        even(Rows, Cols),
+        even(Cols, Rows),
+        even(Cols, Cols),
+        odd(OddRows, OddRows),
+        odd(OddRows, OddCols),
+        odd(OddCols, OddRows),
+        odd(OddCols, OddCols),
+        odd(Spaced, Spaced),
+        even(Rows, Spaced),
+        even(Cols, Spaced),
+        even(Spaced, Rows),
+        even(Spaced, Cols),
+        odd(OddRows, Spaced),
+        odd(OddCols, Spaced),
+        odd(Spaced, OddRows),
+        odd(Spaced, OddCols),
+    ]
+}
+
+/// Blocks go on from tile to tile, and so do their stages: which of them is the last one makes a
+/// difference, so that there is a case for each.
+fn plans_of_warp_group(kernel: &Kernel) -> Vec<Plan> {
+    let ([rows, cols, depth], stages) = (kernel.tiles.block, kernel.tiles.stages);
+    let a = if matches!(kernel.stored, Stored::Nn | Stored::Nt) { Way::Rows } else { Way::Cols };
+    let b = if matches!(kernel.stored, Stored::Nt | Stored::Tt) { Way::Cols } else { Way::Rows };
+    let of = |tiles: usize, steps: usize, c: Way, reads_c: bool| Plan {
+        shape: Shape::new((2 * tiles - 1) * rows + 16, cols - 16),
+        k: steps * depth - 16,
+        ways: [a, b, c],
+        reads_c,
+    };
+    let one = (1..=stages).map(|more| of(1, stages + more, Way::Rows, false));
+    let two = [(Way::Rows, false), (Way::OddRows, true), (Way::Rows, true)];
+    one.chain(two.map(|(c, reads_c)| of(2, stages + 1, c, reads_c))).collect()
 }
 
 impl<T: Element> Case<T> {
     /// The cases that together come to all of a kernel's code.
-    pub fn of(kernel: &'static Kernel) -> Vec<Case<T>> {
-        use Way::{Cols, OddCols, OddRows, Rows, Spaced};
-        let ways: Vec<[Way; 3]> = match kernel.stored {
-            Stored::Any => vec![
-                [Rows, Rows, Rows],
-                [Rows, Cols, Rows],
-                [Cols, Rows, Rows],
-                [Cols, Cols, Rows],
-                [Spaced, Spaced, OddRows],
-                [OddRows, OddRows, OddRows],
-                [OddRows, OddCols, OddRows],
-                [OddCols, OddRows, OddRows],
-                [OddCols, OddCols, OddRows],
-                [Rows, Spaced, Rows],
-                [Spaced, Rows, Rows],
-                [Cols, Spaced, Rows],
-                [Spaced, Cols, Rows],
-            ],
-            stored => {
-                let a = if matches!(stored, Stored::Nn | Stored::Nt) { Rows } else { Cols };
-                let b = if matches!(stored, Stored::Nt | Stored::Tt) { Cols } else { Rows };
-                vec![[a, b, Rows], [a, b, OddRows]]
-            }
-        };
-        ways.into_iter().map(|ways| Case::new(kernel, ways, true)).collect()
+    pub fn of(kernel: &'static Kernel) -> impl Iterator<Item = Case<T>> {
+        plans(kernel).into_iter().map(move |plan| Case::new(kernel, plan))
     }
 
-    fn new(kernel: &'static Kernel, [a, b, c]: [Way; 3], reads_c: bool) -> Case<T> {
-        let (shape, k) = extents(kernel);
+    fn new(kernel: &'static Kernel, plan: Plan) -> Case<T> {
+        let Plan { shape, k, ways: [a, b, c], reads_c } = plan;
         let a_layout = a.layout(Shape::new(shape.rows, k));
         let b_layout = b.layout(Shape::new(k, shape.cols));
         let c_layout = c.layout(shape);

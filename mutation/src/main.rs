@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use gemmite_mutation::{Harmless, Trial};
 use std::collections::BTreeSet;
+use std::process::ExitCode;
 
 /// Deletes or alters each barrier, fence and wait in the kernels' PTX in turn; the emulator must
 /// report each such mutant, or give a wrong product, or it is on the list of the harmless ones.
@@ -24,8 +25,17 @@ struct Args {
     list: bool,
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     let harmless = Harmless::of_the_project();
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let jobs = args.jobs.unwrap_or(cores);

@@ -144,7 +144,9 @@ fn cases<T: Element>(
         mutants.iter().flat_map(|mutant| mutant.edits.iter().map(|(line, _)| *line)).collect();
     let (mut left, mut needed) = (all.clone(), Vec::new());
     for case in Case::<T>::of(kernel) {
-        if left.is_empty() {
+        // What a mutant does to a pipeline depends on its length.
+        let all_needed = kernel.takes_maps();
+        if left.is_empty() && !all_needed {
             break;
         }
         let counted = match case.run(&text, Timing::Latest, true) {
@@ -153,7 +155,7 @@ fn cases<T: Element>(
         };
         let reached: BTreeSet<u32> =
             all.iter().copied().filter(|line| counted.executed(*line) > 0).collect();
-        if !left.is_disjoint(&reached) {
+        if all_needed || !left.is_disjoint(&reached) {
             left.retain(|line| !reached.contains(line));
             needed.push((case, reached));
         }
