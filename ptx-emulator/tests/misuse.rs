@@ -89,6 +89,7 @@ fn barrier_cases() -> Vec<Case> {
     vec![
         case!("divergent_barrier", TWO_WARPS, nothing, Divergence, Thread(0, 32)),
         case!("barrier_count", TWO_WARPS, nothing, Barrier, Thread(0, 32)),
+        case!("barrier_of_two", Launch::new(1, 128), nothing, Barrier, Thread(0, 64)),
         case!("barrier_exit", TWO_WARPS, nothing, Deadlock, Thread(0, 0)),
         case!("deadlock", TWO_WARPS, nothing, Deadlock, Thread(0, 0)),
         case!("shuffle_divergence", WARP, nothing, Divergence, Thread(0, 0)),

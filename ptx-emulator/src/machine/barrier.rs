@@ -140,7 +140,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         _ => Arrival::Reduce(c.predicate(i.q)),
     };
     let (warp, lanes, live) = (c.warp.index, c.mask, c.warp.live);
-    c.order_barrier(number as u32);
+    c.order_barrier(number as u32)?;
     let block = c.block();
     let arrived = block.barriers[number].arrive(Threads { warp, lanes, live }, expected, arrival);
     let released = arrived.map_err(|error| Fault::new(ReportKind::Barrier, error.to_string()))?;

@@ -48,6 +48,8 @@ pub(crate) struct Hopper {
     /// Warps of a block.
     warps: usize,
     mbarriers: HashMap<Place, Mbarrier>,
+    /// Arrivals at them that wait for copies.
+    arrivals: Vec<mbarrier::CopyArrival>,
     barrier: ClusterBarrier,
     /// Copies to shared memory that are under way.
     loads: Vec<copy::Load>,
@@ -76,6 +78,7 @@ impl Hopper {
                 .then(|| Order::new(&live, blocks.len(), grid.shared_end.min(1 << 24) as u32)),
             warps: live.len() / blocks.len().max(1),
             mbarriers: HashMap::new(),
+            arrivals: Vec::new(),
             barrier: ClusterBarrier::new(&live),
             loads: Vec::new(),
             stores: HashMap::new(),

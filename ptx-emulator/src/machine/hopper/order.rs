@@ -284,13 +284,24 @@ impl Context<'_> {
         })
     }
 
-    /// The warp arrives at a barrier of its block.
-    pub fn order_barrier(&mut self, number: u32) {
+    /// The warp arrives at a barrier of its block. It must come after the barrier's last phase: else
+    /// it might have arrived in that one, in place of a warp that was meant.
+    pub fn order_barrier(&mut self, number: u32) -> Result<(), Box<Fault>> {
         let phase = self.cluster.blocks[self.rank].barriers[number as usize].phase();
-        let warp = self.cluster_warp();
+        let (warp, lanes, block) = (self.cluster_warp(), self.mask, self.rank as u32);
+        let object = SyncObject::Barrier { block, number };
+        if let (Some(last), Some(order)) = (phase.checked_sub(1), self.order())
+            && !order.is_after(warp, lanes, object, last)
+        {
+            let message = format!(
+                "an arrival at barrier {number} that nothing orders after the barrier's last use, \
+                 by other warps: it might have taken part in that"
+            );
+            return Err(Fault::new(ReportKind::Barrier, message));
+        }
         self.cluster.hopper.barrier_phases[warp] = phase;
-        let block = self.rank as u32;
-        self.order_release(SyncObject::Barrier { block, number }, phase);
+        self.order_release(object, phase);
+        Ok(())
     }
 
     /// The warp has waited at a barrier of its block.
