@@ -81,6 +81,20 @@ fn memory_cases() -> Vec<Case> {
             DataRace,
             Sides([(Read, 1, 0), (Write, 0, 0)])
         ),
+        case!(
+            "race_with_fences",
+            Launch::new(2, 1),
+            written_words,
+            DataRace,
+            Sides([(Read, 1, 0), (Write, 0, 0)])
+        ),
+        case!(
+            "race_release",
+            Launch::new(2, 1),
+            written_words,
+            DataRace,
+            Sides([(Read, 1, 0), (Write, 0, 0)])
+        ),
     ]
 }
 

@@ -45,6 +45,8 @@ pub(crate) enum Operation {
 pub(crate) struct Hopper {
     /// The checker of Level 2, where barriers of whole blocks aren't all that orders.
     pub order: Option<Order>,
+    /// Whether it has had a fence of the whole GPU.
+    pub acquired: bool,
     /// Warps of a block.
     warps: usize,
     mbarriers: HashMap<Place, Mbarrier>,
@@ -76,6 +78,7 @@ impl Hopper {
         Hopper {
             order: ordered
                 .then(|| Order::new(&live, blocks.len(), grid.shared_end.min(1 << 24) as u32)),
+            acquired: false,
             warps: live.len() / blocks.len().max(1),
             mbarriers: HashMap::new(),
             arrivals: Vec::new(),

@@ -3,6 +3,11 @@
 use crate::program::CLASSES;
 
 /// Counts of a launch. An instruction counts once for the warp that executes it.
+///
+/// Bytes are those of loads, stores, atomics and copies, bulk ones included. What `wgmma` reads of
+/// shared memory is not counted, nor are accesses and sectors of bulk copies. A sector and a bank
+/// are those of the CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory" and "Shared
+/// Memory and Memory Banks".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {

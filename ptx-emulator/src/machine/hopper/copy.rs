@@ -150,6 +150,12 @@ impl Context<'_> {
             }
         }
         let load = Load { op, ..load };
+        let global = |piece: &Piece| match piece {
+            Piece::Global { bytes, .. } => u64::from(*bytes),
+            Piece::Shared { .. } | Piece::Fill { .. } => 0,
+        };
+        self.statistics.global_loaded += load.pieces.iter().map(global).sum::<u64>();
+        self.statistics.shared_stored += u64::from(bytes);
         if self.is_eager() {
             return self.finish_load(load);
         }
@@ -256,6 +262,9 @@ impl Context<'_> {
                 self.order_run(op, lane, (*global, *bytes), (kind, store.line))?;
             }
         }
+        let stored = store.runs.iter().map(|run| u64::from(run.bytes));
+        self.statistics.global_stored += stored.sum::<u64>();
+        self.statistics.shared_loaded += u64::from(bytes);
         let store = Store { op, ..store };
         let hopper = &mut self.cluster.hopper;
         let number = hopper.next_store;

@@ -4,7 +4,7 @@ use super::super::block::Grid;
 use super::super::context::Context;
 use super::super::warp::{Status, Warp};
 use super::Place;
-use crate::check::shadow::Stamp;
+use crate::check::shadow::{Fences, Stamp};
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
 use crate::order::{Access, Actor, Kind, OpId, Order, Race, Space, SyncObject};
 
@@ -188,7 +188,9 @@ impl Context<'_> {
     }
 
     /// An access of one lane to global memory. What is left to Level 1 is how whole clusters are
-    /// ordered, for which all of the cluster counts as one thread.
+    /// ordered, for which all of the cluster counts as one thread. Where clusters order each other
+    /// by fences, what one's threads do among themselves may be ordered by way of another, so that
+    /// it is not looked at.
     pub fn order_global(
         &mut self,
         (address, size): (u64, u32),
@@ -196,6 +198,9 @@ impl Context<'_> {
         stamp: &Stamp,
         writes: bool,
     ) -> Result<Stamp, Box<Fault>> {
+        if self.grid.program.orders_blocks {
+            return Ok(self.cluster_stamp(stamp));
+        }
         let (warp, strong) = (self.cluster_warp(), stamp.strong);
         let kind = kind(writes, strong);
         let actor = Actor::Lanes { warp, lanes: 1 << lane };
@@ -221,8 +226,10 @@ impl Context<'_> {
     ) -> Result<(), Box<Fault>> {
         let (actor, access) = (Actor::Op(op), Access { kind, line });
         let writes = kind != Kind::Read;
+        let orders_blocks = self.grid.program.orders_blocks;
         let Some(order) = self.order() else { return Ok(()) };
         let result = match writes {
+            _ if orders_blocks => Ok(()),
             true => order.access(actor, Space::Global, address, bytes, access),
             false => order.check_global(actor, address, bytes, access),
         };
@@ -237,7 +244,7 @@ impl Context<'_> {
             let size = (4 - at % 4).min(end - at) as u32;
             let (page, word) = allocation.shadow(at - allocation.base);
             let inside = (at - allocation.base) as usize % 4;
-            if let Some(race) = page.access(word, inside, size, &stamp, writes) {
+            if let Some(race) = page.access(word, inside, size, (&stamp, self.fences()), writes) {
                 let fault = self.race(race, lane, ("global", at), writes);
                 return Err(fault.inside(Some(allocation.note(at))));
             }
@@ -249,7 +256,8 @@ impl Context<'_> {
     /// For Level 1, all of a cluster counts as one thread: it finds what clusters do to each other.
     fn cluster_stamp(&self, stamp: &Stamp) -> Stamp {
         let block = self.cluster.blocks[0].linear;
-        Stamp { block, thread: 0, epoch: 1, warp_epoch: 0, ..*stamp }
+        let epoch = self.grid.fences.get(block as usize).map_or(1, Fences::epoch);
+        Stamp { block, thread: 0, epoch, warp_epoch: 0, ..*stamp }
     }
 
     /// A strong access synchronises with others of its place. Each counts as acquiring, and each
