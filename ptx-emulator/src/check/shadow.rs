@@ -4,8 +4,9 @@
 //! interval ("epoch") of a block ends at a barrier of all its threads; one of a warp, at
 //! `bar.warp.sync`. Two accesses race if one writes, they are of different threads, they aren't
 //! both strong (volatile, relaxed or atomic), and no end of an interval lies between them; of
-//! different blocks, if no end of a launch does, nor a fence of each ([`Fences`]). Smaller accesses have cells of their own per byte,
-//! made when the first one comes, so that neighbours in a word don't get in each other's way.
+//! different blocks, if no end of a launch does, nor a fence of each ([`Fences`]). Smaller accesses
+//! have cells of their own per byte, made when the first one comes, so that neighbours in a word
+//! don't get in each other's way.
 //! Sources: PTX ISA 8.7.1 (races); the design is that of last-access shadow memory as in HiRace.
 
 use crate::memory::PAGE_WORDS;
@@ -318,7 +319,8 @@ impl SharedCell {
         } else {
             // Where more blocks have read, which one it was is not known.
             let other = if tag & MORE_BLOCKS == 0 { block } else { u64::MAX };
-            !(stamp.strong && tag & STRONG_BLOCK != 0) && !fences.order(other, record)
+            let both_strong = stamp.strong && tag & STRONG_BLOCK != 0;
+            !(both_strong || fences.order(other, record))
         };
         found.then(|| race(record, block, wrote))
     }

@@ -110,8 +110,8 @@ const ONE: [u16; 2] = [0x3c00, 0x3f80];
 arithmetic!("f16", widen_f16, narrow_f64_f16, add_f16, sub_f16, mul_f16, fma_f16);
 arithmetic!("bf16", widen_bf16, narrow_f64_bf16, add_bf16, sub_bf16, mul_bf16, fma_bf16);
 
-/// `fma.rn.ftz.f16`, without the flush of the operands: what is less than the smallest normal number
-/// before it is rounded becomes zero, as on an H100.
+/// `fma.rn.ftz.f16`, without the flush of the operands: what is less than the smallest normal
+/// number before it is rounded becomes zero, as on an H100.
 #[inline]
 pub fn fma_ftz_f16(a: u16, b: u16, c: u16) -> u16 {
     const LEAST_NORMAL: f64 = 1.0 / 16384.0;

@@ -172,8 +172,9 @@ impl Conversion {
         }
     }
 
-    /// What a NaN becomes, which PTX leaves open. As on an H100: f64 and `.rna` keep the sign and the
-    /// upper bits, bf16 to f32 is a shift, all others give the format's one NaN.
+    /// What a NaN becomes, which PTX leaves open. As on an H100: f64 and `.rna` keep the upper bits,
+    /// bf16 to f32 is a shift, all others give the format's one NaN. (The sign, which goes with the
+    /// bits here, was not in what the H100 showed.)
     fn nan(self, a: u64, to: Format) -> u64 {
         let quiet = 1 << (to.fraction_bits - 1);
         let upper = |a: u64, from: Format| {

@@ -1,7 +1,7 @@
 //! The registers of a block, as `setmaxnreg` moves them between its warpgroups.
 //!
-//! PTX ISA, "setmaxnreg": all warps of a warpgroup execute the same one; `.dec` gives registers back
-//! to the block's pool, `.inc` waits until the pool has enough.
+//! PTX ISA, "setmaxnreg": all warps of a warpgroup execute the same one; `.dec` gives registers
+//! back to the block's pool, `.inc` waits until the pool has enough.
 
 use super::WARPS_OF_GROUP;
 use std::fmt;

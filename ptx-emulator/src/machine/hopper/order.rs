@@ -292,8 +292,8 @@ impl Context<'_> {
         })
     }
 
-    /// The warp arrives at a barrier of its block. It must come after the barrier's last phase: else
-    /// it might have arrived in that one, in place of a warp that was meant.
+    /// The warp arrives at a barrier of its block. It must come after the barrier's last phase:
+    /// else it might have arrived in that one, in place of a warp that was meant.
     pub fn order_barrier(&mut self, number: u32) -> Result<(), Box<Fault>> {
         let phase = self.cluster.blocks[self.rank].barriers[number as usize].phase();
         let (warp, lanes, block) = (self.cluster_warp(), self.mask, self.rank as u32);
