@@ -8,8 +8,8 @@ const SAMPLE: [(&str, usize); 5] = [
     ("k02_tiled_16_f32", 1),
     ("k08_double_buffer_f32", 1),
     ("k09_async_copy_f32", 5),
-    ("k11_tensor_core_f16", 11),
-    ("warp_group_128x128_nn_f16", 17),
+    ("k11_tensor_core_f16", 23),
+    ("warp_group_128x128_nn_f16", 29),
 ];
 
 #[test]
