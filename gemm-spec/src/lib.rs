@@ -17,7 +17,7 @@ pub mod order;
 mod params;
 mod table;
 
-pub use dtype::DType;
+pub use dtype::{DType, Precision};
 pub use kernel::{
     C_BOXES, Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, Target,
     ThreadOrder, Tiles,

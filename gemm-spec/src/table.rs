@@ -2,7 +2,7 @@
 //!
 //! The device crate makes its entry points from the lists, and the table is filled from them.
 
-use crate::DType;
+use crate::dtype::{DType, Precision};
 use crate::kernel::{Kernel, KernelFamily, Stored, ThreadOrder, Tiles};
 
 /// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread
@@ -224,6 +224,8 @@ macro_rules! warp_group_kernels {
             [128, 256, 64], [64, 256], [64, 256], 4, 1),
         (warp_group_128x256_nt_i8, "warp_group_128x256", i8, Nt,
             [128, 256, 128], [64, 256], [64, 256], 4, 1),
+        (warp_group_128x256_nt_tf32, "warp_group_128x256", tf32, Nt,
+            [128, 256, 32], [64, 256], [64, 256], 4, 1),
         (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn,
             [128, 128, 64], [64, 128], [64, 128], 6, 1),
         (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt,
@@ -240,6 +242,8 @@ macro_rules! warp_group_kernels {
             [128, 128, 64], [64, 128], [64, 128], 6, 1),
         (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt,
             [128, 128, 64], [64, 128], [64, 128], 6, 1),
+        (warp_group_128x128_nt_tf32, "warp_group_128x128", tf32, Nt,
+            [128, 128, 32], [64, 128], [64, 128], 6, 1),
         }
     };
 }
@@ -260,8 +264,20 @@ macro_rules! dtype {
     (f32) => {
         DType::F32
     };
+    (tf32) => {
+        DType::F32
+    };
     (f64) => {
         DType::F64
+    };
+}
+
+macro_rules! precision {
+    (tf32) => {
+        Precision::Tf32
+    };
+    ($other:ident) => {
+        Precision::Full
     };
 }
 
@@ -318,6 +334,7 @@ macro_rules! rows {
             variant: $variant,
             family: FAMILY,
             dtype: dtype!($element),
+            precision: precision!($element),
             tiles: $tiles,
             order: $order,
             stored: $stored,
@@ -398,17 +415,37 @@ pub fn variants() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 impl Kernel {
-    /// The instance of `variant` for `dtype` and operands that lie along K or do not.
-    pub fn find_for(variant: &str, dtype: DType, along_k: [bool; 2]) -> Option<&'static Kernel> {
-        kernels().find(|kernel| {
-            kernel.variant == variant && kernel.dtype == dtype && kernel.stored.takes(along_k)
+    /// The instances of `variant` for `dtype`, multiplied so.
+    fn instances(
+        variant: &str,
+        dtype: DType,
+        precision: Precision,
+    ) -> impl Iterator<Item = &'static Kernel> {
+        kernels().filter(move |kernel| {
+            kernel.variant == variant && kernel.dtype == dtype && kernel.precision == precision
         })
     }
 
-    /// The instance of `variant` for `dtype`, the first where operands can be stored in several
-    /// ways.
+    /// The instance of `variant` for `dtype`, multiplied so, and operands that lie along K or do
+    /// not.
+    pub fn find_for(
+        variant: &str,
+        dtype: DType,
+        precision: Precision,
+        along_k: [bool; 2],
+    ) -> Option<&'static Kernel> {
+        Kernel::instances(variant, dtype, precision).find(|kernel| kernel.stored.takes(along_k))
+    }
+
+    /// The instance of `variant` for `dtype`, multiplied with all digits, the first where operands
+    /// can be stored in several ways.
     pub fn find(variant: &str, dtype: DType) -> Option<&'static Kernel> {
-        kernels().find(|kernel| kernel.variant == variant && kernel.dtype == dtype)
+        Kernel::find_in(variant, dtype, Precision::Full)
+    }
+
+    /// The same for elements multiplied so.
+    pub fn find_in(variant: &str, dtype: DType, precision: Precision) -> Option<&'static Kernel> {
+        Kernel::instances(variant, dtype, precision).next()
     }
 }
 
@@ -427,10 +464,12 @@ mod tests {
                 Stored::Any => String::new(),
                 stored => format!("_{}", stored.name()),
             };
-            assert_eq!(kernel.name, format!("{}{stored}_{}", kernel.variant, kernel.dtype));
+            let element = kernel.precision.name(kernel.dtype);
+            assert_eq!(kernel.name, format!("{}{stored}_{element}", kernel.variant));
             assert!(seen.insert(kernel.name), "{} is registered twice", kernel.name);
             let found = [true, false].map(|a| {
-                [true, false].map(|b| Kernel::find_for(kernel.variant, kernel.dtype, [a, b]))
+                let Kernel { variant, dtype, precision, .. } = *kernel;
+                [true, false].map(|b| Kernel::find_for(variant, dtype, precision, [a, b]))
             });
             assert!(found.as_flattened().contains(&Some(kernel)), "{}", kernel.name);
         }

@@ -2,6 +2,7 @@
 
 use crate::SharedTile;
 use cuda_std::half::{bf16, f16};
+use cuda_std::wgmma::Tf32;
 
 /// A type of which as many as fit make 16 bytes.
 pub trait Packed: Copy {
@@ -29,6 +30,7 @@ packs! {
     f16: 8 of f16::from_bits(0),
     bf16: 8 of bf16::from_bits(0),
     f32: 4 of 0.0,
+    Tf32: 4 of Tf32(0.0),
     f64: 2 of 0.0,
 }
 

@@ -59,6 +59,7 @@ pub(crate) unsafe fn enqueue(
     let shape = product.c.shape;
     let (operands, bases) = ([&product.a, &product.b], [addresses.a, addresses.b]);
     let task = Task::new(product.dtype, shape, product.k, operands, bases);
+    let task = task.precision(product.precision);
     let kernel = choose_kernel(choice, task, driver.info())?;
     if shape.is_empty() {
         return Ok(());
@@ -161,7 +162,7 @@ fn address(base: u64, dtype: DType, layout: &Layout, row: usize, col: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gemm_spec::Shape;
+    use gemm_spec::{Precision, Shape};
 
     #[test]
     fn blocks_have_every_field() {
@@ -185,6 +186,7 @@ mod tests {
         let product = |c: Layout| Product {
             dtype: DType::F32,
             output: DType::F32,
+            precision: Precision::Full,
             a: Layout::row_major(Shape::new(3, 5)),
             b: Layout::row_major(Shape::new(5, 4)),
             c,

@@ -9,7 +9,7 @@ use crate::case::Case;
 use crate::engine::{Engine, Path};
 use gemm_spec::{Kernel, KernelFamily, Target};
 use gemmite::emulator::Options;
-use gemmite::{DType, Device, Element, OutputOf};
+use gemmite::{DType, Device, Element, OutputOf, Precision};
 
 /// The most multiplications of a case, with those of its blocks' tiles that lie outside of C: about
 /// a tenth of a second for kernels without tensor cores.
@@ -23,10 +23,10 @@ const LONGEST_OF_WARP_GROUPS: usize = 1 << 25;
 /// cases.
 const MULTIPROCESSORS: u32 = 4;
 
-/// Every kernel of `dtype`, and the library's own choice.
-pub fn emulator_engines(dtype: DType) -> Vec<Engine> {
+/// Every kernel of `dtype`, multiplied so, and the library's own choice.
+pub fn emulator_engines(dtype: DType, precision: Precision) -> Vec<Engine> {
     let open = |options: &Options| Device::emulator_with(options).expect("it is a known one");
-    let variants = gemm_spec::variants().filter_map(|variant| Kernel::find(variant, dtype));
+    let variants = gemm_spec::variants().filter_map(|name| Kernel::find_in(name, dtype, precision));
     let mut engines: Vec<Engine> = variants
         .map(|kernel| {
             let multiprocessors = kernel.takes_maps().then_some(MULTIPROCESSORS);
@@ -39,7 +39,7 @@ pub fn emulator_engines(dtype: DType) -> Vec<Engine> {
         let device = open(&Options { arch: target.min_capability(), ..Options::default() });
         engines.push(Engine::new(&device, None, path));
     }
-    engines
+    engines.into_iter().map(|engine| engine.precision(precision)).collect()
 }
 
 /// The kernel that computes `case` on an engine of the emulator; `None` where it is refused.

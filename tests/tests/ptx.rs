@@ -128,8 +128,12 @@ fn no_barrier_was_copied() {
                 // The same in eight loops: each operand stored along K or not, in packs or not.
                 KernelFamily::TensorCore => 16,
                 // Two for each box of 64 columns of C, one of each for each of the two groups; for
-                // boxes of f16, of bf16, and of sums that leave one by one.
-                KernelFamily::WarpGroup => 3 * 4 * (kernel.tiles.block[1] / 64),
+                // boxes of each output of 16 bits, and of sums that leave one by one.
+                KernelFamily::WarpGroup => {
+                    let outputs = kernel.dtype.outputs().iter();
+                    let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
+                    (by_boxes + 1) * 4 * (kernel.tiles.block[1] / 64)
+                }
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
             let products =

@@ -27,7 +27,8 @@ fn gpu() -> DeviceInfo {
 
 /// A C of `shape`, with operands that no map describes.
 fn task(dtype: DType, shape: (usize, usize)) -> Task {
-    Task { dtype, shape: Shape::new(shape.0, shape.1), along_k: [true, false], maps: false }
+    let shape = Shape::new(shape.0, shape.1);
+    Task { dtype, precision: Precision::Full, shape, along_k: [true, false], maps: false }
 }
 
 fn choose(choice: KernelChoice, shape: (usize, usize)) -> Result<&'static str, Error> {
@@ -97,11 +98,12 @@ fn old_devices_lack_kernels() {
 #[test]
 fn every_kernel_of_the_table_can_be_chosen() {
     for kernel in kernels() {
-        let found = |a, b| Kernel::find_for(kernel.variant, kernel.dtype, [a, b]) == Some(kernel);
+        let Kernel { variant, dtype, precision, .. } = *kernel;
+        let found = |a, b| Kernel::find_for(variant, dtype, precision, [a, b]) == Some(kernel);
         let all = [[true, true], [true, false], [false, true], [false, false]];
         let along_k = all.into_iter().find(|&[a, b]| found(a, b)).unwrap();
-        let task = Task { along_k, maps: true, ..task(kernel.dtype, (1000, 1000)) };
-        for choice in [KernelChoice::Spec(*kernel), kernel.variant.into()] {
+        let task = Task { along_k, precision, maps: true, ..task(dtype, (1000, 1000)) };
+        for choice in [KernelChoice::Spec(*kernel), variant.into()] {
             assert_eq!(choose_kernel(&choice, task, &hopper()).unwrap(), kernel);
         }
     }
@@ -138,6 +140,20 @@ fn warp_groups_take_what_maps_describe() {
     assert!(error.is_unsupported() && error.to_string().contains("16 bytes"), "{error}");
     let error = choose_kernel(&named, mapped, &blackwell).unwrap_err();
     assert!(error.is_unsupported() && error.to_string().contains("9.0 and no other"), "{error}");
+}
+
+#[test]
+fn tf32_is_taken_where_it_is_asked_for() {
+    let mapped = Task { along_k: [true, true], maps: true, ..task(DType::F32, (4096, 4096)) };
+    let tf32 = mapped.precision(Precision::Tf32);
+    let auto = |task| choose_kernel(&KernelChoice::Auto, task, &hopper()).unwrap().name;
+    assert_eq!(auto(tf32), "warp_group_128x256_nt_tf32");
+    assert_eq!(auto(mapped), "k10_grouped_order_f32");
+    // As they are stored no kernel takes less.
+    assert_eq!(auto(Task { along_k: [true, false], ..tf32 }), "k10_grouped_order_f32");
+    let named = |task| choose_kernel(&"warp_group_128x256".into(), task, &hopper());
+    assert!(named(mapped).is_err() && named(Task { along_k: [true, false], ..tf32 }).is_err());
+    assert_eq!(named(tf32).unwrap().precision, Precision::Tf32);
 }
 
 #[test]
