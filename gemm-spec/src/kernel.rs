@@ -35,6 +35,8 @@ pub enum KernelFamily {
     /// Groups of four warps multiply tiles that the tensor memory accelerator brings
     /// (`warp_group`).
     WarpGroup,
+    /// No product: an operand is copied, to rows along K (`repack`).
+    Repack,
 }
 
 impl KernelFamily {
@@ -66,6 +68,7 @@ impl KernelFamily {
             KernelFamily::GroupedOrder => "blocks that run together share operands in the L2 cache",
             KernelFamily::TensorCore => "warps multiply small matrices on their tensor cores",
             KernelFamily::WarpGroup => "groups of warps multiply tiles, others bring them",
+            KernelFamily::Repack => "an operand is copied to rows along K",
         }
     }
 }
@@ -300,7 +303,8 @@ impl Kernel {
             | KernelFamily::AsyncCopy
             | KernelFamily::GroupedOrder
             | KernelFamily::TensorCore
-            | KernelFamily::WarpGroup => warp,
+            | KernelFamily::WarpGroup
+            | KernelFamily::Repack => warp,
             KernelFamily::Naive
             | KernelFamily::Tiled
             | KernelFamily::ThreadColumn
@@ -335,6 +339,8 @@ impl Kernel {
             KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => {
                 padded.saturating_mul(self.dtype.size_bytes())
             }
+            // Each row followed by 16 bytes.
+            KernelFamily::Repack => block[0] * (block[1] * self.dtype.size_bytes() + 16),
             KernelFamily::TensorCore => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let a = Tiles::tensor_len([rows, depth], bytes);

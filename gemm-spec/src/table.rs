@@ -248,6 +248,19 @@ macro_rules! warp_group_kernels {
     };
 }
 
+/// Calls `$with!` once with every `repack` kernel: entry point, variant, an element of the size that
+/// it copies, and the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
+#[macro_export]
+macro_rules! repack_kernels {
+    ($with:ident) => {
+        $with! {
+        (repack_i8, "repack", i8, [64, 64, 1], [64, 64], [4, 4], 1, 1),
+        (repack_f16, "repack", f16, [64, 64, 1], [64, 64], [4, 4], 1, 1),
+        (repack_f32, "repack", f32, [64, 64, 1], [64, 64], [4, 4], 1, 1),
+        }
+    };
+}
+
 macro_rules! dtype {
     (i8) => {
         DType::I8
@@ -400,7 +413,23 @@ static FAMILIES: &[&[Kernel]] = &[
     },
 ];
 
-/// Every kernel, family by family.
+/// The kernels that copy an operand before a product.
+static REPACKS: &[Kernel] = {
+    const FAMILY: KernelFamily = KernelFamily::Repack;
+    repack_kernels!(rows)
+};
+
+/// The kernel that copies elements of as many bytes as those of `dtype`.
+pub fn repack(dtype: DType) -> Option<&'static Kernel> {
+    REPACKS.iter().find(|kernel| kernel.dtype.size_bytes() == dtype.size_bytes())
+}
+
+/// Every entry point: the kernels that multiply, and those that copy.
+pub fn entries() -> impl Iterator<Item = &'static Kernel> + Clone {
+    kernels().chain(REPACKS)
+}
+
+/// Every kernel that multiplies, family by family.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> + Clone {
     FAMILIES.iter().copied().flatten()
 }

@@ -46,6 +46,17 @@ pub unsafe fn read_global<T: Packed>(source: *const T) -> T::Pack {
     unsafe { core::mem::transmute_copy(&source.cast::<u128>().read()) }
 }
 
+/// Writes 16 bytes to global memory. Lowers to `st.global.v2.b64`.
+///
+/// # Safety
+/// `target` is aligned to 16 bytes, and the 16 bytes may be written.
+#[inline(always)]
+pub unsafe fn write_global<T: Packed>(target: *mut T, lanes: T::Pack) {
+    const { assert!(size_of::<T::Pack>() == 16) };
+    // SAFETY: the caller's promise.
+    unsafe { target.cast::<u128>().write(core::mem::transmute_copy(&lanes)) }
+}
+
 /// Reads 16 bytes of shared memory. Lowers to `ld.shared.v2.b64`.
 ///
 /// # Safety

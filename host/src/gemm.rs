@@ -5,7 +5,9 @@ use crate::device::{Device, DeviceInfo, DeviceMatrix, Stream};
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
-use crate::plan::{KernelChoice, Options, Plan, Product, Task, choose_kernel, output_shape, terms};
+use crate::plan::{
+    Chosen, KernelChoice, Options, Plan, Product, Task, choose, output_shape, terms,
+};
 use gemm_spec::{Layout, Op, Precision};
 use std::marker::PhantomData;
 
@@ -152,9 +154,13 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         // Buffers of a GPU start at multiples of 256 bytes.
         let task = Task::new(T::DTYPE, shape, k, [&a, &b], [0, 0]);
         let task = task.precision(self.options.precision);
-        let kernel = if on_cpu { None } else { Some(choose_kernel(&self.kernel, task, device)?) };
         let multiprocessors = device.multiprocessors;
-        Ok(Plan { shape, k, kernel, multiprocessors })
+        let plan = Plan { shape, k, kernel: None, copied: [false; 2], multiprocessors };
+        if on_cpu {
+            return Ok(plan);
+        }
+        let Chosen { kernel, copied } = choose(&self.kernel, task, device)?;
+        Ok(Plan { kernel: Some(kernel), copied, ..plan })
     }
 
     /// Gets ready what [`Gemm::plan`] says: on a GPU the driver compiles and loads the kernel,
@@ -163,10 +169,9 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// # Errors
     /// As [`Gemm::plan`], and when the driver refuses the kernel.
     pub fn load(&self, device: &Device, a: Layout, b: Layout) -> Result<(), Error> {
-        match self.plan(device.info(), a, b)?.kernel {
-            Some(kernel) => device.backend.load(kernel),
-            None => Ok(()),
-        }
+        let plan = self.plan(device.info(), a, b)?;
+        let copy = gemm_spec::repack(T::DTYPE).filter(|_| plan.copied != [false; 2]);
+        plan.kernel.into_iter().chain(copy).try_for_each(|kernel| device.backend.load(kernel))
     }
 
     /// alpha * op(A) * op(B) into a new matrix; host data, and the result is there when the call

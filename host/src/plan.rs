@@ -191,6 +191,9 @@ pub(crate) struct Task {
     pub along_k: [bool; 2],
     /// A and B can be described by tensor maps (see [`mappable`]), as far as there is work to do.
     pub maps: bool,
+    /// Which of A and B would have to be copied for that, where there is work to do and elements of
+    /// that size can be copied.
+    pub unmapped: Option<[bool; 2]>,
 }
 
 impl Task {
@@ -205,10 +208,11 @@ impl Task {
     ) -> Self {
         let [a, b] = operands.map(|layout| layout.strides);
         let along_k = [is_along_k(a.row, a.col), is_along_k(b.col, b.row)];
-        let mut operands = operands.into_iter().zip(bases);
-        let mapped = operands.all(|(layout, base)| mappable(layout, dtype, base));
-        let maps = shape.is_empty() || k > 0 && mapped;
-        Task { dtype, precision: Precision::Full, shape, along_k, maps }
+        let unmapped = [0, 1].map(|i| !mappable(operands[i], dtype, bases[i]));
+        let maps = shape.is_empty() || k > 0 && unmapped == [false; 2];
+        let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
+        let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
+        Task { dtype, precision: Precision::Full, shape, along_k, maps, unmapped }
     }
 
     /// The same where less may do.
@@ -246,7 +250,45 @@ pub(crate) fn mappable(layout: &Layout, dtype: DType, base: u64) -> bool {
     extents_fit && stride_fits && address.is_multiple_of(16)
 }
 
-/// Chooses the kernel for a task, and holds it against the device.
+/// A kernel, and which of A and B are copied first, to rows along K.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Chosen {
+    pub kernel: &'static Kernel,
+    pub copied: [bool; 2],
+}
+
+/// The least rows and columns of C for which an operand is copied: the time of the copy goes with
+/// the operand, that of the product with C too. A guess until it is measured.
+const LEAST_FOR_COPIES: usize = 128;
+
+/// Chooses the kernel for a task as [`choose_kernel`] does. [`KernelChoice::Auto`] takes one that
+/// reads tensor maps also where an operand has to be copied for it.
+pub(crate) fn choose(
+    choice: &KernelChoice,
+    task: Task,
+    info: &DeviceInfo,
+) -> Result<Chosen, Error> {
+    let kernel = choose_kernel(choice, task, info)?;
+    let plain = Chosen { kernel, copied: [false; 2] };
+    let is_large = task.shape.rows.min(task.shape.cols) >= LEAST_FOR_COPIES;
+    let Some(unmapped) = task.unmapped.filter(|_| *choice == KernelChoice::Auto && is_large) else {
+        return Ok(plain);
+    };
+    if kernel.takes_maps() {
+        return Ok(plain);
+    }
+    let along_k = task.along_k;
+    // No more than has to be; else what does not lie along K too.
+    let tries = [unmapped, [0, 1].map(|i| unmapped[i] || !along_k[i])];
+    let with_copies = tries.into_iter().find_map(|copied| {
+        let along_k = [0, 1].map(|i| copied[i] || along_k[i]);
+        let kernel = automatic(Task { along_k, maps: true, ..task }, info)?;
+        kernel.takes_maps().then_some(Chosen { kernel, copied })
+    });
+    Ok(with_copies.unwrap_or(plain))
+}
+
+/// Chooses the kernel for a task as it is, and holds it against the device.
 ///
 /// [`KernelChoice::Auto`] follows [`AUTO`].
 pub(crate) fn choose_kernel(
@@ -359,6 +401,10 @@ pub struct Plan {
     pub k: usize,
     /// The kernel, or `None` where the CPU's engine computes.
     pub kernel: Option<&'static Kernel>,
+    /// Which of A and B the device copies to rows along K before, because the kernel reads them in
+    /// no other way. Where it lacks the memory, a kernel that needs no copies takes the place of
+    /// this one.
+    pub copied: [bool; 2],
     /// Those of the device, where it has them.
     pub multiprocessors: Option<u32>,
 }
@@ -377,6 +423,12 @@ impl fmt::Display for Plan {
         let Some((kernel, mut launches)) = self.kernel.zip(self.launches()) else {
             return f.write_str("CPU engine");
         };
+        match self.copied {
+            [true, true] => f.write_str("A and B copied along K, ")?,
+            [true, false] => f.write_str("A copied along K, ")?,
+            [false, true] => f.write_str("B copied along K, ")?,
+            [false, false] => {}
+        }
         write!(f, "{}", kernel.name)?;
         if let Some(first) = launches.next() {
             let ((gx, gy), (bx, by)) = (first.grid, first.block);

@@ -2,7 +2,8 @@
 //!
 //! Every kernel of the table runs on the oldest GPU that has to run it, with whole buffers, so that
 //! strides reach it as they are. The library's own choice runs from host slices and from device
-//! matrices, on 8.0 and 9.0. Of the table's cases those are left out whose emulation takes more
+//! matrices, on 8.0 and 9.0, and there from whole buffers too, of which some operands are copied
+//! first. Of the table's cases those are left out whose emulation takes more
 //! than `LONGEST` steps on a kernel: tests of all kernels together shall take few minutes.
 
 use crate::case::Case;
@@ -35,7 +36,9 @@ pub fn emulator_engines(dtype: DType, precision: Precision) -> Vec<Engine> {
             Engine::new(&device, Some(kernel.variant), Path::Raw)
         })
         .collect();
-    for (target, path) in [(Target::Sm80, Path::Host), (Target::Sm90, Path::Device)] {
+    let paths =
+        [(Target::Sm80, Path::Host), (Target::Sm90, Path::Device), (Target::Sm90, Path::Raw)];
+    for (target, path) in paths {
         let device = open(&Options { arch: target.min_capability(), ..Options::default() });
         engines.push(Engine::new(&device, None, path));
     }

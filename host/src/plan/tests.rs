@@ -28,7 +28,8 @@ fn gpu() -> DeviceInfo {
 /// A C of `shape`, with operands that no map describes.
 fn task(dtype: DType, shape: (usize, usize)) -> Task {
     let shape = Shape::new(shape.0, shape.1);
-    Task { dtype, precision: Precision::Full, shape, along_k: [true, false], maps: false }
+    let along_k = [true, false];
+    Task { dtype, precision: Precision::Full, shape, along_k, maps: false, unmapped: None }
 }
 
 fn choose(choice: KernelChoice, shape: (usize, usize)) -> Result<&'static str, Error> {
@@ -157,6 +158,34 @@ fn tf32_is_taken_where_it_is_asked_for() {
 }
 
 #[test]
+fn operands_are_copied_for_kernels_that_read_them_in_no_other_way() {
+    let chosen = |task: Task, shape: (usize, usize), unmapped, along_k| {
+        let shape = Shape::new(shape.0, shape.1);
+        let maps = unmapped == [false; 2];
+        let task = Task { shape, unmapped: Some(unmapped), along_k, maps, ..task };
+        let chosen = super::choose(&KernelChoice::Auto, task, &hopper()).unwrap();
+        (chosen.kernel.name, chosen.copied)
+    };
+    let (large, mapped) = ((4095, 4097), [false; 2]);
+    let i8 = task(DType::I8, large);
+    let kernel = "warp_group_128x256_nt_i8";
+    assert_eq!(chosen(i8, large, mapped, [true, true]), (kernel, [false, false]));
+    assert_eq!(chosen(i8, large, mapped, [true, false]), (kernel, [false, true]));
+    assert_eq!(chosen(i8, large, [false, true], [false, true]), (kernel, [true, true]));
+    let small = chosen(i8, (4096, 127), mapped, [true, false]);
+    assert_eq!(small, ("k11_tensor_deep_i8", [false; 2]));
+    let tf32 = task(DType::F32, large).precision(Precision::Tf32);
+    let kernel = "warp_group_128x256_nt_tf32";
+    assert_eq!(chosen(tf32, large, [true, true], [false, false]), (kernel, [true, true]));
+    // What can be read as it lies is.
+    let bf16 = task(DType::BF16, large);
+    let kernel = "warp_group_128x256_tt_bf16";
+    assert_eq!(chosen(bf16, large, [false, true], [false, false]), (kernel, [false, true]));
+    let f32 = task(DType::F32, large);
+    assert_eq!(chosen(f32, large, mapped, [true, true]), ("k10_grouped_order_f32", [false; 2]));
+}
+
+#[test]
 fn maps_describe_rows_and_columns_at_multiples_of_16_bytes() {
     let layout = |rows, cols, offset| Layout {
         shape: Shape::new(5, 40),
@@ -187,7 +216,9 @@ fn maps_describe_rows_and_columns_at_multiples_of_16_bytes() {
 fn plans_say_what_they_launch() {
     let kernel = Kernel::find("k02_tiled_8", DType::F32);
     let plan = |rows, cols| {
-        Plan { shape: Shape::new(rows, cols), k: 3, kernel, multiprocessors: None }.to_string()
+        let copied = [false; 2];
+        Plan { shape: Shape::new(rows, cols), k: 3, kernel, copied, multiprocessors: None }
+            .to_string()
     };
     assert_eq!(plan(20, 9), "k02_tiled_8_f32, grid 2x3 of 8x8 threads");
     assert_eq!(
