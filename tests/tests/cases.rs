@@ -6,6 +6,7 @@ use gemmite_tests::{
     Case, Data, Engine, Path, Place, cpu_engines, cuda, cuda_engines, emulated_kernel,
     emulator_engines, is_short, many_tiles, run_table, run_table_where, say, table,
 };
+use std::collections::HashSet;
 
 fn on_cpu<T: Element, C: OutputOf<T>>() {
     report::<T, C>(run_table::<T, C>(&table(), &cpu_engines()));
@@ -23,11 +24,19 @@ fn on_cuda<T: Element, C: OutputOf<T>>() {
 }
 
 /// Every kernel, on the short cases. With a C of another dtype than the usual, which concerns the
-/// end of a kernel alone, those with gaps, factors and special numbers.
+/// end of a kernel alone, one kernel of each family and all that take maps, on those with gaps,
+/// factors and special numbers.
 fn on_emulator<T: Element, C: OutputOf<T>>() {
-    let engines = emulator_engines(T::DTYPE, Precision::Full);
+    let mut engines = emulator_engines(T::DTYPE, Precision::Full);
+    let is_usual = C::DTYPE == T::DTYPE.output();
+    if !is_usual {
+        let mut seen = HashSet::new();
+        engines.retain(|engine| {
+            let kernel = engine.kernel.and_then(|name| Kernel::find(name, T::DTYPE));
+            kernel.is_some_and(|kernel| seen.insert(kernel.family) || kernel.takes_maps())
+        });
+    }
     let is_one = |case: &Case, engine: &Engine| {
-        let is_usual = C::DTYPE == T::DTYPE.output();
         is_short::<T, C>(case, engine) && (is_usual || concerns_c(case))
     };
     report::<T, C>(run_table_where::<T, C>(&table(), &engines, is_one));
