@@ -187,7 +187,7 @@ fn product<T: CliElement>(
             VerifyRows::Auto => engine::affordable_rows(shape, k),
         };
         let c = before.as_ref().map(Matrix::view);
-        let problem = Problem { a, b, op_a, op_b, alpha, beta, c };
+        let problem = Problem { op_a, op_b, alpha, beta, c, ..Problem::product(a, b) };
         let exactness = engine::verify(&problem, &result, rows)
             .context("the product is wrong; nothing was written")?;
         writeln!(out, "exact    {}", exactness_line(&exactness, shape))?;

@@ -17,6 +17,7 @@ mod epilogue;
 pub mod ladder;
 mod output_tile;
 pub mod pack;
+pub mod repack;
 pub mod tensor;
 #[cfg(feature = "sm_90a")]
 pub mod warp_group;

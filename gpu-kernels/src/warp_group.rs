@@ -97,6 +97,7 @@ pub trait WarpGroup: wgmma::Element + Element {
 
 impl WarpGroup for cuda_std::half::f16 {}
 impl WarpGroup for cuda_std::half::bf16 {}
+impl WarpGroup for wgmma::Tf32 {}
 impl WarpGroup for i8 {}
 
 /// The direction in which tiles of an operand are contiguous.
@@ -377,5 +378,7 @@ macro_rules! warp_group {
 #[cfg(feature = "sm_90a")]
 pub mod entries {
     use cuda_std::half::{bf16, f16};
+    #[allow(non_camel_case_types)] // As it stands in the table.
+    type tf32 = cuda_std::wgmma::Tf32;
     gemm_spec::warp_group_kernels!(warp_group);
 }

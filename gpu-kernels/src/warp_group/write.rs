@@ -179,7 +179,7 @@ unsafe fn write_singles<T: Element, G: Geometry, const SUMS: usize>(
     const { assert!(size_of::<[BoxOfC; C_BOXES]>() >= GROUP_ROWS * 64 * size_of::<T::Sum>()) };
     // Rows of 64, in which chunks of 8 change places, so that rows that lanes write together lie in
     // different banks.
-    let element = |row: usize, col: usize| row * 64 + (col ^ row % 8 * 8);
+    let element = |row: usize, col: usize| row * 64 + (col ^ (row % 8 * 8));
     let thread = thread::thread_idx_x() as usize % 128;
     let (to_row, to_col) = place();
     for i in 0..SUMS / 32 {
@@ -259,9 +259,10 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
 /// Two elements of 16 bits as a word.
 #[inline(always)]
 fn word<C: Copy>(pair: [C; 2]) -> u32 {
-    // SAFETY: a pair of 16 bits each has the bytes of a word; other pairs are not put into boxes.
     match size_of::<C>() {
+        // SAFETY: a pair of 16 bits each has the bytes of a word.
         2 => unsafe { core::mem::transmute_copy(&pair) },
+        // Others are not put into boxes.
         _ => 0,
     }
 }

@@ -32,6 +32,16 @@ impl Driver for EmulatorDriver<'_> {
         })
     }
 
+    fn allocate(&self, bytes: usize) -> Result<u64, Error> {
+        let allocated = self.gpu.lock().allocate(bytes as u64);
+        allocated.map_err(|source| self.gpu.failure("allocating", source))
+    }
+
+    fn release(&self, address: u64) {
+        // It is freed once, and launches are done when they return.
+        let _ = self.gpu.lock().free(address);
+    }
+
     unsafe fn launch(
         &self,
         kernel: &'static Kernel,
