@@ -135,7 +135,8 @@ impl<T: Element> Case<T> {
             let (op_a, op_b) = (self.row.op_a, self.row.op_b);
             let (alpha, beta) = (self.alpha(), self.beta());
             let c = beta.map(|_| c);
-            let problem = Problem { op_a, op_b, alpha, beta, c, ..Problem::product(a, b) };
+            let product = Problem { precision: self.row.precision, ..Problem::product(a, b) };
+            let problem = Problem { op_a, op_b, alpha, beta, c, ..product };
             let rows = self.affordable_rows(products.len());
             let exactness = verify::check(&problem, out, rows).map_err(|wrong| {
                 let wrong = anyhow::Error::new(wrong);

@@ -249,8 +249,8 @@ macro_rules! warp_group_kernels {
     };
 }
 
-/// Calls `$with!` once with every `repack` kernel: entry point, variant, an element of the size that
-/// it copies, and the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
+/// Calls `$with!` once with every `repack` kernel: entry point, variant, an element of the size
+/// that it copies, and the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
 macro_rules! repack_kernels {
     ($with:ident) => {

@@ -42,9 +42,9 @@ const fn pitch<T: Packed>() -> usize {
 ///
 /// # Safety
 ///
-/// By all threads of a block of [`THREADS`]; the pointers and the block of parameters describe a
+/// By all threads of a block of `THREADS`; the pointers and the block of parameters describe a
 /// source that may be read and a target that may be written, which nothing else touches meanwhile;
-/// `tile` has [`TILE`] rows of [`pitch`] elements in the block's shared memory, at a multiple of 16
+/// `tile` has `TILE` rows of `pitch` elements in the block's shared memory, at a multiple of 16
 /// bytes.
 #[inline(always)]
 pub unsafe fn repack<T: Packed>(

@@ -153,7 +153,7 @@ pub struct Operands<'a, T: Element> {
     pub a: &'a TensorMap<2>,
     /// B's.
     pub b: &'a TensorMap<2>,
-    /// C's, which is used where [`write`](write::write) says so.
+    /// C's, which is used where `write::write` says so.
     pub c: &'a TensorMap<2>,
     /// C's first element.
     pub start: *mut T::Output,

@@ -1,8 +1,8 @@
 //! The CPU engine.
 //!
-//! f32 and f64 go to the crate `gemm`, whole. The other dtypes, and tf32, are cut into tiles of C, one task
-//! each: a task packs blocks of A and B in the type of the sums, multiplies them (f32: the crate
-//! `gemm`; i32: [`int`]), and rounds each element of C once at the end. (The crate's own f16
+//! f32 and f64 go to the crate `gemm`, whole. The other dtypes, and tf32, are cut into tiles of C,
+//! one task each: a task packs blocks of A and B in the type of the sums, multiplies them (f32: the
+//! crate `gemm`; i32: [`int`]), and rounds each element of C once at the end. (The crate's own f16
 //! product rounds to f16 after every block of k.)
 
 mod int;

@@ -27,7 +27,8 @@ pub struct Summary {
 /// What became of a try to multiply.
 pub type Attempt = Result<(), String>;
 
-/// Runs `case` on `engine` with A and B in dtype `T` and C in `C`, and checks the result and everything around the operands.
+/// Runs `case` on `engine` with A and B in dtype `T` and C in `C`, and checks the result and
+/// everything around the operands.
 ///
 /// # Errors
 /// What went wrong: the library's error, the verification's mismatch, or the name of a buffer that

@@ -97,8 +97,8 @@ impl Rules {
         }
     }
 
-    /// The same for elements that may be multiplied so: each is cut off by less than 2^-10 of it, and
-    /// what has been cut off two factors is less than 2^-9 + 2^-20 of their product.
+    /// The same for elements that may be multiplied so: each is cut off by less than 2^-10 of it,
+    /// and what has been cut off two factors is less than 2^-9 + 2^-20 of their product.
     pub fn precision(self, precision: Precision) -> Rules {
         let cut = match (precision, self.operands) {
             (Precision::Tf32, DType::F32) => ldexp(1.0, -9) + ldexp(1.0, -20),
