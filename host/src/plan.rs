@@ -176,8 +176,13 @@ const AUTO: [(usize, &[&str]); 3] = [
     (0, &["k02_tiled_16"]),
 ];
 
-/// What takes the place of a variant whose tiles of C would leave half of the GPU without work.
-const FINER: [(&str, &str); 1] = [("warp_group_128x256", "warp_group_128x128")];
+/// What takes the place of a variant whose tiles of C would leave half of the GPU without work, and
+/// of that one in turn.
+const FINER: [(&str, &str); 3] = [
+    ("warp_group_128x256", "warp_group_128x128"),
+    ("warp_group_128x128", "warp_group_64x128"),
+    ("warp_group_64x128", "warp_group_64x64"),
+];
 
 /// What the choice of a kernel goes by.
 #[derive(Clone, Copy, Debug)]
@@ -330,9 +335,11 @@ fn automatic(task: Task, info: &DeviceInfo) -> Option<&'static Kernel> {
     let smallest = kernels.clone().next_back();
     let runs = |kernel: &&Kernel| check_launch(kernel, task, info).is_ok();
     let kernel = kernels.clone().find(runs).or(smallest)?;
-    let finer = FINER.iter().find(|(coarse, _)| *coarse == kernel.variant);
-    let finer = finer.and_then(|(_, fine)| task.find(fine)).filter(runs);
-    Some(finer.filter(|_| leaves_idle(kernel, shape, info)).unwrap_or(kernel))
+    let finer = |kernel: &&'static Kernel| {
+        let (_, fine) = FINER.iter().find(|(coarse, _)| *coarse == kernel.variant)?;
+        task.find(fine).filter(|fine| runs(fine) && leaves_idle(kernel, shape, info))
+    };
+    std::iter::successors(Some(kernel), finer).last()
 }
 
 /// Whether half of the GPU's multiprocessors or more get no block.

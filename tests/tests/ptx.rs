@@ -3,8 +3,7 @@
 
 use cuda_builder::ptx;
 use gemm_spec::{
-    C_BOXES, DType, GemmParams, Kernel, KernelFamily, RepackParams, Target, Tiles,
-    entries as table,
+    C_BOXES, DType, GemmParams, Kernel, KernelFamily, RepackParams, Target, Tiles, entries as table,
 };
 use std::path::PathBuf;
 

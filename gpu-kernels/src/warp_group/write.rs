@@ -2,9 +2,9 @@
 
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
 use crate::{Element, Output, OutputTile, SharedTile, Sum, Write, store};
+use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::{fence, misc, mma, thread, tma, warp};
-use core::marker::PhantomData;
 use gemm_spec::{C_BOXES, GemmParams};
 
 /// A box of C: 64 rows of 128 bytes.
@@ -66,9 +66,8 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         // Groups of a cluster's tile may lie past the end of C.
         let is_inside = at.0 < p.m && at.1 < p.n;
         let is_usual = C::CODE == T::Output::CODE;
-        let by_boxes = size_of::<C>() == 2
-            && p.reads_c == 0
-            && is_mappable::<C, _>(operands.start as u64, p);
+        let by_boxes =
+            size_of::<C>() == 2 && p.reads_c == 0 && is_mappable::<C, _>(operands.start as u64, p);
         // SAFETY: the caller's promise.
         unsafe {
             if by_boxes {

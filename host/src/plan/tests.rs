@@ -144,6 +144,21 @@ fn warp_groups_take_what_maps_describe() {
 }
 
 #[test]
+fn small_tiles_are_taken_where_large_ones_leave_the_gpu_idle() {
+    let h100 = DeviceInfo { multiprocessors: Some(132), ..hopper() };
+    let auto = |shape| {
+        let task = Task { maps: true, ..task(DType::BF16, shape) };
+        choose_kernel(&KernelChoice::Auto, task, &h100).unwrap().variant
+    };
+    assert_eq!(auto((2048, 2048)), "warp_group_128x256");
+    assert_eq!(auto((1536, 1536)), "warp_group_128x256");
+    assert_eq!(auto((1280, 1280)), "warp_group_128x128");
+    assert_eq!(auto((1024, 1024)), "warp_group_64x128");
+    assert_eq!(auto((512, 512)), "warp_group_64x64");
+    assert_eq!(auto((64, 64)), "warp_group_64x64");
+}
+
+#[test]
 fn tf32_is_taken_where_it_is_asked_for() {
     let mapped = Task { along_k: [true, true], maps: true, ..task(DType::F32, (4096, 4096)) };
     let tf32 = mapped.precision(Precision::Tf32);
