@@ -2,7 +2,7 @@
 
 use gemm_spec::{Kernel, Layout, Shape, Stored, Strides};
 use gemmite::emulator::{self, Options, Statistics, Timing};
-use gemmite::{Device, Element, Gemm};
+use gemmite::{Device, Element, Gemm, OutputOf, with_elements};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -37,13 +37,22 @@ impl Way {
 }
 
 /// A product: C = 2 A B - C, or without C's old value.
-pub(crate) struct Case<T: Element> {
+struct Product<T, C> {
     kernel: &'static Kernel,
     a: (Vec<T>, Layout),
     b: (Vec<T>, Layout),
-    c: (Vec<T::Output>, Layout),
+    c: (Vec<C>, Layout),
     reads_c: bool,
-    expected: Vec<T::Output>,
+    expected: Vec<C>,
+}
+
+/// A product of any types.
+pub(crate) trait Case: Send + Sync {
+    /// Computes it with a text in place of the kernel's own.
+    fn run(&self, text: &Arc<str>, timing: Timing, statistics: bool) -> Result<Statistics, Found>;
+
+    /// Where its operands lie.
+    fn describe(&self) -> String;
 }
 
 /// What became of a run.
@@ -127,23 +136,36 @@ fn plans_of_warp_group(kernel: &Kernel) -> Vec<Plan> {
     };
     let one = (1..=stages).map(|more| of(1, stages + more, Way::Rows, false));
     let two = [(Way::Rows, false), (Way::OddRows, true), (Way::Rows, true)];
-    one.chain(two.map(|(c, reads_c)| of(2, stages + 1, c, reads_c))).collect()
+    let two = two.map(|(c, reads_c)| of(2, stages + 1, c, reads_c));
+    // With a single step, C of a tile is written soon after that of the tile before.
+    let short = of(stages + 2, 1, Way::Rows, false);
+    [short].into_iter().chain(one).chain(two).collect()
 }
 
-impl<T: Element> Case<T> {
-    /// The cases that together come to all of a kernel's code.
-    pub fn of(kernel: &'static Kernel) -> impl Iterator<Item = Case<T>> {
-        plans(kernel).into_iter().map(move |plan| Case::new(kernel, plan))
-    }
+/// The cases that together come to all of a kernel's code: with the C that its operands have if
+/// nothing else is asked for, then with every other. Beside each, whether it is one of the first.
+pub(crate) fn cases(kernel: &'static Kernel) -> impl Iterator<Item = (Box<dyn Case>, bool)> {
+    let outputs = kernel.dtype.outputs().iter();
+    outputs.flat_map(move |&output| {
+        let of = move |plan| -> Box<dyn Case> {
+            with_elements!(kernel.dtype, output, (T, C) => {
+                Box::new(Product::<T, C>::new(kernel, plan))
+            }, else => unreachable!("the dtype has this output"))
+        };
+        let is_usual = output == kernel.dtype.output();
+        plans(kernel).into_iter().map(move |plan| (of(plan), is_usual))
+    })
+}
 
-    fn new(kernel: &'static Kernel, plan: Plan) -> Case<T> {
+impl<T: Element, C: OutputOf<T>> Product<T, C> {
+    fn new(kernel: &'static Kernel, plan: Plan) -> Product<T, C> {
         let Plan { shape, k, ways: [a, b, c], reads_c } = plan;
         let a_layout = a.layout(Shape::new(shape.rows, k));
         let b_layout = b.layout(Shape::new(k, shape.cols));
         let c_layout = c.layout(shape);
         let a: Vec<T> = operand(a_layout, 0);
         let b: Vec<T> = operand(b_layout, 77_777);
-        let c: Vec<T::Output> = operand(c_layout, 999_999);
+        let c: Vec<C> = operand(c_layout, 999_999);
         let mut expected = c.clone();
         let from_a = |i, p| a[a_layout.index(i, p)].to_f64();
         let from_b = |p, j| b[b_layout.index(p, j)].to_f64();
@@ -152,19 +174,15 @@ impl<T: Element> Case<T> {
                 let sum: f64 = (0..k).map(|p| from_a(i, p) * from_b(p, j)).sum();
                 let at = c_layout.index(i, j);
                 let old = if reads_c { c[at].to_f64() } else { 0.0 };
-                expected[at] = T::Output::from_f64(2.0 * sum - old);
+                expected[at] = C::from_f64(2.0 * sum - old);
             }
         }
-        Case { kernel, a: (a, a_layout), b: (b, b_layout), c: (c, c_layout), reads_c, expected }
+        Product { kernel, a: (a, a_layout), b: (b, b_layout), c: (c, c_layout), reads_c, expected }
     }
+}
 
-    /// Computes it with a text in place of the kernel's own.
-    pub fn run(
-        &self,
-        text: &Arc<str>,
-        timing: Timing,
-        statistics: bool,
-    ) -> Result<Statistics, Found> {
+impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
+    fn run(&self, text: &Arc<str>, timing: Timing, statistics: bool) -> Result<Statistics, Found> {
         // None of these kernels takes as many steps in cases of this size.
         const STEPS: u64 = 1 << 20;
         let options = Options {
@@ -180,8 +198,9 @@ impl<T: Element> Case<T> {
         let mut c = self.c.0.clone();
         let attempt = catch_unwind(AssertUnwindSafe(|| {
             let device = Device::emulator_with(&options).map_err(|_| Found::Report)?;
-            let gemm = Gemm::<T>::new().alpha(T::Scalar::from_f64(2.0)).kernel(self.kernel.variant);
-            let gemm = if self.reads_c { gemm.beta(T::Scalar::from_f64(-1.0)) } else { gemm };
+            let gemm = Gemm::<T, C>::default().precision(self.kernel.precision);
+            let gemm = gemm.alpha(C::Scalar::from_f64(2.0)).kernel(self.kernel.variant);
+            let gemm = if self.reads_c { gemm.beta(C::Scalar::from_f64(-1.0)) } else { gemm };
             let (a, b) = ((&self.a.0[..], self.a.1), (&self.b.0[..], self.b.1));
             let ran = gemm.run_emulated(&device, a, b, (&mut c, self.c.1));
             ran.map_err(|_| Found::Report)?;
@@ -191,8 +210,7 @@ impl<T: Element> Case<T> {
         if c == self.expected { Ok(statistics) } else { Err(Found::Wrong) }
     }
 
-    /// What is wrong with the kernel as it is.
-    pub fn describe(&self) -> String {
-        format!("A {:?}, B {:?}, C {:?}", self.a.1, self.b.1, self.c.1)
+    fn describe(&self) -> String {
+        format!("A {:?}, B {:?}, C {:?} of {}", self.a.1, self.b.1, self.c.1, C::DTYPE)
     }
 }

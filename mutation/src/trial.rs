@@ -1,11 +1,10 @@
 //! Trials: all mutants of a kernel, and its score.
 
-use crate::case::{Case, Found};
+use crate::case::{self, Case, Found};
 use crate::{Harmless, Mutant, mutants};
 use anyhow::{Result, bail};
 use gemm_spec::Kernel;
 use gemmite::emulator::{Timing, ptx_of};
-use gemmite::{Element, with_element};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -95,13 +94,9 @@ impl Trial<'_> {
     /// # Errors
     /// Where the kernel as it is does not pass.
     pub fn run(&self, kernel: &'static Kernel) -> Result<Score> {
-        with_element!(kernel.dtype, T => self.run_of::<T>(kernel))
-    }
-
-    fn run_of<T: Element>(&self, kernel: &'static Kernel) -> Result<Score> {
         let text = ptx_of(kernel);
         let mutants: Vec<Mutant> = mutants(&text).into_iter().step_by(self.every).collect();
-        let cases = cases::<T>(kernel, &text, &mutants)?;
+        let cases = cases(kernel, &text, &mutants)?;
         let score = Mutex::new(Score { kernel: kernel.name, ..Score::default() });
         let next = AtomicUsize::new(0);
         let work = || {
@@ -131,21 +126,17 @@ impl Trial<'_> {
 }
 
 /// A case, and the lines among those that mutants change that it comes to.
-type Reaching<T> = (Case<T>, BTreeSet<u32>);
+type Reaching = (Box<dyn Case>, BTreeSet<u32>);
 
 /// The cases that are needed to come to all lines that mutants change.
-fn cases<T: Element>(
-    kernel: &'static Kernel,
-    text: &str,
-    mutants: &[Mutant],
-) -> Result<Vec<Reaching<T>>> {
+fn cases(kernel: &'static Kernel, text: &str, mutants: &[Mutant]) -> Result<Vec<Reaching>> {
     let text: Arc<str> = text.into();
     let all: BTreeSet<u32> =
         mutants.iter().flat_map(|mutant| mutant.edits.iter().map(|(line, _)| *line)).collect();
     let (mut left, mut needed) = (all.clone(), Vec::new());
-    for case in Case::<T>::of(kernel) {
+    for (case, is_usual) in case::cases(kernel) {
         // What a mutant does to a pipeline depends on its length.
-        let all_needed = kernel.takes_maps();
+        let all_needed = kernel.takes_maps() && is_usual;
         if left.is_empty() && !all_needed {
             break;
         }
@@ -164,16 +155,12 @@ fn cases<T: Element>(
 }
 
 /// Tries a mutant in every case that comes to it, until one finds it. Says too whether any does.
-fn try_mutant<T: Element>(
-    cases: &[Reaching<T>],
-    text: &str,
-    mutant: &Mutant,
-) -> (Option<Found>, bool) {
+fn try_mutant(cases: &[Reaching], text: &str, mutant: &Mutant) -> (Option<Found>, bool) {
     let text: Arc<str> = mutant.apply(text).into();
     let comes =
         |reached: &BTreeSet<u32>| mutant.edits.iter().any(|(line, _)| reached.contains(line));
-    let reaching: Vec<&Case<T>> =
-        cases.iter().filter(|(_, reached)| comes(reached)).map(|(case, _)| case).collect();
+    let reaching: Vec<&dyn Case> =
+        cases.iter().filter(|(_, reached)| comes(reached)).map(|(case, _)| &**case).collect();
     for timing in TIMINGS {
         for case in &reaching {
             if let Err(found) = case.run(&text, timing, false) {

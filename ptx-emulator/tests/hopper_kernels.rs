@@ -39,6 +39,7 @@ fn element(dtype: &str, value: i32) -> Vec<u8> {
     match dtype {
         "i8" => (value as i8).to_le_bytes().to_vec(),
         "i32" => value.to_le_bytes().to_vec(),
+        "tf32" => bits.to_le_bytes().to_vec(),
         "bf16" => {
             assert_eq!(bits & 0xffff, 0, "{value} is no bf16");
             ((bits >> 16) as u16).to_le_bytes().to_vec()
@@ -64,6 +65,7 @@ fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
     let (element, bytes) = match dtype {
         "i8" => (TensorElement::U8, 1),
         "i32" => (TensorElement::I32, 4),
+        "tf32" => (TensorElement::F32, 4),
         "bf16" => (TensorElement::Bf16, 2),
         _ => (TensorElement::F16, 2),
     };
@@ -107,11 +109,13 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     }
     block.extend([1u32, 0].iter().flat_map(|word| word.to_le_bytes()));
     block.truncate(88);
-    let tiles = m.div_ceil(tile[0]).next_multiple_of(2) * n.div_ceil(tile[1]);
+    // As gemm-spec's table has it.
+    let cluster = if tile == [64, 64] { 1 } else { 2 };
+    let tiles = m.div_ceil(tile[0]).next_multiple_of(cluster) * n.div_ceil(tile[1]);
     let launch = Launch {
         grid: [tiles as u32, 1, 1],
-        block: [384, 1, 1],
-        cluster: [2, 1, 1],
+        block: [128 + 2 * tile[0] as u32, 1, 1],
+        cluster: [cluster as u32, 1, 1],
         dynamic_shared: 227 << 10,
     };
     let arguments = [
@@ -126,7 +130,7 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
         panic!("{kernel} {m}x{n}x{k}: {report}");
     }
     let time = start.elapsed();
-    let size = if output == "i32" { 4 } else { 2 };
+    let size = element(output, 0).len();
     let mut result = vec![0; m * n * size];
     gpu.read(c_at, &mut result).unwrap();
     for row in 0..m {
@@ -159,6 +163,7 @@ fn kernels_of_sm_90a() {
     let Some(module) = module() else { return };
     let kernels: Vec<&str> = module.kernels().collect();
     for kernel in kernels {
+        // Rows of whole chunks of 16 bytes, whatever the elements.
         let sizes = if kernel.ends_with("i8") { [208, 272, 144] } else { [200, 264, 136] };
         let time = run(&module, kernel, sizes, options());
         println!("{kernel}: {time:?}");

@@ -6,6 +6,7 @@
 use crate::error::{DriverCode, Error, Kind};
 use std::ffi::{c_int, c_void};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// Most dimensions of a tensor.
 const MAX_RANK: usize = 5;
@@ -327,9 +328,12 @@ type EncodeTiled = unsafe extern "C" fn(
 
 /// The driver's function, which is newer than cust's bindings: CUDA 12.0.
 fn encode_tiled() -> Option<EncodeTiled> {
-    let address = cuda_driver_loader::symbol(c"cuTensorMapEncodeTiled")?;
-    // SAFETY: the function has this type in cuda.h since CUDA 12.0, enums being ints.
-    Some(unsafe { std::mem::transmute::<*const (), EncodeTiled>(address) })
+    static FOUND: OnceLock<Option<EncodeTiled>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let address = cuda_driver_loader::symbol(c"cuTensorMapEncodeTiled")?;
+        // SAFETY: the function has this type in cuda.h since CUDA 12.0, enums being ints.
+        Some(unsafe { std::mem::transmute::<*const (), EncodeTiled>(address) })
+    })
 }
 
 #[cfg(test)]
