@@ -353,8 +353,10 @@ macro_rules! warp_group {
             // SAFETY: the host's promise, passed on.
             unsafe {
                 let operands = $crate::warp_group::Operands { a, b, c, start };
-                $crate::warp_group!(@multiply $stored, $element, [$bm / 64, $rows, $cols, $stages], $bn,
-                    (&operands, &p))
+                $crate::warp_group!(
+                    @multiply $stored, $element, [$bm / 64, $rows, $cols, $stages], $bn,
+                    (&operands, &p)
+                )
             }
         }
     )*};

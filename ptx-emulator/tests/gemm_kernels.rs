@@ -174,7 +174,7 @@ fn kernels_of_sm_90() {
     all_kernels(Target::Sm90);
 }
 
-/// The project's bound is 1 s on two cores; where others use them too, the best of some runs counts.
+/// The project's bound is 1 s on two cores; where others use them, the best of some runs counts.
 #[test]
 fn the_tiled_kernel_is_fast_enough() {
     const BOUND: Duration = Duration::from_secs(1);

@@ -45,7 +45,7 @@ enum Command {
     Tidy,
     /// Measures the suites against every peer on this machine; `bench compare A B` compares records
     Bench(bench::Args),
-    /// Deletes or alters each barrier and wait in the kernels' PTX in turn, for the emulator to find
+    /// Deletes or alters each barrier and wait of the kernels' PTX, for the emulator to find
     Mutate(bench::Args),
     /// Time by tile: a step of the ladder with tiles of your choice
     Sweep(sweep::Args),

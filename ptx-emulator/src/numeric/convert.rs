@@ -172,7 +172,7 @@ impl Conversion {
         }
     }
 
-    /// What a NaN becomes, which PTX leaves open. As on an H100: f64 and `.rna` keep the upper bits,
+    /// What a NaN becomes, which PTX leaves open. On an H100 f64 and `.rna` keep the upper bits,
     /// bf16 to f32 is a shift, all others give the format's one NaN. (The sign, which goes with the
     /// bits here, was not in what the H100 showed.)
     fn nan(self, a: u64, to: Format) -> u64 {
