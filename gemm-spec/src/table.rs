@@ -167,7 +167,7 @@ macro_rules! k09_async_copy_kernels {
 macro_rules! k10_grouped_order_kernels {
     ($with:ident) => {
         $with! {
-        (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 3, 2),
+        (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 3, 1),
         (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 16], [32, 64], [8, 8], 3, 2),
         (k10_grouped_order_f64, "k10_grouped_order", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
         }
