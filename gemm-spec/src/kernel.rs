@@ -194,9 +194,8 @@ pub struct Tiles {
     pub stages: usize,
     /// Blocks that are to fit on one multiprocessor: a bound on the registers of a thread.
     pub min_blocks: usize,
-    /// Blocks of a cluster along the rows and along the columns of C. Those in a row share rows of
-    /// A, those in a column columns of B.
-    pub cluster: [usize; 2],
+    /// Blocks of a cluster, whose tiles of C lie one below the other: they share columns of B.
+    pub cluster: usize,
 }
 
 impl Tiles {
@@ -213,12 +212,12 @@ impl Tiles {
         stages: usize,
         min_blocks: usize,
     ) -> Tiles {
-        Tiles { block, warp, thread, stages, min_blocks, cluster: [1, 1] }
+        Tiles { block, warp, thread, stages, min_blocks, cluster: 1 }
     }
 
     /// Tiles of a [`KernelFamily::WarpGroup`] kernel: a group of four warps takes 64 rows, in one
     /// instruction.
-    pub const fn of_groups(block: [usize; 3], cluster: [usize; 2], stages: usize) -> Tiles {
+    pub const fn of_groups(block: [usize; 3], cluster: usize, stages: usize) -> Tiles {
         let group = [64, block[1]];
         Tiles { block, warp: group, thread: group, stages, min_blocks: 1, cluster }
     }
@@ -382,7 +381,7 @@ impl Kernel {
 
     /// Blocks of a cluster.
     pub const fn cluster(&self) -> usize {
-        self.tiles.cluster[0] * self.tiles.cluster[1]
+        self.tiles.cluster
     }
 
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a
@@ -426,10 +425,8 @@ impl Kernel {
         let tiles = Shape::new(shape.rows.div_ceil(rows), shape.cols.div_ceil(cols));
         if self.takes_maps() {
             // All tiles in one row of blocks, whole clusters of them.
-            let [rows, cols] = self.tiles.cluster;
-            let cols = tiles.cols.next_multiple_of(cols);
-            let x = tiles.rows.next_multiple_of(rows).checked_mul(cols);
-            let x = x.filter(|&x| x <= MAX_GRID_X)?;
+            let rows = tiles.rows.next_multiple_of(self.cluster());
+            let x = rows.checked_mul(tiles.cols).filter(|&x| x <= MAX_GRID_X)?;
             let y = usize::from(!shape.is_empty());
             return Some(Launches { kernel: *self, shape, x, y, next_y: 0 });
         }
@@ -450,13 +447,7 @@ impl Kernel {
             return launch;
         }
         let cluster = self.cluster() as u32;
-        // A cluster lies within a group of multiprocessors that share a part of the GPU; where one
-        // has 18 of them, as on an H100, clusters of 4 leave 2 idle.
-        let most = match cluster {
-            0..=2 => multiprocessors / cluster * cluster,
-            _ => multiprocessors / 16 * 16,
-        };
-        let most = most.max(cluster);
+        let most = (multiprocessors / cluster * cluster).max(cluster);
         Launch { grid: (launch.grid.0.min(most), launch.grid.1), ..launch }
     }
 }

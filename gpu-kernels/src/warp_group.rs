@@ -14,10 +14,9 @@
 //!
 //! # Mapping
 //!
-//! The blocks of a cluster lie in rows and columns, as their tiles of C do. Those in a row need the
-//! same rows of A, and each brings a part of them for all; those in a column do so with B. Clusters
-//! take tiles in groups of rows, as in step 10 of the ladder, each the next one that is as many
-//! further as there are clusters.
+//! The blocks of a cluster take tiles of C that lie one below the other. Each brings its own rows
+//! of A, and a part of the columns of B for all. Clusters take tiles in groups of rows, as in
+//! step 10 of the ladder, each the next one that is as many further as there are clusters.
 //!
 //! # Shared memory
 //!
@@ -54,39 +53,24 @@ pub const GROUP_ROWS: usize = 64;
 
 /// How a kernel deals out its work.
 pub trait Geometry: Copy {
-    /// Groups that multiply.
+    /// Groups that multiply, each 64 rows of the block's tile.
     const GROUPS: usize;
-    /// Blocks of a cluster along the rows and along the columns of C.
-    const CLUSTER: [usize; 2];
+    /// Blocks of a cluster.
+    const CLUSTER: usize;
     /// Stages of the ring.
     const STAGES: usize;
-
-    /// Blocks of a cluster that fill a stage together: those in the block's row, and in its column.
-    const FILLERS: usize = Self::CLUSTER[0] + Self::CLUSTER[1] - 1;
-    /// Tiles of 64 rows of A in a stage.
-    const TILES_A: usize = Self::GROUPS;
 }
 
 /// The numbers of a [`Geometry`].
 #[derive(Clone, Copy)]
-pub struct Blocks<const GROUPS: usize, const ROWS: usize, const COLS: usize, const STAGES: usize>;
+pub struct Blocks<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize>;
 
-impl<const GROUPS: usize, const ROWS: usize, const COLS: usize, const STAGES: usize> Geometry
-    for Blocks<GROUPS, ROWS, COLS, STAGES>
+impl<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize> Geometry
+    for Blocks<GROUPS, CLUSTER, STAGES>
 {
     const GROUPS: usize = GROUPS;
-    const CLUSTER: [usize; 2] = [ROWS, COLS];
+    const CLUSTER: usize = CLUSTER;
     const STAGES: usize = STAGES;
-}
-
-/// A block's row and column in its cluster.
-#[inline(always)]
-fn place_in_cluster<G: Geometry>() -> [u32; 2] {
-    let rank = cluster::block_rank();
-    match G::CLUSTER {
-        [_, 1] => [rank, 0],
-        [rows, _] => [rank % rows as u32, rank / rows as u32],
-    }
 }
 
 /// Elements that Hopper's tensor cores multiply.
@@ -193,7 +177,7 @@ pub unsafe fn multiply<T, A, B, G, const SUMS: usize>(
     // the other block is done with them.
     unsafe {
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
-        let c = stages.add(G::STAGES * (G::TILES_A + tiles_b(SUMS))).cast::<BoxOfC>();
+        let c = stages.add(G::STAGES * (G::GROUPS + tiles_b(SUMS))).cast::<BoxOfC>();
         let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
         let ring = Ring::<G>::new(barriers);
         if thread::thread_idx_x() == 0 {
@@ -265,9 +249,9 @@ unsafe fn consume<T, A, B, G, const SUMS: usize>(
             // them.
             loop {
                 ring.wait_full();
-                let stage = stages.add(ring.stage() * (G::TILES_A + tiles_b(SUMS)));
+                let stage = stages.add(ring.stage() * (G::GROUPS + tiles_b(SUMS)));
                 let start = if step == 0 { Accumulate::Start } else { Accumulate::Continue };
-                let (a, b) = (A::parts(stage.add(group)), B::parts(stage.add(G::TILES_A)));
+                let (a, b) = (A::parts(stage.add(group)), B::parts(stage.add(G::GROUPS)));
                 multiply_stage(&mut sums, a, b, start);
                 wgmma::commit_group();
                 // The products of the step before are done; these go on.
@@ -287,7 +271,7 @@ unsafe fn consume<T, A, B, G, const SUMS: usize>(
             }
             wgmma::wait_group::<0, _>(&mut sums);
             let row = row + (group * GROUP_ROWS) as u64;
-            let last = stages.add(ring.before().stage() * (G::TILES_A + tiles_b(SUMS)));
+            let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
             let boxes = [c, last.add(group * C_BOXES).cast()];
             write::write::<T, G, SUMS>(operands, p, (row, col), (boxes, group), &sums);
         }
@@ -325,7 +309,7 @@ unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>
 macro_rules! warp_group {
     ($((
         $name:ident, $variant:literal, $element:ident, $stored:ident,
-        [$bm:literal, $bn:literal, $bk:literal], [$rows:literal, $cols:literal], $stages:literal
+        [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
     ),)*) => {$(
         #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
         ///
@@ -337,7 +321,7 @@ macro_rules! warp_group {
         #[::cuda_std::kernel(
             max_threads = 128 + 2 * $bm,
             min_blocks = 1,
-            cluster = ($rows * $cols, 1, 1)
+            cluster = ($cluster, 1, 1)
         )]
         pub unsafe fn $name(
             #[grid_constant] a: &::cuda_std::tma::TensorMap<2>,
@@ -354,7 +338,7 @@ macro_rules! warp_group {
             unsafe {
                 let operands = $crate::warp_group::Operands { a, b, c, start };
                 $crate::warp_group!(
-                    @multiply $stored, $element, [$bm / 64, $rows, $cols, $stages], $bn,
+                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
                     (&operands, &p)
                 )
             }
@@ -364,13 +348,13 @@ macro_rules! warp_group {
     (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, KMajor, $($rest)*) };
     (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, MnMajor, $($rest)*) };
     (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, KMajor, $($rest)*) };
-    (@call $a:ident, $b:ident, $element:ident, [$groups:expr, $rows:literal, $cols:literal,
-        $stages:literal], $bn:literal, $arguments:tt) => {
+    (@call $a:ident, $b:ident, $element:ident, [$groups:expr, $cluster:literal, $stages:literal],
+        $bn:literal, $arguments:tt) => {
         $crate::warp_group::multiply::<
             $element,
             ::cuda_std::wgmma::$a,
             ::cuda_std::wgmma::$b,
-            $crate::warp_group::Blocks<{ $groups }, $rows, $cols, $stages>,
+            $crate::warp_group::Blocks<{ $groups }, $cluster, $stages>,
             { $bn / 2 },
         > $arguments
     };

@@ -59,9 +59,7 @@ pub fn emulated_kernel<T: Element, C: OutputOf<T>>(
 pub fn is_short<T: Element, C: OutputOf<T>>(case: &Case, engine: &Engine) -> bool {
     let Some(kernel) = emulated_kernel::<T, C>(case, engine) else { return true };
     let [rows, cols, depth] = kernel.tiles.block;
-    let [across, along] = kernel.tiles.cluster;
-    let (tall, wide) = (case.m.div_ceil(rows), case.n.div_ceil(cols));
-    let tiles = tall.next_multiple_of(across) * wide.next_multiple_of(along);
+    let tiles = case.m.div_ceil(rows).next_multiple_of(kernel.cluster()) * case.n.div_ceil(cols);
     let longest = match kernel.family {
         KernelFamily::TensorCore => LONGEST_ON_TENSOR_CORES,
         KernelFamily::WarpGroup => LONGEST_OF_WARP_GROUPS,

@@ -2,10 +2,9 @@
 
 use super::ring::Ring;
 use super::tiles::ClusterTiles;
-use super::{Geometry, Operands, Rows64, Side, WarpGroup, place_in_cluster, tiles_b};
+use super::{Geometry, Operands, Rows64, Side, WarpGroup, tiles_b};
 use crate::SharedTile;
-use cuda_std::mbarrier::Mbarrier;
-use cuda_std::tma::{self, TensorMap};
+use cuda_std::{cluster, tma};
 use gemm_spec::GemmParams;
 
 /// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
@@ -22,33 +21,33 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
     mut ring: Ring<G>,
     stages: SharedTile<Rows64<T>>,
 ) {
-    let tiles_b = tiles_b(SUMS);
-    let (share_a, share_b) = (G::TILES_A / G::CLUSTER[1], tiles_b / G::CLUSTER[0]);
-    let [row, col] = place_in_cluster::<G>();
-    let (first_a, first_b) = (col as usize * share_a, row as usize * share_b);
-    // The blocks of this one's row have its rank and those that are whole columns further.
-    let columns = (0..G::CLUSTER[1]).fold(0, |mask, i| mask | 1u16 << (i * G::CLUSTER[0]));
-    let masks = [columns << row, ((1 << G::CLUSTER[0]) - 1) << (col * G::CLUSTER[0] as u32)];
+    let (tiles_b, share) = (tiles_b(SUMS), tiles_b(SUMS) / G::CLUSTER);
+    let first = cluster::block_rank() as usize * share;
     let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
         while let Some((row, col)) = tiles.next() {
-            let (row, col) = (row as i32 + 64 * first_a as i32, col as i32 + 64 * first_b as i32);
+            let (row, col) = (row as i32, col as i32 + 64 * first as i32);
             for step in 0..steps {
                 let k = (step * T::DEPTH) as i32;
                 ring.wait_empty();
                 let full = ring.full();
-                full.arrive_expect((G::TILES_A + tiles_b) as u32 * Rows64::<T>::BYTES);
-                let a = stages.add(ring.stage() * (G::TILES_A + tiles_b));
-                let b = a.add(G::TILES_A + first_b);
-                for i in 0..share_a {
-                    let at = place::<T, A>(row + 64 * i as i32, k);
-                    load(G::CLUSTER[1], a.add(first_a + i), operands.a, at, full, masks[0]);
+                full.arrive_expect((G::GROUPS + tiles_b) as u32 * Rows64::<T>::BYTES);
+                let a = stages.add(ring.stage() * (G::GROUPS + tiles_b));
+                let b = a.add(G::GROUPS + first);
+                for i in 0..G::GROUPS {
+                    tma::load(a.add(i), operands.a, place::<T, A>(row + 64 * i as i32, k), full);
                 }
-                for i in 0..share_b {
-                    let at = place::<T, B>(col + 64 * i as i32, k);
-                    load(G::CLUSTER[0], b.add(i), operands.b, at, full, masks[1]);
+                for i in 0..share {
+                    let (to, at) = (b.add(i), place::<T, B>(col + 64 * i as i32, k));
+                    match G::CLUSTER {
+                        1 => tma::load(to, operands.b, at, full),
+                        blocks => {
+                            let all = (1 << blocks) - 1;
+                            tma::load_multicast(to, operands.b, at, full, all);
+                        }
+                    }
                 }
                 ring.next();
             }
@@ -57,28 +56,6 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
         for _ in 0..G::STAGES {
             ring.wait_empty();
             ring.next();
-        }
-    }
-}
-
-/// Starts the copy of a box, to as many blocks: the ones of the mask where they are several.
-///
-/// # Safety
-/// As [`tma::load_multicast`].
-#[inline(always)]
-unsafe fn load<T>(
-    blocks: usize,
-    to: SharedTile<Rows64<T>>,
-    map: &TensorMap<2>,
-    at: [i32; 2],
-    full: SharedTile<Mbarrier>,
-    mask: u16,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match blocks {
-            1 => tma::load(to, map, at, full),
-            _ => tma::load_multicast(to, map, at, full, mask),
         }
     }
 }

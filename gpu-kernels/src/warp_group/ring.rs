@@ -1,7 +1,7 @@
 //! The ring of stages: which is next, and the barriers that pass each of them from the thread that
 //! fills it to the groups that read it, and back.
 
-use super::{Geometry, place_in_cluster};
+use super::Geometry;
 use crate::SharedTile;
 use core::marker::PhantomData;
 use cuda_std::mbarrier::{Mbarrier, Parity};
@@ -25,14 +25,14 @@ impl<G: Geometry> Ring<G> {
         Ring { barriers, stage: 0, round: 0, geometry: PhantomData }
     }
 
-    /// Makes the barriers ready: before a stage is empty, the groups of all blocks that this one's
-    /// copies reach give it back.
+    /// Makes the barriers ready: before a stage is empty, the groups of all blocks of the cluster
+    /// give it back.
     ///
     /// # Safety
     /// By one thread, before anybody uses them.
     #[inline(always)]
     pub unsafe fn init(self) {
-        let readers = (G::GROUPS * G::FILLERS) as u32;
+        let readers = (G::GROUPS * G::CLUSTER) as u32;
         for stage in 0..G::STAGES {
             // SAFETY: the caller's promise.
             unsafe {
@@ -101,31 +101,17 @@ impl<G: Geometry> Ring<G> {
         unsafe { self.empty().wait(Parity::of(self.round).flipped()) }
     }
 
-    /// Gives the stage back to every block that fills it: as many threads of a group as there are
-    /// such blocks tell one each.
+    /// Gives the stage back to every block of the cluster: as many threads of a group as there are
+    /// blocks tell one each.
     ///
     /// # Safety
     /// By all threads of a group, which is done with the stage; the barriers are ready.
     #[inline(always)]
     pub unsafe fn release(self) {
         let thread = thread::thread_idx_x() % 128;
-        if thread < G::FILLERS as u32 {
+        if thread < G::CLUSTER as u32 {
             // SAFETY: the caller's promise.
-            unsafe { self.empty().in_block(filler::<G>(thread)).arrive() }
+            unsafe { self.empty().in_block(thread).arrive() }
         }
     }
-}
-
-/// The `i`th of the blocks that fill this block's stages: those in its column, then the others in
-/// its row.
-#[inline(always)]
-fn filler<G: Geometry>(i: u32) -> u32 {
-    let [rows, cols] = G::CLUSTER;
-    let rows = rows as u32;
-    if cols == 1 {
-        return i;
-    }
-    let [row, col] = place_in_cluster::<G>();
-    let others = i.wrapping_sub(rows);
-    if i < rows { col * rows + i } else { (others + u32::from(others >= col)) * rows + row }
 }

@@ -1,6 +1,6 @@
 //! Which tiles of C a cluster computes, one after the other.
 
-use super::{GROUP_ROWS, Geometry, place_in_cluster};
+use super::{GROUP_ROWS, Geometry};
 use core::marker::PhantomData;
 use cuda_std::cluster;
 use gemm_spec::{GemmParams, order};
@@ -24,11 +24,11 @@ impl<G: Geometry> ClusterTiles<G> {
     /// Rows of a block's tile.
     const HEIGHT: usize = G::GROUPS * GROUP_ROWS;
 
-    /// All of this cluster's, with `width` columns for each block.
+    /// All of this cluster's, of `width` columns each.
     #[inline(always)]
     pub fn new<S>(p: &GemmParams<S>, width: usize) -> Self {
-        let rows = p.m.div_ceil((G::CLUSTER[0] * Self::HEIGHT) as u64) as u32;
-        let cols = p.n.div_ceil((G::CLUSTER[1] * width) as u64) as u32;
+        let rows = p.m.div_ceil((G::CLUSTER * Self::HEIGHT) as u64) as u32;
+        let cols = p.n.div_ceil(width as u64) as u32;
         ClusterTiles {
             next: cluster::cluster_idx_x(),
             end: rows * cols,
@@ -45,12 +45,10 @@ impl<G: Geometry> ClusterTiles<G> {
         if self.next >= self.end {
             return None;
         }
-        let group = (ORDER_GROUP / G::CLUSTER[0]) as u32;
+        let group = (ORDER_GROUP / G::CLUSTER) as u32;
         let (row, col) = order::grouped(self.next, self.rows, self.cols, group);
         self.next += cluster::cluster_dim_x();
-        let [row_in, col_in] = place_in_cluster::<G>();
-        let row = row * G::CLUSTER[0] as u32 + row_in;
-        let col = col * G::CLUSTER[1] as u32 + col_in;
+        let row = row * G::CLUSTER as u32 + cluster::block_rank();
         Some((u64::from(row) * Self::HEIGHT as u64, u64::from(col) * u64::from(self.width)))
     }
 }
