@@ -11,6 +11,7 @@
 extern crate std;
 
 mod dtype;
+mod epilogue;
 mod kernel;
 mod layout;
 pub mod order;
@@ -18,6 +19,7 @@ mod params;
 mod table;
 
 pub use dtype::DType;
+pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
 pub use kernel::{
     C_BOXES, Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, Target,
     ThreadOrder, Tiles,

@@ -14,6 +14,7 @@
 
 mod element;
 mod epilogue;
+mod finish;
 pub mod ladder;
 mod output_tile;
 pub mod pack;
@@ -23,6 +24,7 @@ pub mod warp_group;
 
 pub use element::{Element, Output, Sum, Write};
 pub use epilogue::{One, store};
+pub use finish::{RUN, finish};
 pub use output_tile::OutputTile;
 pub use pack::Packed;
 

@@ -2,7 +2,7 @@
 //! takes what the host passes.
 
 use cuda_builder::ptx;
-use gemm_spec::{DType, GemmParams, Kernel, KernelFamily, Target, Tiles, kernels};
+use gemm_spec::{C_BOXES, DType, GemmParams, Kernel, KernelFamily, Target, Tiles, kernels};
 use std::path::PathBuf;
 
 fn built(target: Target) -> String {
@@ -127,16 +127,21 @@ fn no_barrier_was_copied() {
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => 8,
                 // The same in eight loops: each operand stored along K or not, in packs or not.
                 KernelFamily::TensorCore => 16,
-                // Two for each box of 64 columns of C, one of each for each of the two groups; for
-                // boxes of f16, of bf16, and of sums that leave one by one.
-                KernelFamily::WarpGroup => 3 * 4 * (kernel.tiles.block[1] / 64),
+                // For a C of f16 and for one of bf16, one before its boxes are written, of all groups
+                // where the last stage is among them, and one behind; for sums that leave one by
+                // one, two for each 64 columns. Those of a group stand there for each of them.
+                KernelFamily::WarpGroup => {
+                    let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
+                    let before = if boxes > C_BOXES { 1 } else { groups };
+                    2 * (before + groups) + 2 * boxes * groups
+                }
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
             let products =
                 body.matches("mma.sync").count() + body.matches("wgmma.mma_async").count();
             assert_eq!(products, tensor_products(kernel), "{}", kernel.name);
             // Before the first step.
-            let of_cluster = if kernel.cluster() > 1 { 1 } else { 0 };
+            let of_cluster = usize::from(kernel.takes_maps());
             let found = body.matches("barrier.cluster.wait").count();
             assert_eq!(found, of_cluster, "{}", kernel.name);
         }

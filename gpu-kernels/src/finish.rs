@@ -1,0 +1,349 @@
+//! Runs of a row on their way to C: alpha, beta, and the epilogue that a launch asks for.
+//!
+//! What C's elements are is asked for where they are read and written, and not by a type: the code
+//! stands in a kernel once.
+
+use crate::{Element, Output, Sum, Write};
+use cuda_std::float::approx;
+use cuda_std::half::{HalfExt, bf16, f16};
+use gemm_spec::{Activation, DType, EpilogueParams, GemmParams, Source};
+
+/// Neighbours of a row that a thread finishes together.
+pub const RUN: usize = 8;
+
+const F16: u32 = DType::F16 as u32;
+const BF16: u32 = DType::BF16 as u32;
+const F32: u32 = DType::F32 as u32;
+const I32: u32 = DType::I32 as u32;
+
+/// Writes sums of a row from (row, col) on, an even column, as [`EpilogueParams`] says; those past
+/// the end of the row don't count. Returns the bits of the largest magnitude that was written,
+/// before it was rounded, where somebody asks for it, else 0.
+///
+/// # Safety
+///
+/// `row < p.m`, `col < p.n`; C and the parameter block describe matrices that this thread may read,
+/// and a C that it may write (and read, where `p.reads_c` is set); no other thread touches the
+/// run's elements. C is of i32 only without an epilogue.
+#[inline(always)]
+pub unsafe fn finish<T: Element>(
+    c: *mut T::Output,
+    p: &GemmParams<T::Sum>,
+    (row, col): (u64, u64),
+    sums: [T::Sum; RUN],
+) -> u32 {
+    let at = (row, col);
+    let left = (p.n - col).min(RUN as u64) as usize;
+    let (row_stride, col_stride) = (p.c_row_stride, p.c_col_stride);
+    let to = Source { address: c as u64, row_stride, col_stride };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let code = T::with_output(p, Code);
+        if code == I32 {
+            for i in 0..RUN {
+                if i < left {
+                    crate::store::<T>(c, p, row, col + i as u64, sums[i]);
+                }
+            }
+            return 0;
+        }
+        let alpha = p.alpha.float_factor();
+        let mut x = sums.map(|sum| alpha * sum.to_f32());
+        let epilogue = p.epilogue;
+        scale(&mut x, epilogue.row_scale, at, left);
+        scale(&mut x, epilogue.col_scale, at, left);
+        if p.reads_c != 0 {
+            let beta = p.beta.float_factor();
+            let old = read::<RUN>(to, at, left, code);
+            for i in 0..RUN {
+                x[i] = beta.mul_add(old[i], x[i]);
+            }
+        }
+        add(&mut x, epilogue.bias, at, left, code);
+        let ups = x;
+        activate(&mut x, epilogue.activation);
+        if epilogue.gated != 0 {
+            let pairs = [0, 1, 2, 3].map(|i| x[2 * i] * ups[2 * i + 1]);
+            return write_out(pairs, epilogue, to, ((row, col / 2), left / 2), code);
+        }
+        write_out(x, epilogue, to, (at, left), code)
+    }
+}
+
+/// # Safety
+/// As [`finish`].
+#[inline(always)]
+unsafe fn scale(x: &mut [f32; RUN], source: Source, at: (u64, u64), left: usize) {
+    if source.is_there() {
+        // SAFETY: the caller's promise.
+        let scales = unsafe { read::<RUN>(source, at, left, F32) };
+        for i in 0..RUN {
+            x[i] *= scales[i];
+        }
+    }
+}
+
+/// Tells C's dtype.
+struct Code;
+
+impl<S: Sum> Write<S> for Code {
+    type Done = u32;
+
+    #[inline(always)]
+    unsafe fn write<C: Output<S>>(self) -> u32 {
+        C::CODE
+    }
+}
+
+/// The last part of [`finish`].
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn write_out<const N: usize>(
+    mut x: [f32; N],
+    epilogue: EpilogueParams,
+    to: Source,
+    (at, left): ((u64, u64), usize),
+    code: u32,
+) -> u32 {
+    let mut largest = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        add(&mut x, epilogue.residual, at, left, code);
+        if epilogue.amax != 0 {
+            for i in 0..N {
+                // As bits, of which NaN's are the largest.
+                let bits = x[i].abs().to_bits().max(largest);
+                largest = if i < left { bits } else { largest };
+            }
+        }
+        write(to, at, left, code, x);
+    }
+    largest
+}
+
+/// # Safety
+/// As [`finish`].
+#[inline(always)]
+unsafe fn add<const N: usize>(
+    x: &mut [f32; N],
+    source: Source,
+    at: (u64, u64),
+    left: usize,
+    code: u32,
+) {
+    if source.is_there() {
+        // SAFETY: the caller's promise.
+        let addends = unsafe { read::<N>(source, at, left, code) };
+        for i in 0..N {
+            x[i] += addends[i];
+        }
+    }
+}
+
+/// The functions of [`Activation`]. GELU by the error function of Abramowitz and Stegun, formula
+/// 7.1.26, whose absolute error is 1.5e-7; the others by [`approx`], with relative errors of some
+/// 2^-21.
+#[inline(always)]
+fn activate(x: &mut [f32; RUN], activation: u32) {
+    const RELU: u32 = Activation::Relu as u32;
+    const GELU: u32 = Activation::Gelu as u32;
+    const GELU_TANH: u32 = Activation::GeluTanh as u32;
+    const SILU: u32 = Activation::Silu as u32;
+    match activation {
+        RELU => *x = x.map(relu),
+        GELU => *x = x.map(gelu),
+        GELU_TANH => *x = x.map(|x| x * sigmoid(x * (1.595_769_1 + 0.071_354_814 * (x * x)))),
+        SILU => *x = x.map(|x| x * sigmoid(x)),
+        _ => {}
+    }
+}
+
+#[inline(always)]
+fn relu(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
+}
+
+#[inline(always)]
+fn sigmoid(x: f32) -> f32 {
+    approx::recip(1.0 + approx::exp2(x * -core::f32::consts::LOG2_E))
+}
+
+#[inline(always)]
+fn gelu(x: f32) -> f32 {
+    // max(x, 0) - |x| Φ(-|x|), and no infinity times 0.
+    let size = if x.abs() < 1e18 { x.abs() } else { 1e18 };
+    let t = approx::recip(1.0 + size * (0.327_591_1 * core::f32::consts::FRAC_1_SQRT_2));
+    let series = 1.061_405_4 * t - 1.453_152;
+    let series = ((series * t + 1.421_413_8) * t - 0.284_496_74) * t + 0.254_829_6;
+    let tail = 0.5 * (series * t) * approx::exp2(size * size * (-0.5 * core::f32::consts::LOG2_E));
+    relu(x) - size * tail
+}
+
+/// `N` neighbours of a row, of which `left` are there; the others are 0.
+///
+/// # Safety
+/// Those that are there may be read.
+#[inline(always)]
+unsafe fn read<const N: usize>(source: Source, at: (u64, u64), left: usize, code: u32) -> [f32; N] {
+    let start = place(source, at, code);
+    let mut x = [0.0; N];
+    // SAFETY: the caller's promise.
+    unsafe {
+        if N == RUN && is_pack(source, start, left) {
+            let first = read_pack(start);
+            if code == F32 {
+                let second = read_pack(start + 16);
+                for i in 0..N {
+                    x[i] = f32::from_bits(if i < 4 { first[i % 4] } else { second[i % 4] });
+                }
+            } else {
+                for i in 0..N {
+                    x[i] = widen((first[i % 8 / 2] >> (i % 2 * 16)) as u16, code);
+                }
+            }
+            return x;
+        }
+        for i in 0..N {
+            let element = start.wrapping_add_signed(i as i64 * source.col_stride * bytes(code));
+            if i < left {
+                x[i] = match code {
+                    F32 => (element as *const f32).read(),
+                    _ => widen((element as *const u16).read(), code),
+                };
+            }
+        }
+        x
+    }
+}
+
+/// Writes as [`read`] reads, rounded to nearest, ties to even.
+///
+/// # Safety
+/// Those that are there may be written.
+#[inline(always)]
+unsafe fn write<const N: usize>(to: Source, at: (u64, u64), left: usize, code: u32, x: [f32; N]) {
+    let start = place(to, at, code);
+    let halves = |i: usize| match code {
+        F16 => f16::pack_gpu([x[2 * i], x[2 * i + 1]]),
+        _ => bf16::pack_gpu([x[2 * i], x[2 * i + 1]]),
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if N == RUN && is_pack(to, start, left) {
+            if code == F32 {
+                write_pack(start, [0, 1, 2, 3].map(|i| x[i % N].to_bits()));
+                write_pack(start + 16, [4, 5, 6, 7].map(|i| x[i % N].to_bits()));
+            } else {
+                write_pack(start, [0, 1, 2, 3].map(|i| halves(i % (N / 2))));
+            }
+            return;
+        }
+        for i in 0..N {
+            let element = start.wrapping_add_signed(i as i64 * to.col_stride * bytes(code));
+            if i < left {
+                match code {
+                    F32 => (element as *mut f32).write(x[i]),
+                    _ => (element as *mut u16).write((halves(i / 2) >> (i % 2 * 16)) as u16),
+                }
+            }
+        }
+    }
+}
+
+/// Four words at a multiple of 16 bytes.
+///
+/// # Safety
+/// They may be read.
+#[inline(always)]
+unsafe fn read_pack(address: u64) -> [u32; 4] {
+    // SAFETY: the caller's promise.
+    unsafe { core::mem::transmute::<u128, [u32; 4]>((address as *const u128).read()) }
+}
+
+/// Writes as [`read_pack`] reads.
+///
+/// # Safety
+/// They may be written.
+#[inline(always)]
+unsafe fn write_pack(address: u64, words: [u32; 4]) {
+    // SAFETY: the caller's promise.
+    unsafe { (address as *mut u128).write(core::mem::transmute::<[u32; 4], u128>(words)) }
+}
+
+/// The value of an element of 16 bits.
+#[inline(always)]
+fn widen(bits: u16, code: u32) -> f32 {
+    match code {
+        BF16 => f32::from_bits(u32::from(bits) << 16),
+        _ => f16::from_bits(bits).to_f32_gpu(),
+    }
+}
+
+const fn bytes(code: u32) -> i64 {
+    if code == F32 { 4 } else { 2 }
+}
+
+/// The address of an element.
+#[inline(always)]
+fn place(source: Source, (row, col): (u64, u64), code: u32) -> u64 {
+    let elements = row as i64 * source.row_stride + col as i64 * source.col_stride;
+    source.address.wrapping_add_signed(elements * bytes(code))
+}
+
+/// Whether a whole run lies there, side by side, from a multiple of 16 bytes on.
+#[inline(always)]
+fn is_pack(source: Source, start: u64, left: usize) -> bool {
+    left == RUN && source.col_stride == 1 && start.is_multiple_of(16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Within `bound` of the function, in f64.
+    fn check(activation: Activation, bound: f64, exact: impl Fn(f64) -> f64) {
+        for i in -4000..=4000 {
+            let x = i as f32 / 400.0;
+            let mut run = [x; RUN];
+            activate(&mut run, activation as u32);
+            let error = (f64::from(run[3]) - exact(f64::from(x))).abs();
+            assert!(error <= bound * f64::from(x.abs()).max(1.0), "{activation} of {x}: {error}");
+        }
+    }
+
+    /// By the series, which converges everywhere.
+    fn erf(x: f64) -> f64 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..400 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        2.0 / std::f64::consts::PI.sqrt() * sum
+    }
+
+    #[test]
+    fn activations_are_within_their_bounds() {
+        check(Activation::Identity, 0.0, |x| x);
+        check(Activation::Relu, 0.0, |x| x.max(0.0));
+        check(Activation::Silu, 3e-7, |x| x / (1.0 + (-x).exp()));
+        check(Activation::GeluTanh, 5e-7, |x| {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
+            0.5 * x * (1.0 + inner.tanh())
+        });
+        check(Activation::Gelu, 4e-7, |x| match x.abs() < 5.5 {
+            true => 0.5 * x * (1.0 + erf(x / 2f64.sqrt())),
+            false => x.max(0.0),
+        });
+    }
+
+    #[test]
+    fn nan_and_infinity_pass() {
+        for activation in Activation::ALL {
+            let mut run = [f32::NAN, f32::INFINITY, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+            activate(&mut run, activation as u32);
+            assert!(run[0].is_nan() && run[1] == f32::INFINITY && run[2] == 0.0, "{activation}");
+        }
+    }
+}
