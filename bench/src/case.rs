@@ -134,7 +134,9 @@ impl<T: Element> Case<T> {
             let (out, c) = (self.result(out, index)?, self.result(&self.c, index)?);
             let (op_a, op_b) = (self.row.op_a, self.row.op_b);
             let (alpha, beta) = (self.alpha(), self.beta());
-            let problem = Problem { a, b, op_a, op_b, alpha, beta, c: beta.map(|_| c) };
+            let c = beta.map(|_| c);
+            let product = Problem { precision: self.row.precision, ..Problem::product(a, b) };
+            let problem = Problem { op_a, op_b, alpha, beta, c, ..product };
             let rows = self.affordable_rows(products.len());
             let exactness = verify::check(&problem, out, rows).map_err(|wrong| {
                 let wrong = anyhow::Error::new(wrong);

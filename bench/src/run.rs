@@ -321,7 +321,7 @@ fn blank(suite: &str, row: &Row, candidate: String, side: Side) -> Line {
     let [lda, ldb, ldc] = row.leading;
     Line {
         suite: suite.to_owned(),
-        dtype: row.dtype.name().to_owned(),
+        dtype: row.dtype_name().to_owned(),
         layout: row.ops().to_string(),
         m: row.m,
         n: row.n,

@@ -1,12 +1,13 @@
 //! Suites: what is multiplied, as data files.
 //!
 //! A suite is a CSV file in bench/suites; lines that start with `#` are comments. A cell may hold
-//! several values with spaces between, and the line then stands for every combination; `m` in the
+//! several values with spaces between, and the line then stands for every combination; the dtype
+//! `tf32` is f32 multiplied with [`Precision::Tf32`]; `m` in the
 //! columns `n` and `k` is the value of `m`. An empty cell takes the usual value: batch 1, rows of a
 //! stored matrix without a gap, epilogue none, the kernel that the library chooses.
 
 use anyhow::{Context, Result, bail, ensure};
-use gemm_spec::{DType, Layout, Op, Shape, Strides};
+use gemm_spec::{DType, Layout, Op, Precision, Shape, Strides};
 use serde::Deserialize;
 use std::fmt;
 use std::path::Path;
@@ -44,6 +45,8 @@ pub struct Suite {
 pub struct Row {
     /// Element type of A and B; C's is [`DType::output`].
     pub dtype: DType,
+    /// How exactly elements of f32 have to be multiplied.
+    pub precision: Precision,
     /// What is done with the stored A; a: (m, k) after it.
     pub op_a: Op,
     /// What is done with the stored B; b: (k, n) after it.
@@ -135,12 +138,19 @@ impl Cells {
     /// Appends a row for every combination of the cells' values.
     fn expand(&self, rows: &mut Vec<Row>) -> Result<()> {
         for dtype in self.dtype.split_whitespace() {
-            let dtype = dtype.parse().ok().with_context(|| format!("no dtype: {dtype}"))?;
+            let (dtype, precision) = match dtype {
+                "tf32" => (DType::F32, Precision::Tf32),
+                name => {
+                    let dtype = name.parse().ok().with_context(|| format!("no dtype: {name}"))?;
+                    (dtype, Precision::Full)
+                }
+            };
             for layout in self.layout.split_whitespace() {
                 for m in self.m.split_whitespace() {
                     for n in self.n.split_whitespace() {
                         for k in self.k.split_whitespace() {
-                            rows.push(self.row(dtype, layout, [m, n, k])?);
+                            let row = self.row(dtype, layout, [m, n, k])?;
+                            rows.push(Row { precision, ..row });
                         }
                     }
                 }
@@ -175,6 +185,7 @@ impl Row {
         let Ops { op_a, op_b } = ops;
         let mut row = Row {
             dtype,
+            precision: Precision::Full,
             op_a,
             op_b,
             m,
@@ -246,6 +257,11 @@ impl Row {
         let [of_factors, of_c] =
             [self.dtype, self.dtype.output()].map(|dtype| dtype.size_bytes() as f64);
         ((m * k + k * n) * of_factors + c * m * n * of_c) * self.batch as f64
+    }
+
+    /// The dtype, as records have it.
+    pub fn dtype_name(&self) -> &'static str {
+        self.precision.name(self.dtype)
     }
 
     /// The transposes, as records have them.
@@ -349,6 +365,8 @@ mod tests {
         assert_eq!(last.ops().to_string(), "tt");
         assert_eq!(last.leading, [3, 7, 3]);
         assert_eq!(last.lens(), [21, 21, 9]);
+        let suite = parse("f32 tf32,nt,8,m,m,,,,,,\n").unwrap();
+        assert_eq!(suite.rows.iter().map(Row::dtype_name).collect::<Vec<_>>(), ["f32", "tf32"]);
     }
 
     #[test]

@@ -46,6 +46,7 @@ Examples:
   gemmite matmul a.npy b.npy --alpha 0.5 --beta 1 --c c0.npy -o c.npy
   gemmite matmul a.npy b.npy -o c.npy --device cuda:1 --kernel k02_tiled_16
   gemmite matmul a.npy b.npy -o c.npy --device emulator:8.0 --kernel k11_tensor_core
+  gemmite matmul a.npy b.npy -o c.npy --device emulator --kernel k02_tiled_16 --statistics
 
 A and B are matrices of one dtype: int8, int32, float16, float32 or float64 as numpy.save writes
 them, or bfloat16 of the package ml_dtypes. Sums run in f32 for f16 and bf16; the product of int8
@@ -100,6 +101,9 @@ pub struct MatmulArgs {
         default_missing_value = "auto"
     )]
     pub verify: Option<VerifyRows>,
+    /// Count what an emulated GPU does: instructions, bytes, sectors, bank conflicts
+    #[arg(long)]
+    pub statistics: bool,
     /// Overwrite the output
     #[arg(long)]
     pub force: bool,

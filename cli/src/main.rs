@@ -14,6 +14,7 @@ mod output;
 mod progress;
 mod reference001;
 mod report;
+mod statistics;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use gemmite::emulator::{self, Options};
 use gemmite::verify::{Problem, Rows};
 use gemmite::{DType, Device, DeviceChoice, DeviceKind, Gemm, Matrix, Op, Shape, with_element};
 
@@ -13,6 +14,7 @@ use crate::engine;
 use crate::npy::NpyFile;
 use crate::output::Output;
 use crate::progress::watch;
+use crate::statistics;
 use gemmite_bench::text;
 
 /// The input files, whose headers fit each other.
@@ -107,7 +109,16 @@ fn named(file: &NpyFile, op: Op) -> String {
 }
 
 fn open_device(args: &MatmulArgs) -> Result<Device> {
-    let device = args::open_device(args.device)?;
+    let device = match (args.statistics, args.device) {
+        (false, _) => args::open_device(args.device)?,
+        (true, DeviceChoice::Emulator { arch }) => {
+            Device::emulator_with(&Options { arch, statistics: true, ..Options::default() })?
+        }
+        (true, other) => bail!(
+            "--statistics counts what an emulated GPU does, and the device is {other}: add \
+             --device emulator"
+        ),
+    };
     if let (DeviceKind::Cpu, Some(kernel)) = (device.info().kind, &args.kernel) {
         // `best` found no GPU; its error says why.
         let why = match args.device {
@@ -167,13 +178,16 @@ fn product<T: CliElement>(
     if let Some(with_copies) = times.with_copies {
         writeln!(out, "copies   {} with the copies", text::duration(with_copies))?;
     }
+    if args.statistics {
+        statistics::write(out, &emulator::statistics(device).unwrap_or_default())?;
+    }
     if let Some(rows) = args.verify {
         let rows = match rows {
             VerifyRows::All => Rows::All,
             VerifyRows::Auto => engine::affordable_rows(shape, k),
         };
         let c = before.as_ref().map(Matrix::view);
-        let problem = Problem { a, b, op_a, op_b, alpha, beta, c };
+        let problem = Problem { op_a, op_b, alpha, beta, c, ..Problem::product(a, b) };
         let exactness = engine::verify(&problem, &result, rows)
             .context("the product is wrong; nothing was written")?;
         writeln!(out, "exact    {}", exactness_line(&exactness, shape))?;

@@ -51,6 +51,21 @@ fn the_emulator_is_a_device() {
 }
 
 #[test]
+fn an_emulated_gpu_is_counted() {
+    let folder = folder();
+    let fixed = ["matmul", "a.npy", "b.npy", "-o", "c.npy", "--statistics", "--device"];
+    let run = |device| folder.gemmite(&[&fixed[..], &[device, "--kernel", "k01_naive"]].concat());
+    let stdout = run("emulator").ok();
+    // 4 sums of 3 products of two numbers of 4 bytes.
+    for words in ["executed ", "global   96 B loaded, 16 B stored; ", "shared   0 B loaded"] {
+        assert!(stdout.contains(words), "no {words:?} in:\n{stdout}");
+    }
+    folder
+        .gemmite(&[&fixed[..], &["cpu", "--force"]].concat())
+        .error(&["the device is cpu: add --device emulator"]);
+}
+
+#[test]
 fn transposes_and_factors() {
     let folder = folder();
     let run = |arguments: &[&str]| {

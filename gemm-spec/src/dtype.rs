@@ -88,6 +88,27 @@ impl DType {
     }
 }
 
+/// How exactly elements of f32 are multiplied. Elements of other dtypes are multiplied exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// With all of their digits.
+    #[default]
+    Full,
+    /// Cut off to tf32, 8 bits of exponent and 10 of mantissa, where a tensor core is faster so;
+    /// sums are f32.
+    Tf32,
+}
+
+impl Precision {
+    /// The name of a dtype multiplied so, as it stands in kernel names.
+    pub const fn name(self, dtype: DType) -> &'static str {
+        match (self, dtype) {
+            (Precision::Tf32, DType::F32) => "tf32",
+            _ => dtype.name(),
+        }
+    }
+}
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())

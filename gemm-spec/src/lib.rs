@@ -18,12 +18,12 @@ pub mod order;
 mod params;
 mod table;
 
-pub use dtype::DType;
+pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
 pub use kernel::{
     C_BOXES, Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, Target,
     ThreadOrder, Tiles,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
-pub use params::{GemmParams, is_along_k};
-pub use table::{kernels, variants};
+pub use params::{GemmParams, RepackParams, is_along_k};
+pub use table::{entries, kernels, repack, variants};

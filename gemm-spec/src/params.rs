@@ -50,6 +50,32 @@ pub struct GemmParams<S> {
     pub epilogue: EpilogueParams,
 }
 
+/// Sizes and strides of a copy to rows that are contiguous, by a kernel with the parameters
+/// `source: *const T`, `target: *mut T`, both the addresses of element (0, 0), and this block.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RepackParams {
+    /// Rows.
+    pub rows: u64,
+    /// Columns.
+    pub cols: u64,
+    /// Elements from (i, j) to (i + 1, j) in the source.
+    pub row_stride: i64,
+    /// Elements from (i, j) to (i, j + 1) in the source.
+    pub col_stride: i64,
+    /// Elements from (i, j) to (i + 1, j) in the target: 16 bytes, times a number that is at least
+    /// the row's. What a row has behind its columns is written too.
+    pub pitch: u64,
+}
+
+impl RepackParams {
+    /// The block's bytes, as words.
+    pub fn words(&self) -> [u64; 5] {
+        let RepackParams { rows, cols, row_stride, col_stride, pitch } = *self;
+        [rows, cols, row_stride as u64, col_stride as u64, pitch]
+    }
+}
+
 /// Whether an operand with these strides, along the extent that C keeps and along K, is read along
 /// K by a kernel that reads it as it is stored.
 pub const fn is_along_k(outer_stride: isize, k_stride: isize) -> bool {

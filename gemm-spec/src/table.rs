@@ -2,7 +2,7 @@
 //!
 //! The device crate makes its entry points from the lists, and the table is filled from them.
 
-use crate::DType;
+use crate::dtype::{DType, Precision};
 use crate::kernel::{Kernel, KernelFamily, Stored, ThreadOrder, Tiles};
 
 /// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread
@@ -215,14 +215,7 @@ macro_rules! warp_group_kernels {
         (warp_group_128x256_tn_bf16, "warp_group_128x256", bf16, Tn, [128, 256, 64], [2, 1], 4),
         (warp_group_128x256_tt_bf16, "warp_group_128x256", bf16, Tt, [128, 256, 64], [2, 1], 4),
         (warp_group_128x256_nt_i8, "warp_group_128x256", i8, Nt, [128, 256, 128], [2, 1], 4),
-        (warp_group_128x256_22_nn_bf16, "warp_group_128x256_22", bf16, Nn, [128, 256, 64], [2, 2], 4),
-        (warp_group_128x256_22_nt_bf16, "warp_group_128x256_22", bf16, Nt, [128, 256, 64], [2, 2], 4),
-        (warp_group_128x256_22_tn_bf16, "warp_group_128x256_22", bf16, Tn, [128, 256, 64], [2, 2], 4),
-        (warp_group_128x256_22_tt_bf16, "warp_group_128x256_22", bf16, Tt, [128, 256, 64], [2, 2], 4),
-        (warp_group_128x256_41_nn_bf16, "warp_group_128x256_41", bf16, Nn, [128, 256, 64], [4, 1], 4),
-        (warp_group_128x256_41_nt_bf16, "warp_group_128x256_41", bf16, Nt, [128, 256, 64], [4, 1], 4),
-        (warp_group_128x256_41_tn_bf16, "warp_group_128x256_41", bf16, Tn, [128, 256, 64], [4, 1], 4),
-        (warp_group_128x256_41_tt_bf16, "warp_group_128x256_41", bf16, Tt, [128, 256, 64], [4, 1], 4),
+        (warp_group_128x256_nt_tf32, "warp_group_128x256", tf32, Nt, [128, 256, 32], [2, 1], 4),
         (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn, [128, 128, 64], [2, 1], 6),
         (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt, [128, 128, 64], [2, 1], 6),
         (warp_group_128x128_tn_f16, "warp_group_128x128", f16, Tn, [128, 128, 64], [2, 1], 6),
@@ -231,18 +224,36 @@ macro_rules! warp_group_kernels {
         (warp_group_128x128_nt_bf16, "warp_group_128x128", bf16, Nt, [128, 128, 64], [2, 1], 6),
         (warp_group_128x128_tn_bf16, "warp_group_128x128", bf16, Tn, [128, 128, 64], [2, 1], 6),
         (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt, [128, 128, 64], [2, 1], 6),
-        (warp_group_128x128_22_nn_bf16, "warp_group_128x128_22", bf16, Nn, [128, 128, 64], [2, 2], 6),
-        (warp_group_128x128_22_nt_bf16, "warp_group_128x128_22", bf16, Nt, [128, 128, 64], [2, 2], 6),
-        (warp_group_128x128_22_tn_bf16, "warp_group_128x128_22", bf16, Tn, [128, 128, 64], [2, 2], 6),
-        (warp_group_128x128_22_tt_bf16, "warp_group_128x128_22", bf16, Tt, [128, 128, 64], [2, 2], 6),
+        (warp_group_128x128_nt_tf32, "warp_group_128x128", tf32, Nt, [128, 128, 32], [2, 1], 6),
+        (warp_group_64x128_nn_f16, "warp_group_64x128", f16, Nn, [64, 128, 64], [2, 1], 6),
+        (warp_group_64x128_nt_f16, "warp_group_64x128", f16, Nt, [64, 128, 64], [2, 1], 6),
+        (warp_group_64x128_tn_f16, "warp_group_64x128", f16, Tn, [64, 128, 64], [2, 1], 6),
+        (warp_group_64x128_tt_f16, "warp_group_64x128", f16, Tt, [64, 128, 64], [2, 1], 6),
         (warp_group_64x128_nn_bf16, "warp_group_64x128", bf16, Nn, [64, 128, 64], [2, 1], 6),
         (warp_group_64x128_nt_bf16, "warp_group_64x128", bf16, Nt, [64, 128, 64], [2, 1], 6),
         (warp_group_64x128_tn_bf16, "warp_group_64x128", bf16, Tn, [64, 128, 64], [2, 1], 6),
         (warp_group_64x128_tt_bf16, "warp_group_64x128", bf16, Tt, [64, 128, 64], [2, 1], 6),
+        (warp_group_64x64_nn_f16, "warp_group_64x64", f16, Nn, [64, 64, 64], [1, 1], 8),
+        (warp_group_64x64_nt_f16, "warp_group_64x64", f16, Nt, [64, 64, 64], [1, 1], 8),
+        (warp_group_64x64_tn_f16, "warp_group_64x64", f16, Tn, [64, 64, 64], [1, 1], 8),
+        (warp_group_64x64_tt_f16, "warp_group_64x64", f16, Tt, [64, 64, 64], [1, 1], 8),
         (warp_group_64x64_nn_bf16, "warp_group_64x64", bf16, Nn, [64, 64, 64], [1, 1], 8),
         (warp_group_64x64_nt_bf16, "warp_group_64x64", bf16, Nt, [64, 64, 64], [1, 1], 8),
         (warp_group_64x64_tn_bf16, "warp_group_64x64", bf16, Tn, [64, 64, 64], [1, 1], 8),
         (warp_group_64x64_tt_bf16, "warp_group_64x64", bf16, Tt, [64, 64, 64], [1, 1], 8),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `repack` kernel: entry point, variant, an element of the size
+/// that it copies, and the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
+#[macro_export]
+macro_rules! repack_kernels {
+    ($with:ident) => {
+        $with! {
+        (repack_i8, "repack", i8, [64, 64, 1], [64, 64], [4, 4], 1, 1),
+        (repack_f16, "repack", f16, [64, 64, 1], [64, 64], [4, 4], 1, 1),
+        (repack_f32, "repack", f32, [64, 64, 1], [64, 64], [4, 4], 1, 1),
         }
     };
 }
@@ -263,8 +274,20 @@ macro_rules! dtype {
     (f32) => {
         DType::F32
     };
+    (tf32) => {
+        DType::F32
+    };
     (f64) => {
         DType::F64
+    };
+}
+
+macro_rules! precision {
+    (tf32) => {
+        Precision::Tf32
+    };
+    ($other:ident) => {
+        Precision::Full
     };
 }
 
@@ -309,6 +332,7 @@ macro_rules! rows {
             variant: $variant,
             family: FAMILY,
             dtype: dtype!($element),
+            precision: precision!($element),
             tiles: $tiles,
             order: $order,
             stored: $stored,
@@ -374,7 +398,23 @@ static FAMILIES: &[&[Kernel]] = &[
     },
 ];
 
-/// Every kernel, family by family.
+/// The kernels that copy an operand before a product.
+static REPACKS: &[Kernel] = {
+    const FAMILY: KernelFamily = KernelFamily::Repack;
+    repack_kernels!(rows)
+};
+
+/// The kernel that copies elements of as many bytes as those of `dtype`.
+pub fn repack(dtype: DType) -> Option<&'static Kernel> {
+    REPACKS.iter().find(|kernel| kernel.dtype.size_bytes() == dtype.size_bytes())
+}
+
+/// Every entry point: the kernels that multiply, and those that copy.
+pub fn entries() -> impl Iterator<Item = &'static Kernel> + Clone {
+    kernels().chain(REPACKS)
+}
+
+/// Every kernel that multiplies, family by family.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> + Clone {
     FAMILIES.iter().copied().flatten()
 }
@@ -389,17 +429,37 @@ pub fn variants() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 impl Kernel {
-    /// The instance of `variant` for `dtype` and operands that lie along K or do not.
-    pub fn find_for(variant: &str, dtype: DType, along_k: [bool; 2]) -> Option<&'static Kernel> {
-        kernels().find(|kernel| {
-            kernel.variant == variant && kernel.dtype == dtype && kernel.stored.takes(along_k)
+    /// The instances of `variant` for `dtype`, multiplied so.
+    fn instances(
+        variant: &str,
+        dtype: DType,
+        precision: Precision,
+    ) -> impl Iterator<Item = &'static Kernel> {
+        kernels().filter(move |kernel| {
+            kernel.variant == variant && kernel.dtype == dtype && kernel.precision == precision
         })
     }
 
-    /// The instance of `variant` for `dtype`, the first where operands can be stored in several
-    /// ways.
+    /// The instance of `variant` for `dtype`, multiplied so, and operands that lie along K or do
+    /// not.
+    pub fn find_for(
+        variant: &str,
+        dtype: DType,
+        precision: Precision,
+        along_k: [bool; 2],
+    ) -> Option<&'static Kernel> {
+        Kernel::instances(variant, dtype, precision).find(|kernel| kernel.stored.takes(along_k))
+    }
+
+    /// The instance of `variant` for `dtype`, multiplied with all digits, the first where operands
+    /// can be stored in several ways.
     pub fn find(variant: &str, dtype: DType) -> Option<&'static Kernel> {
-        kernels().find(|kernel| kernel.variant == variant && kernel.dtype == dtype)
+        Kernel::find_in(variant, dtype, Precision::Full)
+    }
+
+    /// The same for elements multiplied so.
+    pub fn find_in(variant: &str, dtype: DType, precision: Precision) -> Option<&'static Kernel> {
+        Kernel::instances(variant, dtype, precision).next()
     }
 }
 
@@ -418,10 +478,12 @@ mod tests {
                 Stored::Any => String::new(),
                 stored => format!("_{}", stored.name()),
             };
-            assert_eq!(kernel.name, format!("{}{stored}_{}", kernel.variant, kernel.dtype));
+            let element = kernel.precision.name(kernel.dtype);
+            assert_eq!(kernel.name, format!("{}{stored}_{element}", kernel.variant));
             assert!(seen.insert(kernel.name), "{} is registered twice", kernel.name);
             let found = [true, false].map(|a| {
-                [true, false].map(|b| Kernel::find_for(kernel.variant, kernel.dtype, [a, b]))
+                let Kernel { variant, dtype, precision, .. } = *kernel;
+                [true, false].map(|b| Kernel::find_for(variant, dtype, precision, [a, b]))
             });
             assert!(found.as_flattened().contains(&Some(kernel)), "{}", kernel.name);
         }

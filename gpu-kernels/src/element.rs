@@ -3,6 +3,7 @@
 use crate::Packed;
 use cuda_std::GpuFloat;
 use cuda_std::half::{HalfExt, bf16, f16};
+use cuda_std::wgmma::Tf32;
 use gemm_spec::{DType, GemmParams};
 
 /// The type in which products are summed: i32, f32 or f64.
@@ -174,6 +175,7 @@ element!(i32, i32, |x| x, i32);
 element!(f16, f32, |x| x.to_f32_gpu(), f16, bf16, f32);
 element!(bf16, f32, |x| x.to_f32_gpu(), bf16, f16, f32);
 element!(f32, f32, |x| x, f32);
+element!(Tf32, f32, |x| x.0, f32);
 element!(f64, f64, |x| x, f64);
 
 /// A C of the type of the sums.

@@ -6,10 +6,11 @@
 use crate::{Element, Output, Sum, Write};
 use cuda_std::float::approx;
 use cuda_std::half::{HalfExt, bf16, f16};
+use cuda_std::misc;
 use gemm_spec::{Activation, DType, EpilogueParams, GemmParams, Source};
 
 /// Neighbours of a row that a thread finishes together.
-pub const RUN: usize = 8;
+pub const RUN: usize = 4;
 
 const F16: u32 = DType::F16 as u32;
 const BF16: u32 = DType::BF16 as u32;
@@ -38,7 +39,9 @@ pub unsafe fn finish<T: Element>(
     let to = Source { address: c as u64, row_stride, col_stride };
     // SAFETY: the caller's promise.
     unsafe {
-        let code = T::with_output(p, Code);
+        // Afresh, here and below, so that what follows from the launch's numbers is not kept in
+        // registers from run to run, of which sums leave few.
+        let code = misc::afresh(T::with_output(p, Code));
         if code == I32 {
             for i in 0..RUN {
                 if i < left {
@@ -63,7 +66,7 @@ pub unsafe fn finish<T: Element>(
         let ups = x;
         activate(&mut x, epilogue.activation);
         if epilogue.gated != 0 {
-            let pairs = [0, 1, 2, 3].map(|i| x[2 * i] * ups[2 * i + 1]);
+            let pairs = [x[0] * ups[1], x[2] * ups[3]];
             return write_out(pairs, epilogue, to, ((row, col / 2), left / 2), code);
         }
         write_out(x, epilogue, to, (at, left), code)
@@ -188,34 +191,38 @@ fn gelu(x: f32) -> f32 {
 #[inline(always)]
 unsafe fn read<const N: usize>(source: Source, at: (u64, u64), left: usize, code: u32) -> [f32; N] {
     let start = place(source, at, code);
+    let is_pack = is_pack::<N>(source, start, left, code);
     let mut x = [0.0; N];
     // SAFETY: the caller's promise.
     unsafe {
-        if N == RUN && is_pack(source, start, left) {
-            let first = read_pack(start);
-            if code == F32 {
-                let second = read_pack(start + 16);
+        match (is_pack, code) {
+            (true, F32) => {
+                let words: [u32; N] = read_pack(start);
                 for i in 0..N {
-                    x[i] = f32::from_bits(if i < 4 { first[i % 4] } else { second[i % 4] });
-                }
-            } else {
-                for i in 0..N {
-                    x[i] = widen((first[i % 8 / 2] >> (i % 2 * 16)) as u16, code);
+                    x[i] = f32::from_bits(words[i]);
                 }
             }
-            return x;
-        }
-        for i in 0..N {
-            let element = start.wrapping_add_signed(i as i64 * source.col_stride * bytes(code));
-            if i < left {
-                x[i] = match code {
-                    F32 => (element as *const f32).read(),
-                    _ => widen((element as *const u16).read(), code),
-                };
+            (true, _) => {
+                let halves: [u16; N] = read_pack(start);
+                for i in 0..N {
+                    x[i] = widen(halves[i], code);
+                }
+            }
+            (false, _) => {
+                for i in 0..N {
+                    let step = i as i64 * source.col_stride * bytes(code);
+                    let element = start.wrapping_add_signed(step);
+                    if i < left {
+                        x[i] = match code {
+                            F32 => (element as *const f32).read(),
+                            _ => widen((element as *const u16).read(), code),
+                        };
+                    }
+                }
             }
         }
-        x
     }
+    x
 }
 
 /// Writes as [`read`] reads, rounded to nearest, ties to even.
@@ -225,41 +232,52 @@ unsafe fn read<const N: usize>(source: Source, at: (u64, u64), left: usize, code
 #[inline(always)]
 unsafe fn write<const N: usize>(to: Source, at: (u64, u64), left: usize, code: u32, x: [f32; N]) {
     let start = place(to, at, code);
-    let halves = |i: usize| match code {
-        F16 => f16::pack_gpu([x[2 * i], x[2 * i + 1]]),
-        _ => bf16::pack_gpu([x[2 * i], x[2 * i + 1]]),
+    let half = |i: usize| match code {
+        F16 => f16::from_f32_gpu(x[i]).to_bits(),
+        _ => bf16::from_f32_gpu(x[i]).to_bits(),
     };
     // SAFETY: the caller's promise.
     unsafe {
-        if N == RUN && is_pack(to, start, left) {
-            if code == F32 {
-                write_pack(start, [0, 1, 2, 3].map(|i| x[i % N].to_bits()));
-                write_pack(start + 16, [4, 5, 6, 7].map(|i| x[i % N].to_bits()));
-            } else {
-                write_pack(start, [0, 1, 2, 3].map(|i| halves(i % (N / 2))));
+        match (is_pack::<N>(to, start, left, code), code) {
+            (true, F32) => write_pack(start, x),
+            (true, _) => {
+                let mut halves = [0u16; N];
+                for i in 0..N {
+                    halves[i] = half(i);
+                }
+                write_pack(start, halves);
             }
-            return;
-        }
-        for i in 0..N {
-            let element = start.wrapping_add_signed(i as i64 * to.col_stride * bytes(code));
-            if i < left {
-                match code {
-                    F32 => (element as *mut f32).write(x[i]),
-                    _ => (element as *mut u16).write((halves(i / 2) >> (i % 2 * 16)) as u16),
+            (false, _) => {
+                for i in 0..N {
+                    let step = i as i64 * to.col_stride * bytes(code);
+                    let element = start.wrapping_add_signed(step);
+                    if i < left {
+                        match code {
+                            F32 => (element as *mut f32).write(x[i]),
+                            _ => (element as *mut u16).write(half(i)),
+                        }
+                    }
                 }
             }
         }
     }
 }
 
-/// Four words at a multiple of 16 bytes.
+/// Neighbours in one access, at a multiple of their size.
 ///
 /// # Safety
 /// They may be read.
 #[inline(always)]
-unsafe fn read_pack(address: u64) -> [u32; 4] {
+unsafe fn read_pack<W: Copy, const N: usize>(address: u64) -> [W; N] {
+    use core::mem::transmute_copy;
     // SAFETY: the caller's promise.
-    unsafe { core::mem::transmute::<u128, [u32; 4]>((address as *const u128).read()) }
+    unsafe {
+        match size_of::<[W; N]>() {
+            4 => transmute_copy(&(address as *const u32).read()),
+            8 => transmute_copy(&(address as *const u64).read()),
+            _ => transmute_copy(&(address as *const u128).read()),
+        }
+    }
 }
 
 /// Writes as [`read_pack`] reads.
@@ -267,9 +285,16 @@ unsafe fn read_pack(address: u64) -> [u32; 4] {
 /// # Safety
 /// They may be written.
 #[inline(always)]
-unsafe fn write_pack(address: u64, words: [u32; 4]) {
+unsafe fn write_pack<W: Copy, const N: usize>(address: u64, words: [W; N]) {
+    use core::mem::transmute_copy;
     // SAFETY: the caller's promise.
-    unsafe { (address as *mut u128).write(core::mem::transmute::<[u32; 4], u128>(words)) }
+    unsafe {
+        match size_of::<[W; N]>() {
+            4 => (address as *mut u32).write(transmute_copy(&words)),
+            8 => (address as *mut u64).write(transmute_copy(&words)),
+            _ => (address as *mut u128).write(transmute_copy(&words)),
+        }
+    }
 }
 
 /// The value of an element of 16 bits.
@@ -288,14 +313,15 @@ const fn bytes(code: u32) -> i64 {
 /// The address of an element.
 #[inline(always)]
 fn place(source: Source, (row, col): (u64, u64), code: u32) -> u64 {
-    let elements = row as i64 * source.row_stride + col as i64 * source.col_stride;
+    let [row_stride, col_stride] = [source.row_stride, source.col_stride].map(misc::afresh_i64);
+    let elements = row as i64 * row_stride + col as i64 * col_stride;
     source.address.wrapping_add_signed(elements * bytes(code))
 }
 
-/// Whether a whole run lies there, side by side, from a multiple of 16 bytes on.
+/// Whether `N` neighbours are all there and one access.
 #[inline(always)]
-fn is_pack(source: Source, start: u64, left: usize) -> bool {
-    left == RUN && source.col_stride == 1 && start.is_multiple_of(16)
+fn is_pack<const N: usize>(source: Source, start: u64, left: usize, code: u32) -> bool {
+    left == N && source.col_stride == 1 && start.is_multiple_of((N as i64 * bytes(code)) as u64)
 }
 
 #[cfg(test)]
@@ -341,7 +367,7 @@ mod tests {
     #[test]
     fn nan_and_infinity_pass() {
         for activation in Activation::ALL {
-            let mut run = [f32::NAN, f32::INFINITY, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+            let mut run = [f32::NAN, f32::INFINITY, 0.0, 0.0];
             activate(&mut run, activation as u32);
             assert!(run[0].is_nan() && run[1] == f32::INFINITY && run[2] == 0.0, "{activation}");
         }

@@ -18,6 +18,7 @@ mod finish;
 pub mod ladder;
 mod output_tile;
 pub mod pack;
+pub mod repack;
 pub mod tensor;
 #[cfg(feature = "sm_90a")]
 pub mod warp_group;

@@ -2,6 +2,7 @@
 
 use crate::SharedTile;
 use cuda_std::half::{bf16, f16};
+use cuda_std::wgmma::Tf32;
 
 /// A type of which as many as fit make 16 bytes.
 pub trait Packed: Copy {
@@ -29,6 +30,7 @@ packs! {
     f16: 8 of f16::from_bits(0),
     bf16: 8 of bf16::from_bits(0),
     f32: 4 of 0.0,
+    Tf32: 4 of Tf32(0.0),
     f64: 2 of 0.0,
 }
 
@@ -42,6 +44,17 @@ pub unsafe fn read_global<T: Packed>(source: *const T) -> T::Pack {
     // N.B. As one number of 16 bytes: LLVM reads an array of four words in two halves.
     // SAFETY: the caller's promise; every bit pattern is a pack.
     unsafe { core::mem::transmute_copy(&source.cast::<u128>().read()) }
+}
+
+/// Writes 16 bytes to global memory. Lowers to `st.global.v2.b64`.
+///
+/// # Safety
+/// `target` is aligned to 16 bytes, and the 16 bytes may be written.
+#[inline(always)]
+pub unsafe fn write_global<T: Packed>(target: *mut T, lanes: T::Pack) {
+    const { assert!(size_of::<T::Pack>() == 16) };
+    // SAFETY: the caller's promise.
+    unsafe { target.cast::<u128>().write(core::mem::transmute_copy(&lanes)) }
 }
 
 /// Reads 16 bytes of shared memory. Lowers to `ld.shared.v2.b64`.

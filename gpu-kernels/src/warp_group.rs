@@ -97,6 +97,7 @@ pub trait WarpGroup: wgmma::Element + Element {
 
 impl WarpGroup for cuda_std::half::f16 {}
 impl WarpGroup for cuda_std::half::bf16 {}
+impl WarpGroup for wgmma::Tf32 {}
 impl WarpGroup for i8 {}
 
 /// The direction in which tiles of an operand are contiguous.
@@ -152,7 +153,7 @@ pub struct Operands<'a, T: Element> {
     pub a: &'a TensorMap<2>,
     /// B's.
     pub b: &'a TensorMap<2>,
-    /// C's, which is used where [`write`](write::write) says so.
+    /// C's, which is used where `write::write` says so.
     pub c: &'a TensorMap<2>,
     /// C's first element.
     pub start: *mut T::Output,
@@ -377,5 +378,7 @@ macro_rules! warp_group {
 #[cfg(feature = "sm_90a")]
 pub mod entries {
     use cuda_std::half::{bf16, f16};
+    #[allow(non_camel_case_types)] // As it stands in the table.
+    type tf32 = cuda_std::wgmma::Tf32;
     gemm_spec::warp_group_kernels!(warp_group);
 }

@@ -1,8 +1,8 @@
 //! The CPU engine.
 //!
-//! f32 and f64 go to the crate `gemm`, whole. The other dtypes are cut into tiles of C, one task
-//! each: a task packs blocks of A and B in the type of the sums, multiplies them (f32: the crate
-//! `gemm`; i32: [`int`]), and rounds each element of C once at the end. (The crate's own f16
+//! f32 and f64 go to the crate `gemm`, whole. The other dtypes, and tf32, are cut into tiles of C,
+//! one task each: a task packs blocks of A and B in the type of the sums, multiplies them (f32: the
+//! crate `gemm`; i32: [`int`]), and rounds each element of C once at the end. (The crate's own f16
 //! product rounds to f16 after every block of k.)
 
 mod int;
@@ -14,7 +14,7 @@ use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::plan::{KernelChoice, Product};
 use crate::with_elements;
-use gemm_spec::DType;
+use gemm_spec::{DType, Precision};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
@@ -180,7 +180,9 @@ unsafe fn multiply(product: &Product, operands: HostOperands) {
             dtype if product.k == 0 => with_elements!(dtype, product.output, (T, C) => {
                 scale::<T, C>(product, c.cast());
             }, else => unreachable!("{NO_PRODUCT}")),
-            DType::F32 => whole::<f32>(product, a.cast(), b.cast(), c.cast()),
+            DType::F32 if product.precision == Precision::Full => {
+                whole::<f32>(product, a.cast(), b.cast(), c.cast())
+            }
             DType::F64 => whole::<f64>(product, a.cast(), b.cast(), c.cast()),
             dtype => with_elements!(dtype, product.output, (T, C) => {
                 tiles::multiply::<T, C>(product, a.cast(), b.cast(), c.cast());

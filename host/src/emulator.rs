@@ -21,11 +21,13 @@ mod limits;
 mod raw;
 
 use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
-use crate::device::{DeviceInfo, DeviceKind};
+use crate::device::{Device, DeviceInfo, DeviceKind};
 use crate::error::{Error, Kind, Operand};
 use crate::launch::{Addresses, enqueue};
 use crate::plan::{KernelChoice, Product};
+use crate::ptx;
 use crate::stage::{self, Stage};
+use gemm_spec::Kernel;
 use launch::EmulatorDriver;
 pub(crate) use limits::{UNKNOWN_ARCH, is_known};
 use ptx_emulator::{Arch, Emulator};
@@ -34,7 +36,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use ptx_emulator;
-pub use ptx_emulator::Timing;
+pub use ptx_emulator::{Statistics, Timing};
 
 /// The compute capability of an emulated GPU where none is named: the one that runs every kernel.
 pub const DEFAULT_ARCH: (u32, u32) = (9, 0);
@@ -52,12 +54,30 @@ pub struct Options {
     pub checks: bool,
     /// When asynchronous copies and products take effect; by default as late as they may.
     pub timing: Timing,
+    /// Threads of the CPU to run blocks on; 0: as many as there are.
+    pub threads: usize,
+    /// Instructions that one warp may execute in a launch; what takes more is stopped.
+    pub step_limit: u64,
+    /// Whether [`statistics`] has sectors, bank conflicts and lines as well, which takes time.
+    pub statistics: bool,
+    /// A text of PTX that kernels are taken from in place of the library's, [`ptx_of`] with changes
+    /// for example: to see what the emulator says of them.
+    pub ptx: Option<Arc<str>>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        let timing = Timing::default();
-        Options { arch: DEFAULT_ARCH, multiprocessors: None, checks: true, timing }
+        let ptx_emulator::Options { timing, threads, step_limit, .. } = Default::default();
+        Options {
+            arch: DEFAULT_ARCH,
+            multiprocessors: None,
+            checks: true,
+            timing,
+            threads,
+            step_limit,
+            statistics: false,
+            ptx: None,
+        }
     }
 }
 
@@ -69,13 +89,34 @@ pub(crate) fn open(options: &Options) -> Result<Arc<dyn Backend>, Error> {
         arch: Arch::new(major, minor),
         checks: options.checks,
         timing: options.timing,
+        threads: options.threads,
+        step_limit: options.step_limit,
+        statistics: options.statistics,
         ..ptx_emulator::Options::default()
     };
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let info = limits::describe(options, number, emulation.memory)
         .ok_or_else(|| Error::new(Kind::NoEmulator { arch: options.arch }))?;
-    let gpu = Gpu { info, emulator: Mutex::new(Emulator::new(emulation)) };
+    let gpu = Gpu {
+        info,
+        emulator: Mutex::new(Emulator::new(emulation)),
+        ptx: options.ptx.clone(),
+        statistics: Mutex::default(),
+    };
     Ok(Arc::new(EmulatorBackend { gpu: Arc::new(gpu) }))
+}
+
+/// The module that an emulated GPU gets for a kernel: the lines have the numbers that they have in
+/// the file in host/ptx, and those of other kernels are empty.
+pub fn ptx_of(kernel: &Kernel) -> String {
+    ptx::of_kernel(kernel)
+}
+
+/// What the launches on an emulated GPU have done so far, counted; `None` for other devices.
+pub fn statistics(device: &Device) -> Option<Statistics> {
+    let backend = (&*device.backend as &dyn Any).downcast_ref::<EmulatorBackend>()?;
+    let counted = backend.gpu.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(counted.clone())
 }
 
 /// One emulated GPU. Its memory lives as long as anything of it.
@@ -83,6 +124,10 @@ pub(crate) fn open(options: &Options) -> Result<Arc<dyn Backend>, Error> {
 struct Gpu {
     info: DeviceInfo,
     emulator: Mutex<Emulator>,
+    /// The kernels' text, where it is not the library's.
+    ptx: Option<Arc<str>>,
+    /// Of all launches.
+    statistics: Mutex<Statistics>,
 }
 
 impl Gpu {

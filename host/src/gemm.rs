@@ -5,8 +5,10 @@ use crate::device::{Device, DeviceInfo, DeviceMatrix, Stream};
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
-use crate::plan::{KernelChoice, Options, Plan, Product, Task, choose_kernel, output_shape, terms};
-use gemm_spec::{Layout, Op};
+use crate::plan::{
+    Chosen, KernelChoice, Options, Plan, Product, Task, choose, output_shape, terms,
+};
+use gemm_spec::{Layout, Op, Precision};
 use std::marker::PhantomData;
 
 /// A * B on `device`, into a new matrix.
@@ -60,7 +62,13 @@ impl<T: Element, C: OutputOf<T>> Default for Gemm<T, C> {
     fn default() -> Self {
         let alpha = <C::Scalar as Scalar>::ONE;
         Gemm {
-            options: Options { op_a: Op::None, op_b: Op::None, alpha, beta: None },
+            options: Options {
+                op_a: Op::None,
+                op_b: Op::None,
+                precision: Precision::Full,
+                alpha,
+                beta: None,
+            },
             kernel: KernelChoice::Auto,
             operands: PhantomData,
         }
@@ -80,10 +88,10 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// and beta, where they were set before, are rounded to the nearest of `D`'s
     /// [`Element::Scalar`].
     pub fn output<D: OutputOf<T>>(self) -> Gemm<T, D> {
-        let Options { op_a, op_b, alpha, beta } = self.options;
+        let Options { op_a, op_b, precision, alpha, beta } = self.options;
         let convert = |factor: C::Scalar| D::Scalar::from_f64(factor.to_f64());
         let (alpha, beta) = (convert(alpha), beta.map(convert));
-        let options = Options { op_a, op_b, alpha, beta };
+        let options = Options { op_a, op_b, precision, alpha, beta };
         Gemm { options, kernel: self.kernel, operands: PhantomData }
     }
 
@@ -111,6 +119,23 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         self
     }
 
+    /// How exactly elements of f32 are multiplied; [`Precision::Full`] unless set. With
+    /// [`Precision::Tf32`] a device that is faster so may cut them off to 10 bits of mantissa; what
+    /// it adds up stays f32. Elements of other types are multiplied exactly in any case.
+    ///
+    /// ```
+    /// use gemmite::{Device, Gemm, Matrix, Op, Precision, Shape};
+    /// let a = Matrix::from_fn(Shape::new(2, 8), |_, _| 1.0f32 + f32::EPSILON)?;
+    /// let gemm = Gemm::new().op_b(Op::Transpose).precision(Precision::Tf32);
+    /// // The CPU computes as Hopper's tensor cores do.
+    /// assert_eq!(gemm.run(&Device::cpu(), &a, &a)?.as_slice(), [8.0; 4]);
+    /// # Ok::<(), gemmite::Error>(())
+    /// ```
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.options.precision = precision;
+        self
+    }
+
     /// The kernel; [`KernelChoice::Auto`] unless set. A name is turned into a choice by `into()`.
     pub fn kernel(mut self, kernel: impl Into<KernelChoice>) -> Self {
         self.kernel = kernel.into();
@@ -128,9 +153,14 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         let (a, b) = (a.apply(self.options.op_a), b.apply(self.options.op_b));
         // Buffers of a GPU start at multiples of 256 bytes.
         let task = Task::new(T::DTYPE, shape, k, [&a, &b], [0, 0]);
-        let kernel = if on_cpu { None } else { Some(choose_kernel(&self.kernel, task, device)?) };
+        let task = task.precision(self.options.precision);
         let multiprocessors = device.multiprocessors;
-        Ok(Plan { shape, k, kernel, multiprocessors })
+        let plan = Plan { shape, k, kernel: None, copied: [false; 2], multiprocessors };
+        if on_cpu {
+            return Ok(plan);
+        }
+        let Chosen { kernel, copied } = choose(&self.kernel, task, device)?;
+        Ok(Plan { kernel: Some(kernel), copied, ..plan })
     }
 
     /// Gets ready what [`Gemm::plan`] says: on a GPU the driver compiles and loads the kernel,
@@ -139,10 +169,9 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// # Errors
     /// As [`Gemm::plan`], and when the driver refuses the kernel.
     pub fn load(&self, device: &Device, a: Layout, b: Layout) -> Result<(), Error> {
-        match self.plan(device.info(), a, b)?.kernel {
-            Some(kernel) => device.backend.load(kernel),
-            None => Ok(()),
-        }
+        let plan = self.plan(device.info(), a, b)?;
+        let copy = gemm_spec::repack(T::DTYPE).filter(|_| plan.copied != [false; 2]);
+        plan.kernel.into_iter().chain(copy).try_for_each(|kernel| device.backend.load(kernel))
     }
 
     /// alpha * op(A) * op(B) into a new matrix; host data, and the result is there when the call

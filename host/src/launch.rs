@@ -1,13 +1,14 @@
 //! From a product to launches: the kernel, its grids, and the values of its parameters. What
 //! launches them is a [`Driver`].
 
+mod copies;
 mod maps;
 
 use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::element::Scalar;
 use crate::error::Error;
-use crate::plan::{Factor, KernelChoice, Product, Task, choose_kernel};
+use crate::plan::{Chosen, Factor, KernelChoice, Product, Task, choose, choose_kernel};
 use gemm_spec::{DType, GemmParams, Kernel, Launch, Layout, Op, Strides};
 use std::mem::offset_of;
 
@@ -18,6 +19,12 @@ pub(crate) trait Driver {
 
     /// The map of a tensor at a device address, as this device's kernels take it.
     fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error>;
+
+    /// Memory of `bytes` bytes for the launches that follow, at a multiple of 256.
+    fn allocate(&self, bytes: usize) -> Result<u64, Error>;
+
+    /// Gives memory from [`Driver::allocate`] back when the launches so far are done.
+    fn release(&self, address: u64);
 
     /// Enqueues one launch. `arguments` are the values of the kernel's parameters, in their order;
     /// they are copied before the call returns.
@@ -59,10 +66,21 @@ pub(crate) unsafe fn enqueue(
     let shape = product.c.shape;
     let (operands, bases) = ([&product.a, &product.b], [addresses.a, addresses.b]);
     let task = Task::new(product.dtype, shape, product.k, operands, bases);
-    let kernel = choose_kernel(choice, task, driver.info())?;
+    let task = task.precision(product.precision);
+    let Chosen { mut kernel, copied } = choose(choice, task, driver.info())?;
     if shape.is_empty() {
         return Ok(());
     }
+    // SAFETY: the caller's promise.
+    let copies = unsafe { copies::enqueue(driver, product, addresses, copied)? };
+    let (product, addresses) = match &copies {
+        Some(copies) => (&copies.product, &copies.addresses),
+        None => {
+            // There is no memory for them.
+            kernel = choose_kernel(choice, task, driver.info())?;
+            (product, addresses)
+        }
+    };
     let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
     // `choose_kernel` has seen that the shape can be launched.
     for launch in kernel.launches(shape).into_iter().flatten() {
@@ -161,7 +179,7 @@ fn address(base: u64, dtype: DType, layout: &Layout, row: usize, col: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gemm_spec::Shape;
+    use gemm_spec::{Precision, Shape};
 
     #[test]
     fn blocks_have_every_field() {
@@ -185,6 +203,7 @@ mod tests {
         let product = |c: Layout| Product {
             dtype: DType::F32,
             output: DType::F32,
+            precision: Precision::Full,
             a: Layout::row_major(Shape::new(3, 5)),
             b: Layout::row_major(Shape::new(5, 4)),
             c,

@@ -48,7 +48,7 @@ pub use device::{Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceMatrix, Str
 pub use element::{Element, OutputOf, Scalar};
 pub use error::Error;
 pub use gemm::{Gemm, matmul};
-pub use gemm_spec::{DType, Kernel, Layout, LayoutError, Op, Shape, Strides, Tiles};
+pub use gemm_spec::{DType, Kernel, Layout, LayoutError, Op, Precision, Shape, Strides, Tiles};
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
 pub use plan::{KernelChoice, LaunchLimits, Plan};

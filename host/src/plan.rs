@@ -7,7 +7,7 @@
 use crate::device::DeviceInfo;
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
-use gemm_spec::{DType, Kernel, Launch, Layout, Op, Shape, is_along_k};
+use gemm_spec::{DType, Kernel, Launch, Layout, Op, Precision, Shape, is_along_k};
 use std::fmt;
 
 /// Which kernel computes a product.
@@ -86,6 +86,7 @@ pub(crate) struct Product {
     pub dtype: DType,
     /// Of C.
     pub output: DType,
+    pub precision: Precision,
     /// A: (m, k).
     pub a: Layout,
     /// B: (k, n).
@@ -103,6 +104,7 @@ pub(crate) struct Product {
 pub(crate) struct Options<S> {
     pub op_a: Op,
     pub op_b: Op,
+    pub precision: Precision,
     pub alpha: S,
     pub beta: Option<S>,
 }
@@ -129,7 +131,7 @@ impl Product {
         b: Layout,
         c: Layout,
     ) -> Result<Self, Error> {
-        let Options { op_a, op_b, alpha, beta } = options;
+        let Options { op_a, op_b, precision, alpha, beta } = options;
         let product = output_shape(op_a, op_b, a, b)?;
         if product != c.shape {
             return Err(Error::new(Kind::Output { product, c: c.shape }));
@@ -143,6 +145,7 @@ impl Product {
         Ok(Product {
             dtype: T::DTYPE,
             output: C::DTYPE,
+            precision,
             a,
             b,
             c,
@@ -173,24 +176,34 @@ const AUTO: [(usize, &[&str]); 3] = [
     (0, &["k02_tiled_16"]),
 ];
 
-/// What takes the place of a variant whose tiles of C would leave half of the GPU without work.
-const FINER: [(&str, &str); 1] = [("warp_group_128x256", "warp_group_128x128")];
+/// What takes the place of a variant whose tiles of C would leave half of the GPU without work, and
+/// of that one in turn.
+const FINER: [(&str, &str); 3] = [
+    ("warp_group_128x256", "warp_group_128x128"),
+    ("warp_group_128x128", "warp_group_64x128"),
+    ("warp_group_64x128", "warp_group_64x64"),
+];
 
 /// What the choice of a kernel goes by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub dtype: DType,
+    /// The least that is asked for.
+    pub precision: Precision,
     /// Of C.
     pub shape: Shape,
     /// Whether A and B lie along K; see [`GemmParams::a_is_along_k`].
     pub along_k: [bool; 2],
     /// A and B can be described by tensor maps (see [`mappable`]), as far as there is work to do.
     pub maps: bool,
+    /// Which of A and B would have to be copied for that, where there is work to do and elements of
+    /// that size can be copied.
+    pub unmapped: Option<[bool; 2]>,
 }
 
 impl Task {
-    /// For a C of that shape, sums of `k` products, and A and B with these layouts from the device
-    /// addresses `bases` on.
+    /// For a C of that shape, sums of `k` products with all digits, and A and B with these layouts
+    /// from the device addresses `bases` on.
     pub fn new(
         dtype: DType,
         shape: Shape,
@@ -200,9 +213,29 @@ impl Task {
     ) -> Self {
         let [a, b] = operands.map(|layout| layout.strides);
         let along_k = [is_along_k(a.row, a.col), is_along_k(b.col, b.row)];
-        let mut operands = operands.into_iter().zip(bases);
-        let mapped = operands.all(|(layout, base)| mappable(layout, dtype, base));
-        Task { dtype, shape, along_k, maps: shape.is_empty() || k > 0 && mapped }
+        let unmapped = [0, 1].map(|i| !mappable(operands[i], dtype, bases[i]));
+        let maps = shape.is_empty() || k > 0 && unmapped == [false; 2];
+        let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
+        let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
+        Task { dtype, precision: Precision::Full, shape, along_k, maps, unmapped }
+    }
+
+    /// The same where less may do.
+    pub fn precision(self, precision: Precision) -> Self {
+        Task { precision, ..self }
+    }
+
+    /// The instances of a variant that may be taken, for any way of storing the operands: those of
+    /// the precision asked for, then those that have more.
+    fn instances(&self, variant: &str) -> [Option<&'static Kernel>; 2] {
+        [self.precision, Precision::Full]
+            .map(|precision| Kernel::find_in(variant, self.dtype, precision))
+    }
+
+    /// The instance of a variant for the operands as they are stored.
+    fn find(&self, variant: &str) -> Option<&'static Kernel> {
+        let find = |precision| Kernel::find_for(variant, self.dtype, precision, self.along_k);
+        find(self.precision).or_else(|| find(Precision::Full))
     }
 }
 
@@ -222,7 +255,45 @@ pub(crate) fn mappable(layout: &Layout, dtype: DType, base: u64) -> bool {
     extents_fit && stride_fits && address.is_multiple_of(16)
 }
 
-/// Chooses the kernel for a task, and holds it against the device.
+/// A kernel, and which of A and B are copied first, to rows along K.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Chosen {
+    pub kernel: &'static Kernel,
+    pub copied: [bool; 2],
+}
+
+/// The least rows and columns of C for which an operand is copied: the time of the copy goes with
+/// the operand, that of the product with C too. A guess until it is measured.
+const LEAST_FOR_COPIES: usize = 128;
+
+/// Chooses the kernel for a task as [`choose_kernel`] does. [`KernelChoice::Auto`] takes one that
+/// reads tensor maps also where an operand has to be copied for it.
+pub(crate) fn choose(
+    choice: &KernelChoice,
+    task: Task,
+    info: &DeviceInfo,
+) -> Result<Chosen, Error> {
+    let kernel = choose_kernel(choice, task, info)?;
+    let plain = Chosen { kernel, copied: [false; 2] };
+    let is_large = task.shape.rows.min(task.shape.cols) >= LEAST_FOR_COPIES;
+    let Some(unmapped) = task.unmapped.filter(|_| *choice == KernelChoice::Auto && is_large) else {
+        return Ok(plain);
+    };
+    if kernel.takes_maps() {
+        return Ok(plain);
+    }
+    let along_k = task.along_k;
+    // No more than has to be; else what does not lie along K too.
+    let tries = [unmapped, [0, 1].map(|i| unmapped[i] || !along_k[i])];
+    let with_copies = tries.into_iter().find_map(|copied| {
+        let along_k = [0, 1].map(|i| copied[i] || along_k[i]);
+        let kernel = automatic(Task { along_k, maps: true, ..task }, info)?;
+        kernel.takes_maps().then_some(Chosen { kernel, copied })
+    });
+    Ok(with_copies.unwrap_or(plain))
+}
+
+/// Chooses the kernel for a task as it is, and holds it against the device.
 ///
 /// [`KernelChoice::Auto`] follows [`AUTO`].
 pub(crate) fn choose_kernel(
@@ -232,9 +303,9 @@ pub(crate) fn choose_kernel(
 ) -> Result<&'static Kernel, Error> {
     let Task { dtype, .. } = task;
     let named = |name: &str| {
-        Kernel::find_for(name, dtype, task.along_k)
+        task.find(name)
             // Stored otherwise than its instances take them, which the check below says.
-            .or_else(|| Kernel::find(name, dtype))
+            .or_else(|| task.instances(name).into_iter().flatten().next())
             .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))
     };
     let kernel = match choice {
@@ -246,8 +317,7 @@ pub(crate) fn choose_kernel(
         }
         KernelChoice::Spec(kernel) => {
             check_launch(kernel, task, info)?;
-            let row = Kernel::find_for(kernel.variant, dtype, task.along_k);
-            let row = row.filter(|row| *row == kernel);
+            let row = task.find(kernel.variant).filter(|row| *row == kernel);
             row.ok_or_else(|| Error::new(Kind::ForeignKernel { kernel: *kernel }))?
         }
     };
@@ -258,16 +328,18 @@ pub(crate) fn choose_kernel(
 /// The library's choice. Where nothing runs on the device it is the smallest kernel, whose check
 /// says so.
 fn automatic(task: Task, info: &DeviceInfo) -> Option<&'static Kernel> {
-    let Task { dtype, shape, along_k, .. } = task;
+    let shape = task.shape;
     let wide_enough = |&&(least, _): &&(usize, _)| shape.rows.min(shape.cols) >= least;
     let ranked = AUTO.iter().filter(wide_enough).flat_map(|(_, variants)| *variants);
-    let kernels = ranked.filter_map(|variant| Kernel::find_for(variant, dtype, along_k));
+    let kernels = ranked.filter_map(|variant| task.find(variant));
     let smallest = kernels.clone().next_back();
     let runs = |kernel: &&Kernel| check_launch(kernel, task, info).is_ok();
     let kernel = kernels.clone().find(runs).or(smallest)?;
-    let finer = FINER.iter().find(|(coarse, _)| *coarse == kernel.variant);
-    let finer = finer.and_then(|(_, fine)| Kernel::find_for(fine, dtype, along_k)).filter(runs);
-    Some(finer.filter(|_| leaves_idle(kernel, shape, info)).unwrap_or(kernel))
+    let finer = |kernel: &&'static Kernel| {
+        let (_, fine) = FINER.iter().find(|(coarse, _)| *coarse == kernel.variant)?;
+        task.find(fine).filter(|fine| runs(fine) && leaves_idle(kernel, shape, info))
+    };
+    std::iter::successors(Some(kernel), finer).last()
 }
 
 /// Whether half of the GPU's multiprocessors or more get no block.
@@ -336,6 +408,10 @@ pub struct Plan {
     pub k: usize,
     /// The kernel, or `None` where the CPU's engine computes.
     pub kernel: Option<&'static Kernel>,
+    /// Which of A and B the device copies to rows along K before, because the kernel reads them in
+    /// no other way. Where it lacks the memory, a kernel that needs no copies takes the place of
+    /// this one.
+    pub copied: [bool; 2],
     /// Those of the device, where it has them.
     pub multiprocessors: Option<u32>,
 }
@@ -354,6 +430,12 @@ impl fmt::Display for Plan {
         let Some((kernel, mut launches)) = self.kernel.zip(self.launches()) else {
             return f.write_str("CPU engine");
         };
+        match self.copied {
+            [true, true] => f.write_str("A and B copied along K, ")?,
+            [true, false] => f.write_str("A copied along K, ")?,
+            [false, true] => f.write_str("B copied along K, ")?,
+            [false, false] => {}
+        }
         write!(f, "{}", kernel.name)?;
         if let Some(first) = launches.next() {
             let ((gx, gy), (bx, by)) = (first.grid, first.block);

@@ -33,11 +33,11 @@ pub(crate) fn of_kernel(kernel: &Kernel) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gemm_spec::kernels;
+    use gemm_spec::entries;
 
     #[test]
     fn every_kernel_is_in_its_targets_module() {
-        for kernel in kernels() {
+        for kernel in entries() {
             let entry = format!(".entry {}(", kernel.name);
             assert!(source(kernel.target).contains(&entry), "{} is not built", kernel.name);
         }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_kernels_module_has_that_kernel_and_is_whole() {
-        for kernel in kernels() {
+        for kernel in entries() {
             let text = of_kernel(kernel);
             assert_eq!(text.matches(".entry ").count(), 1, "{}", kernel.name);
             assert!(text.contains(&format!(".entry {}(", kernel.name)), "{}", kernel.name);

@@ -44,7 +44,7 @@ pub(crate) unsafe fn multiply_host<S: Stage>(
         _ => fitting(dtype, layout).map(|transfer| transfer.copy),
     };
     let (a, b) = (travelled(&product.a)?, travelled(&product.b)?);
-    let task = Task::new(dtype, shape, product.k, [&a, &b], [0, 0]);
+    let task = Task::new(dtype, shape, product.k, [&a, &b], [0, 0]).precision(product.precision);
     choose_kernel(kernel, task, device.device_info())?;
     if shape.is_empty() {
         return Ok(());

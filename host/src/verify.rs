@@ -29,7 +29,7 @@ use rayon::prelude::*;
 use crate::element::{Element, OutputOf, Scalar};
 use crate::matrix::MatrixRef;
 use bound::Rules;
-use gemm_spec::{DType, Op, Shape};
+use gemm_spec::{DType, Op, Precision, Shape};
 use outcome::{Tally, Verdict};
 use sums::{PANEL, Sums};
 
@@ -46,6 +46,8 @@ pub struct Problem<'a, T: Element, C: OutputOf<T> = <T as Element>::Output> {
     pub op_a: Op,
     /// What is done with B first.
     pub op_b: Op,
+    /// How exactly elements of f32 had to be multiplied.
+    pub precision: Precision,
     /// Factor of the product; where it is 0, A and B take no part.
     pub alpha: C::Scalar,
     /// Factor of C's old value; where it is `None` or 0, that value takes no part.
@@ -58,7 +60,16 @@ impl<'a, T: Element, C: OutputOf<T>> Problem<'a, T, C> {
     /// The plain product A * B. a: (m, k), b: (k, n).
     pub fn product(a: MatrixRef<'a, T>, b: MatrixRef<'a, T>) -> Self {
         let alpha = <C::Scalar as Scalar>::ONE;
-        Problem { a, b, op_a: Op::None, op_b: Op::None, alpha, beta: None, c: None }
+        Problem {
+            a,
+            b,
+            op_a: Op::None,
+            op_b: Op::None,
+            precision: Precision::Full,
+            alpha,
+            beta: None,
+            c: None,
+        }
     }
 }
 
@@ -127,6 +138,7 @@ struct Checked<'a, T, C> {
     /// `None` where C is not read.
     c: Option<MatrixRef<'a, C>>,
     out: MatrixRef<'a, C>,
+    precision: Precision,
     alpha: f64,
     beta: Option<f64>,
     /// Terms of each sum: 0 where A and B are not read.
@@ -161,7 +173,8 @@ impl<'a, T: Element, C: OutputOf<T>> Checked<'a, T, C> {
         if !T::DTYPE.is_integer() && k > bound::max_k(T::DTYPE) {
             return Err(Mismatch::unbounded(T::DTYPE, k, bound::max_k(T::DTYPE)));
         }
-        Ok(Checked { a, b, c, out, alpha, beta, k })
+        let precision = problem.precision;
+        Ok(Checked { a, b, c, out, precision, alpha, beta, k })
     }
 
     /// Sums and judges the elements of `rows`, sixteen columns at a time, in blocks of rows that
@@ -298,7 +311,8 @@ struct Floating {
 impl Floating {
     fn new<T: Element, C: Element>(checked: &Checked<'_, T, C>, sum_row: SumRow) -> Self {
         let dtypes = (T::DTYPE, C::DTYPE);
-        Floating { rules: Rules::new(dtypes, checked.k, checked.alpha, checked.beta), sum_row }
+        let rules = Rules::new(dtypes, checked.k, checked.alpha, checked.beta);
+        Floating { rules: rules.precision(checked.precision), sum_row }
     }
 }
 

@@ -54,7 +54,7 @@ pub struct Options {
     pub step_limit: u64,
     /// Bytes of device memory.
     pub memory: u64,
-    /// Whether to count sectors and bank conflicts, which takes time.
+    /// Whether to count sectors, bank conflicts and lines as well, which takes time.
     pub statistics: bool,
 }
 

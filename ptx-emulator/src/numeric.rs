@@ -4,7 +4,8 @@
 //! Sections of the PTX ISA (9.1): 9.7.3 and 9.7.4 floating point, 9.7.9.21 `cvt`, 9.7.1 `testp`.
 //!
 //! `.ftz` and `.sat` are functions of their own ([`flush_f32`], [`saturate_f32`]...): an
-//! instruction flushes its inputs, computes, flushes its result and saturates last.
+//! instruction flushes its inputs, computes, flushes its result and saturates last. A result counts
+//! as subnormal if it is before it is rounded ([`is_least_normal_f32`], [`fma_ftz_f16`]).
 
 mod approx;
 mod arith16;

@@ -163,6 +163,31 @@ impl Order {
         Ok(())
     }
 
+    /// Whether an access to global memory would be ordered; it leaves no trace. For reads of
+    /// operations, each of which would else be remembered for as long as the memory.
+    pub fn check_global(
+        &self,
+        actor: Actor,
+        address: u64,
+        bytes: u32,
+        access: Access,
+    ) -> Result<(), Box<Race>> {
+        let who = Who::new(&self.warps, &self.ops, actor, access);
+        for word in address / 4..(address + u64::from(bytes)).div_ceil(4) {
+            let Some(page) = self.global.get(&(word / PAGE)) else { continue };
+            let cell = &page[(word % PAGE) as usize];
+            let (mut parts, end) = (self.tables.parts(cell), address + u64::from(bytes));
+            if parts.len() > 1 {
+                let first = address.saturating_sub(word * 4) as usize;
+                parts = &parts[first..(end - word * 4).min(4) as usize];
+            }
+            let mut checked = parts.iter().map(|part| who.check(part, &self.tables));
+            let checked = checked.find(Result::is_err).unwrap_or(Ok(()));
+            checked.map_err(|other| who.race(other, Space::Global, word * 4))?;
+        }
+        Ok(())
+    }
+
     /// The same access by lanes of a warp, each at its own address: all of `lanes` read or write
     /// `bytes` bytes. Lanes with the same address as the lane before are taken together.
     pub fn access_lanes(

@@ -14,5 +14,5 @@ pub use cluster::{ClusterBarrier, ClusterBarrierError};
 pub use groups::AsyncGroups;
 pub use mbarrier::{ArrivalState, Mbarrier, MbarrierError, Waited};
 pub use named::{Arrival, NamedBarrier, NamedBarrierError, Reduction, Released, Threads};
-pub use registers::{RegisterPool, RegisterPoolError};
+pub use registers::{RegisterChange, RegisterPool, RegisterPoolError};
 pub use wgmma::{WARPS_OF_GROUP, WarpGroupOps, WgmmaMismatch};

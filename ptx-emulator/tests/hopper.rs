@@ -334,5 +334,5 @@ fn copies_arrive() {
     };
     let more = "cp.async.mbarrier.arrive.shared::cta.b64 [full];";
     fails("arrive", more, ReportKind::Deadlock, "full");
-    fails("full", "setp.eq.u32 %q, 0, 0;", ReportKind::DataRace, "read");
+    fails("full", "setp.eq.u32 %q, 0, 0;", ReportKind::Asynchronous, "read");
 }

@@ -81,6 +81,20 @@ fn memory_cases() -> Vec<Case> {
             DataRace,
             Sides([(Read, 1, 0), (Write, 0, 0)])
         ),
+        case!(
+            "race_with_fences",
+            Launch::new(2, 1),
+            written_words,
+            DataRace,
+            Sides([(Read, 1, 0), (Write, 0, 0)])
+        ),
+        case!(
+            "race_release",
+            Launch::new(2, 1),
+            written_words,
+            DataRace,
+            Sides([(Read, 1, 0), (Write, 0, 0)])
+        ),
     ]
 }
 
@@ -89,6 +103,7 @@ fn barrier_cases() -> Vec<Case> {
     vec![
         case!("divergent_barrier", TWO_WARPS, nothing, Divergence, Thread(0, 32)),
         case!("barrier_count", TWO_WARPS, nothing, Barrier, Thread(0, 32)),
+        case!("barrier_of_two", Launch::new(1, 128), nothing, Barrier, Thread(0, 64)),
         case!("barrier_exit", TWO_WARPS, nothing, Deadlock, Thread(0, 0)),
         case!("deadlock", TWO_WARPS, nothing, Deadlock, Thread(0, 0)),
         case!("shuffle_divergence", WARP, nothing, Divergence, Thread(0, 0)),
@@ -144,6 +159,22 @@ fn asynchronous_cases() -> Vec<Case> {
         case!("tensor_map", one, perhaps_a_map, Asynchronous, Thread(0, 0)),
         case!("tensor_bytes", one, a_map, Deadlock, Thread(0, 0)),
         case!("mbarrier_too_many", one, nothing, Mbarrier, Thread(0, 0)),
+        case!("bulk_global", WARP, written_words, DataRace, Sides([(Read, 0, 0), (Write, 0, 0)])),
+        case!(
+            "bulk_store_read",
+            one,
+            written_words,
+            DataRace,
+            Sides([(Read, 0, 0), (Write, 0, 0)])
+        ),
+        case!(
+            "bulk_store_race",
+            pair,
+            written_words,
+            DataRace,
+            Sides([(Write, 1, 0), (Write, 0, 0)])
+        ),
+        case!("registers_of_a_warp", Launch::new(1, 256), nothing, Deadlock, Thread(0, 0)),
         case!("registers", Launch::new(1, 256), nothing, Deadlock, Thread(0, 0)),
         case!("cluster_exit", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),
         case!("cluster_race", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),

@@ -2,14 +2,15 @@
 //!
 //! Every kernel of the table runs on the oldest GPU that has to run it, with whole buffers, so that
 //! strides reach it as they are. The library's own choice runs from host slices and from device
-//! matrices, on 8.0 and 9.0. Of the table's cases those are left out whose emulation takes more
+//! matrices, on 8.0 and 9.0, and there from whole buffers too, of which some operands are copied
+//! first. Of the table's cases those are left out whose emulation takes more
 //! than `LONGEST` steps on a kernel: tests of all kernels together shall take few minutes.
 
 use crate::case::Case;
 use crate::engine::{Engine, Path};
 use gemm_spec::{Kernel, KernelFamily, Target};
 use gemmite::emulator::Options;
-use gemmite::{DType, Device, Element, OutputOf};
+use gemmite::{DType, Device, Element, OutputOf, Precision};
 
 /// The most multiplications of a case, with those of its blocks' tiles that lie outside of C: about
 /// a tenth of a second for kernels without tensor cores.
@@ -23,10 +24,10 @@ const LONGEST_OF_WARP_GROUPS: usize = 1 << 25;
 /// cases.
 const MULTIPROCESSORS: u32 = 4;
 
-/// Every kernel of `dtype`, and the library's own choice.
-pub fn emulator_engines(dtype: DType) -> Vec<Engine> {
+/// Every kernel of `dtype`, multiplied so, and the library's own choice.
+pub fn emulator_engines(dtype: DType, precision: Precision) -> Vec<Engine> {
     let open = |options: &Options| Device::emulator_with(options).expect("it is a known one");
-    let variants = gemm_spec::variants().filter_map(|variant| Kernel::find(variant, dtype));
+    let variants = gemm_spec::variants().filter_map(|name| Kernel::find_in(name, dtype, precision));
     let mut engines: Vec<Engine> = variants
         .map(|kernel| {
             let multiprocessors = kernel.takes_maps().then_some(MULTIPROCESSORS);
@@ -35,11 +36,13 @@ pub fn emulator_engines(dtype: DType) -> Vec<Engine> {
             Engine::new(&device, Some(kernel.variant), Path::Raw)
         })
         .collect();
-    for (target, path) in [(Target::Sm80, Path::Host), (Target::Sm90, Path::Device)] {
+    let paths =
+        [(Target::Sm80, Path::Host), (Target::Sm90, Path::Device), (Target::Sm90, Path::Raw)];
+    for (target, path) in paths {
         let device = open(&Options { arch: target.min_capability(), ..Options::default() });
         engines.push(Engine::new(&device, None, path));
     }
-    engines
+    engines.into_iter().map(|engine| engine.precision(precision)).collect()
 }
 
 /// The kernel that computes `case` on an engine of the emulator; `None` where it is refused.

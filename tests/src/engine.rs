@@ -11,7 +11,7 @@ use gemmite::cuda::cust::{
     stream::{Stream, StreamFlags},
 };
 use gemmite::{DType, Device, DeviceKind, Element, Gemm, Layout, MatrixMut, MatrixRef, Op};
-use gemmite::{OutputOf, Scalar};
+use gemmite::{OutputOf, Precision, Scalar};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -39,6 +39,8 @@ pub struct Engine {
     pub kernel: Option<&'static str>,
     /// How it gets its operands.
     pub path: Path,
+    /// How exactly f32 is multiplied.
+    pub precision: Precision,
 }
 
 impl Engine {
@@ -51,18 +53,27 @@ impl Engine {
             }
         };
         let name = format!("{engine} {} {path:?}", kernel.unwrap_or("auto"));
-        Engine { name, device: device.clone(), kernel, path }
+        Engine { name, device: device.clone(), kernel, path, precision: Precision::Full }
+    }
+
+    /// The same with elements of f32 multiplied so.
+    pub fn precision(self, precision: Precision) -> Engine {
+        Engine { precision, ..self }
+    }
+
+    /// The first instance of its kernel for `dtype`.
+    fn instance(&self, dtype: DType) -> Option<&'static gemm_spec::Kernel> {
+        gemm_spec::Kernel::find_in(self.kernel?, dtype, self.precision)
     }
 
     /// Whether its kernel has an instance for `dtype`.
     pub fn computes(&self, dtype: DType) -> bool {
-        self.kernel.is_none_or(|variant| gemm_spec::Kernel::find(variant, dtype).is_some())
+        self.kernel.is_none() || self.instance(dtype).is_some()
     }
 
     /// Whether its kernel takes operands as tensor maps.
     pub fn takes_maps(&self, dtype: DType) -> bool {
-        let kernel = self.kernel.and_then(|name| gemm_spec::Kernel::find(name, dtype));
-        kernel.is_some_and(|kernel| kernel.takes_maps())
+        self.instance(dtype).is_some_and(|kernel| kernel.takes_maps())
     }
 
     /// Whether its kernel refuses `case`: it takes tensor maps, and none describes A or B as they
@@ -83,8 +94,8 @@ impl Engine {
             gemm_spec::is_along_k(a.strides.row, a.strides.col),
             gemm_spec::is_along_k(b.strides.col, b.strides.row),
         ];
-        let find = |variant| gemm_spec::Kernel::find_for(variant, dtype, along_k);
-        self.kernel.is_none_or(|variant| find(variant).is_some())
+        let find = |name| gemm_spec::Kernel::find_for(name, dtype, self.precision, along_k);
+        self.kernel.is_none_or(|name| find(name).is_some())
     }
 
     /// The layout of op(A) or op(B) in the memory of a GPU.
@@ -104,6 +115,7 @@ impl Engine {
             Some(beta) => gemm.beta(beta),
             None => gemm,
         };
+        let gemm = gemm.precision(self.precision);
         match self.kernel {
             Some(kernel) => gemm.kernel(kernel),
             None => gemm,

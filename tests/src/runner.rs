@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::engine::Engine;
 use crate::place::Placed;
 use gemmite::verify::{self, Exactness, Problem, Rows};
-use gemmite::{Element, MatrixRef, OutputOf};
+use gemmite::{Element, MatrixRef, OutputOf, Precision};
 
 /// What the library says of operands that a kernel does not take.
 const REFUSAL: &str = "takes A and B as its name says";
@@ -27,7 +27,8 @@ pub struct Summary {
 /// What became of a try to multiply.
 pub type Attempt = Result<(), String>;
 
-/// Runs `case` on `engine` with A and B in dtype `T` and C in `C`, and checks the result and everything around the operands.
+/// Runs `case` on `engine` with A and B in dtype `T` and C in `C`, and checks the result and
+/// everything around the operands.
 ///
 /// # Errors
 /// What went wrong: the library's error, the verification's mismatch, or the name of a buffer that
@@ -36,9 +37,10 @@ pub fn run_case<T: Element, C: OutputOf<T>>(
     case: &Case,
     engine: &Engine,
 ) -> Result<Exactness, String> {
-    run_case_with::<T, C>(case, |a, b, c| {
+    let multiply = |a: &mut Placed<T>, b: &mut Placed<T>, c: &mut Placed<C>| {
         engine.run(case, a, b, c).map_err(|error| format!("the call failed: {error}"))
-    })
+    };
+    check_case(case, engine.precision, multiply)
 }
 
 /// [`run_case`] with anything that multiplies: `multiply` gets A, B and C in their buffers.
@@ -47,6 +49,14 @@ pub fn run_case<T: Element, C: OutputOf<T>>(
 /// As [`run_case`].
 pub fn run_case_with<T: Element, C: OutputOf<T>>(
     case: &Case,
+    multiply: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<C>) -> Attempt,
+) -> Result<Exactness, String> {
+    check_case(case, Precision::Full, multiply)
+}
+
+fn check_case<T: Element, C: OutputOf<T>>(
+    case: &Case,
+    precision: Precision,
     multiply: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<C>) -> Attempt,
 ) -> Result<Exactness, String> {
     let (a, b, before) = (case.a::<T>(), case.b::<T>(), case.c::<C>());
@@ -65,6 +75,7 @@ pub fn run_case_with<T: Element, C: OutputOf<T>>(
         b: view(&b)?,
         op_a: case.op_a,
         op_b: case.op_b,
+        precision,
         alpha: case.alpha::<C>(),
         beta: case.beta::<C>(),
         c: Some(view(&before)?),
@@ -90,7 +101,7 @@ pub fn run_table_where<T: Element, C: OutputOf<T>>(
                 summary.left_out += 1;
                 continue;
             }
-            let dtypes = format!("{} to {}", T::DTYPE, C::DTYPE);
+            let dtypes = format!("{} to {}", engine.precision.name(T::DTYPE), C::DTYPE);
             let name = format!("{} on {} in {dtypes}", case.name, engine.name);
             let refuses = engine.refuses::<T, C>(case);
             match run_case::<T, C>(case, engine) {

@@ -14,6 +14,7 @@ pub fn table() -> Vec<Case> {
     cases.extend(transposes());
     cases.extend(places());
     cases.extend(factors());
+    cases.extend(copied());
     cases.extend(numbers());
     cases.extend(chunks());
     if std::env::var("GEMMITE_CASES").is_ok_and(|which| which == "small") {
@@ -106,6 +107,20 @@ fn places() -> Vec<Case> {
         let case = Case::new(name, 34, 21, 19).places(a, b, c).factors(1.0, Some(-1.0));
         case.data(Data::Integers)
     })
+    .collect()
+}
+
+/// Operands that no tensor map describes, of a C so large that they are copied for one.
+fn copied() -> Vec<Case> {
+    use Place::*;
+    [
+        ("every other element of much", Spaced, Spaced),
+        ("much backwards", Backwards, RowsBackwards),
+        ("much of one row, one column", RepeatedRow, RepeatedCol),
+        ("much by columns, backwards", ColMajor, ColsBackwards),
+    ]
+    .into_iter()
+    .map(|(name, a, b)| Case::new(name, 130, 150, 70).places(a, b, RowMajor))
     .collect()
 }
 

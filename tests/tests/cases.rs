@@ -1,11 +1,12 @@
 //! The case table on every engine, in every dtype.
 
 use gemm_spec::{Kernel, Stored, kernels};
-use gemmite::{Element, Op, OutputOf, bf16, f16};
+use gemmite::{DType, Element, Op, OutputOf, Precision, bf16, f16};
 use gemmite_tests::{
     Case, Data, Engine, Path, Place, cpu_engines, cuda, cuda_engines, emulated_kernel,
     emulator_engines, is_short, many_tiles, run_table, run_table_where, say, table,
 };
+use std::collections::HashSet;
 
 fn on_cpu<T: Element, C: OutputOf<T>>() {
     report::<T, C>(run_table::<T, C>(&table(), &cpu_engines()));
@@ -23,11 +24,19 @@ fn on_cuda<T: Element, C: OutputOf<T>>() {
 }
 
 /// Every kernel, on the short cases. With a C of another dtype than the usual, which concerns the
-/// end of a kernel alone, those with gaps, factors and special numbers.
+/// end of a kernel alone, one kernel of each family and all that take maps, on those with gaps,
+/// factors and special numbers.
 fn on_emulator<T: Element, C: OutputOf<T>>() {
-    let engines = emulator_engines(T::DTYPE);
+    let mut engines = emulator_engines(T::DTYPE, Precision::Full);
+    let is_usual = C::DTYPE == T::DTYPE.output();
+    if !is_usual {
+        let mut seen = HashSet::new();
+        engines.retain(|engine| {
+            let kernel = engine.kernel.and_then(|name| Kernel::find(name, T::DTYPE));
+            kernel.is_some_and(|kernel| seen.insert(kernel.family) || kernel.takes_maps())
+        });
+    }
     let is_one = |case: &Case, engine: &Engine| {
-        let is_usual = C::DTYPE == T::DTYPE.output();
         is_short::<T, C>(case, engine) && (is_usual || concerns_c(case))
     };
     report::<T, C>(run_table_where::<T, C>(&table(), &engines, is_one));
@@ -91,6 +100,29 @@ each_dtype! {
     cpu_bf16_to_f32, emulator_bf16_to_f32, cuda_bf16_to_f32: bf16 => f32;
 }
 
+fn as_tf32(engines: Vec<Engine>) -> Vec<Engine> {
+    engines.into_iter().map(|engine| engine.precision(Precision::Tf32)).collect()
+}
+
+#[test]
+fn cpu_tf32() {
+    report::<f32, f32>(run_table::<f32, f32>(&table(), &as_tf32(cpu_engines())));
+}
+
+#[test]
+fn emulator_tf32() {
+    let engines = emulator_engines(DType::F32, Precision::Tf32);
+    report::<f32, f32>(run_table_where::<f32, f32>(&table(), &engines, is_short::<f32, f32>));
+}
+
+#[test]
+fn cuda_tf32() {
+    if let Some(device) = cuda() {
+        let engines = as_tf32(cuda_engines(&device));
+        report::<f32, f32>(run_table::<f32, f32>(&table(), &engines));
+    }
+}
+
 #[test]
 fn the_table_is_as_long_as_it_says() {
     assert!(table().len() >= 50, "{} cases", table().len());
@@ -100,7 +132,12 @@ fn the_table_is_as_long_as_it_says() {
 fn emulated<T: Element>() -> Vec<(Case, &'static Kernel)> {
     let (cases, mut emulated) = (table(), Vec::new());
     let named = |engine: &Engine| engine.kernel.is_some();
-    for engine in emulator_engines(T::DTYPE).into_iter().filter(named) {
+    let precisions = match T::DTYPE {
+        DType::F32 => &[Precision::Full, Precision::Tf32][..],
+        _ => &[Precision::Full],
+    };
+    let engines = precisions.iter().flat_map(|&how| emulator_engines(T::DTYPE, how));
+    for engine in engines.filter(named) {
         let short = cases.iter().filter(|case| is_short::<T, T::Output>(case, &engine));
         emulated.extend(short.filter_map(|case| {
             Some((case.clone(), emulated_kernel::<T, T::Output>(case, &engine)?))
@@ -148,6 +185,7 @@ fn kernels_that_take_maps_have_cases() {
         device: gemmite::Device::cpu(),
         kernel: Some("warp_group_128x256"),
         path,
+        precision: Precision::Full,
     };
     for path in [Path::Host, Path::Device, Path::Raw] {
         let engine = engine(path);

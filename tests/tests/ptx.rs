@@ -2,7 +2,9 @@
 //! takes what the host passes.
 
 use cuda_builder::ptx;
-use gemm_spec::{C_BOXES, DType, GemmParams, Kernel, KernelFamily, Target, Tiles, kernels};
+use gemm_spec::{
+    C_BOXES, DType, GemmParams, Kernel, KernelFamily, RepackParams, Target, Tiles, entries as table,
+};
 use std::path::PathBuf;
 
 fn built(target: Target) -> String {
@@ -21,14 +23,18 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
         DType::F64 => size_of::<GemmParams<f64>>(),
         _ => size_of::<GemmParams<f32>>(),
     };
-    if kernel.takes_maps() { vec![128, 128, 128, 8, block] } else { vec![8, 8, 8, block] }
+    match kernel.family {
+        KernelFamily::Repack => vec![8, 8, size_of::<RepackParams>()],
+        _ if kernel.takes_maps() => vec![128, 128, 128, 8, block],
+        _ => vec![8, 8, 8, block],
+    }
 }
 
 #[test]
 fn every_kernel_has_its_entry_and_takes_what_the_host_passes() {
     for target in Target::ALL {
         let entries = ptx::entries(&built(target));
-        for kernel in kernels().filter(|kernel| kernel.target == target) {
+        for kernel in table().filter(|kernel| kernel.target == target) {
             let found: Vec<_> = entries.iter().filter(|e| e.name == kernel.name).collect();
             assert_eq!(found.len(), 1, "entries named {}", kernel.name);
             let bytes: Vec<_> = found[0].params.iter().map(|param| param.bytes).collect();
@@ -41,7 +47,7 @@ fn every_kernel_has_its_entry_and_takes_what_the_host_passes() {
 fn there_is_no_entry_beside_the_table() {
     for target in Target::ALL {
         for entry in ptx::entries(&built(target)) {
-            let known = kernels().any(|k| k.name == entry.name && k.target == target);
+            let known = table().any(|k| k.name == entry.name && k.target == target);
             assert!(known, "{} is in the PTX and not in the table", entry.name);
         }
     }
@@ -51,7 +57,7 @@ fn there_is_no_entry_beside_the_table() {
 fn every_kernel_declares_the_threads_that_it_is_launched_with() {
     for target in Target::ALL {
         for entry in ptx::entries(&built(target)) {
-            let kernel = kernels().find(|kernel| kernel.name == entry.name).unwrap();
+            let kernel = table().find(|kernel| kernel.name == entry.name).unwrap();
             let (x, y) = kernel.block();
             let bound = format!(".maxntid {}, 1, 1", x * y);
             let found = entry.directives.iter().any(|line| line.trim() == bound);
@@ -108,11 +114,13 @@ fn tensor_products(kernel: &Kernel) -> usize {
 fn no_barrier_was_copied() {
     for target in Target::ALL {
         let text = built(target);
-        for kernel in kernels().filter(|kernel| kernel.target == target) {
+        for kernel in table().filter(|kernel| kernel.target == target) {
             let start = text.find(&format!(".entry {}(", kernel.name)).unwrap();
             let body = &text[start..start + text[start..].find("\n}").unwrap()];
             let expected = match kernel.family {
                 KernelFamily::Naive => 0,
+                // Between the two ways through shared memory.
+                KernelFamily::Repack => 1,
                 // Two a step, and the step stands in the loop and behind it.
                 KernelFamily::Tiled => 4,
                 KernelFamily::ThreadColumn
@@ -127,13 +135,15 @@ fn no_barrier_was_copied() {
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => 8,
                 // The same in eight loops: each operand stored along K or not, in packs or not.
                 KernelFamily::TensorCore => 16,
-                // For a C of f16 and for one of bf16, one before its boxes are written, of all groups
-                // where the last stage is among them, and one behind; for sums that leave one by
-                // one, two for each 64 columns. Those of a group stand there for each of them.
+                // For each output of 16 bits, one before its boxes are written, of all groups where
+                // the last stage is among them, and one behind; for sums that leave one by one, two
+                // for each 64 columns. Those of a group stand there for each of them.
                 KernelFamily::WarpGroup => {
+                    let outputs = kernel.dtype.outputs().iter();
+                    let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
                     let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
                     let before = if boxes > C_BOXES { 1 } else { groups };
-                    2 * (before + groups) + 2 * boxes * groups
+                    by_boxes * (before + groups) + 2 * boxes * groups
                 }
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);

@@ -1,15 +1,14 @@
 //! The runner catches what it is there to catch: each test breaks a right product in one way.
 
-use gemmite::{Device, Element, Op, bf16, f16};
-use gemmite_tests::{Case, Data, Engine, GUARD, Path, Place, Placed, run_case_with};
+use gemmite::{Element, Op, bf16, f16};
+use gemmite_tests::{Case, Data, GUARD, Place, Placed, cpu_engines, run_case_with};
 
 /// Multiplies rightly, lets `spoil` at the three buffers, and gives the runner's verdict.
 fn verdict<T: Element>(
     case: &Case,
     spoil: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<T::Output>),
 ) -> Result<(), String> {
-    let engine =
-        Engine { name: "cpu".into(), device: Device::cpu(), kernel: None, path: Path::Host };
+    let engine = cpu_engines().remove(0);
     run_case_with::<T, T::Output>(case, |a, b, c| {
         engine.run(case, a, b, c)?;
         spoil(a, b, c);
@@ -68,8 +67,7 @@ fn finds_one_term_too_few<T: Element>() {
     // The last step of K is left out, which is what a wrong edge does.
     let case = Case::new("ragged", 18, 19, 17).data(Data::Integers);
     let short = Case { k: 16, ..case.clone() };
-    let engine =
-        Engine { name: "cpu".into(), device: Device::cpu(), kernel: None, path: Path::Host };
+    let engine = cpu_engines().remove(0);
     let failure = run_case_with::<T, T::Output>(&case, |a, b, c| {
         let mut a = a.clone();
         let mut b = b.clone();
@@ -109,8 +107,7 @@ fn an_untouched_c_is_found() {
 fn a_wrong_transpose_is_found() {
     let case = Case::new("square", 17, 17, 17).ops(Op::Transpose, Op::None);
     let other = Case { op_a: Op::None, ..case.clone() };
-    let engine =
-        Engine { name: "cpu".into(), device: Device::cpu(), kernel: None, path: Path::Host };
+    let engine = cpu_engines().remove(0);
     let failure =
         run_case_with::<f64, f64>(&case, |a, b, c| engine.run(&other, a, b, c)).unwrap_err();
     assert!(failure.contains("wrong"), "{failure}");

@@ -14,6 +14,13 @@ pub struct Args {
     arguments: Vec<String>,
 }
 
+impl Args {
+    /// They, as they were given.
+    pub fn arguments(&self) -> &[String] {
+        &self.arguments
+    }
+}
+
 /// `gemmite-bench ARGUMENTS`
 pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let arguments = &args.arguments;

@@ -6,6 +6,7 @@ mod build_ptx;
 mod bundle;
 mod demo;
 mod doctor;
+mod mutate;
 mod nvidia_tools;
 mod pictures;
 mod ptxas;
@@ -44,6 +45,8 @@ enum Command {
     Tidy,
     /// Measures the suites against every peer on this machine; `bench compare A B` compares records
     Bench(bench::Args),
+    /// Deletes or alters each barrier and wait in the kernels' PTX in turn, for the emulator to find
+    Mutate(bench::Args),
     /// Time by tile: a step of the ladder with tiles of your choice
     Sweep(sweep::Args),
     /// Makes a page from a record of `bench`: `gemmite report`
@@ -75,6 +78,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Ptxas(args) => ptxas::run(&workspace, &args),
         Command::Tidy => tidy::run(&workspace),
         Command::Bench(args) => bench::run(&workspace, &args),
+        Command::Mutate(args) => mutate::run(&workspace, &args),
         Command::Sweep(args) => sweep::run(&workspace, &args),
         Command::Report(args) => bench::report(&workspace, &args),
         Command::Tables(args) => tables::run(&workspace, &args),

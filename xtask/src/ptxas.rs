@@ -172,7 +172,7 @@ fn read_numbers(line: &str, usage: &mut Usage) -> Result<()> {
 /// What must not be: a kernel of the table that is missing, spills, local memory, warnings.
 fn find_problems(target: Target, gpu: &str, assembly: &Assembly) -> Vec<String> {
     let expected: BTreeSet<&str> =
-        gemm_spec::kernels().filter(|k| k.target == target).map(|k| k.name).collect();
+        gemm_spec::entries().filter(|k| k.target == target).map(|k| k.name).collect();
     let missing = expected.iter().filter(|name| !assembly.kernels.contains_key(**name));
     let mut problems: Vec<String> =
         missing.map(|name| format!("{name} is in the table and not in the PTX")).collect();
@@ -213,7 +213,7 @@ fn table(target: Target, columns: &[(&str, Assembly)]) -> String {
 }
 
 fn print_sass(workspace: &Workspace, kernel: &str, cubins: &[(Target, PathBuf)]) -> Result<()> {
-    let known = gemm_spec::kernels().find(|k| k.name == kernel);
+    let known = gemm_spec::entries().find(|k| k.name == kernel);
     let target = known.with_context(|| format!("no kernel is called {kernel}"))?.target;
     let cubin = cubins.iter().rev().find(|(of, _)| *of == target);
     let (_, cubin) = cubin.with_context(|| format!("{kernel} was assembled for no GPU"))?;

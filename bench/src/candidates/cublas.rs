@@ -15,7 +15,7 @@ use crate::suite::Row;
 use anyhow::{Context, Result, ensure};
 use cust::memory::DeviceBuffer;
 use ffi::{Functions, LtFunctions};
-use gemmite::{DType, Element, Op};
+use gemmite::{DType, Element, Op, Precision};
 use libloading::Library;
 use std::ffi::{c_int, c_void};
 use std::path::PathBuf;
@@ -65,14 +65,15 @@ struct Types {
 }
 
 impl Types {
-    fn of(dtype: DType) -> Result<Types, Absence> {
-        use ffi::{COMPUTE_32F, COMPUTE_32I, COMPUTE_64F};
+    fn of(dtype: DType, precision: Precision) -> Result<Types, Absence> {
+        use ffi::{COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_32I, COMPUTE_64F};
         use ffi::{R_8I, R_16BF, R_16F, R_32F, R_32I, R_64F};
         let (data, compute, scalar) = match dtype {
             DType::I8 => (R_8I, COMPUTE_32I, R_32I),
             DType::F16 => (R_16F, COMPUTE_32F, R_32F),
             DType::BF16 => (R_16BF, COMPUTE_32F, R_32F),
-            DType::F32 => (R_32F, COMPUTE_32F, R_32F), // plain f32: TF32 has a name of its own
+            DType::F32 if precision == Precision::Tf32 => (R_32F, COMPUTE_32F_FAST_TF32, R_32F),
+            DType::F32 => (R_32F, COMPUTE_32F, R_32F), // plain f32
             DType::F64 => (R_64F, COMPUTE_64F, R_64F),
             DType::I32 => {
                 return Err(Absence::unsupported("cuBLAS has no product of i32 matrices"));
@@ -184,7 +185,7 @@ impl Cublas {
         operands: &'a Operands,
         case: &'a Case<T>,
     ) -> Result<GpuWork<'a, T>, Absence> {
-        let types = Types::of(T::DTYPE)?;
+        let types = Types::of(T::DTYPE, case.row.precision)?;
         let scalars = Scalars::of(case);
         let sizes = Sizes::of(&case.row).map_err(|error| Absence::failed(&error))?;
         let Row { op_a, op_b, .. } = case.row;

@@ -23,7 +23,7 @@ pub fn entrants<'a, T: Element>(
     extra: &[String],
 ) -> Vec<Entrant<'a, T>> {
     let variants = gemm_spec::variants().filter(|name| {
-        let has = gemm_spec::Kernel::find(name, T::DTYPE).is_some();
+        let has = gemm_spec::Kernel::find_in(name, T::DTYPE, case.row.precision).is_some();
         (case.row.kernels == Kernels::All && has) || extra.iter().any(|e| e == name)
     });
     let choices = variants.map(|name| (name.to_owned(), KernelChoice::from(name)));
@@ -42,6 +42,7 @@ pub fn entrants<'a, T: Element>(
 
 fn gemm<T: Element>(case: &Case<T>) -> Gemm<T> {
     let gemm = Gemm::new().op_a(case.row.op_a).op_b(case.row.op_b).alpha(case.alpha());
+    let gemm = gemm.precision(case.row.precision);
     match case.beta() {
         Some(beta) => gemm.beta(beta),
         None => gemm,

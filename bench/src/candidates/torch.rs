@@ -6,7 +6,7 @@ use crate::case::Case;
 use crate::suite::Row;
 use crate::timing::Work;
 use anyhow::{Context, Result, bail};
-use gemmite::Element;
+use gemmite::{Element, Precision};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -76,6 +76,11 @@ impl Torch {
     ) -> Vec<Entrant<'a, T>> {
         let asked: Vec<Peer> =
             [Peer::Torch, Peer::Triton].into_iter().filter(|peer| peers.contains(peer)).collect();
+        if case.row.precision == Precision::Tf32 {
+            let reason = "it is asked for all digits of f32 alone; its tf32 is cuBLAS's";
+            let absent = |peer: Peer| Entrant::absent(peer.name(), Absence::unsupported(reason));
+            return asked.into_iter().map(absent).collect();
+        }
         let loaded = match Loaded::new(self, case) {
             Ok(loaded) => Rc::new(loaded),
             Err(error) => {

@@ -29,7 +29,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
 ) {
     // N.B. Places of columns do not change from tile to tile. Unless the stride is a new number for
     // each, the compiler computes all of them before the first tile, and keeps them in memory.
-    let fresh = GemmParams { c_col_stride: afresh(p.c_col_stride), ..*p };
+    let fresh = GemmParams { c_col_stride: misc::afresh_i64(p.c_col_stride), ..*p };
     let geometry = PhantomData::<G>;
     let group = Group { operands, p: &fresh, at, boxes, number, sums, geometry };
     // SAFETY: the caller's promise.
@@ -123,13 +123,6 @@ pub unsafe fn wait_for_copies() {
     }
 }
 
-/// [`misc::afresh`] of both halves.
-#[inline(always)]
-fn afresh(stride: i64) -> i64 {
-    let high = misc::afresh((stride >> 32) as u32);
-    (u64::from(high) << 32 | u64::from(misc::afresh(stride as u32))) as i64
-}
-
 /// A thread's part of 16 columns, as [`place`](cuda_std::wgmma::place) of `wgmma` has it: two pairs
 /// of neighbours, 8 columns apart, of a row and of the row 8 further down.
 #[inline(always)]
@@ -180,9 +173,9 @@ unsafe fn write_runs<T: Element, G: Geometry, const SUMS: usize>(
     sums: &[T::Sum; SUMS],
 ) {
     const { assert!(size_of::<[BoxOfC; C_BOXES]>() >= GROUP_ROWS * 64 * size_of::<T::Sum>()) };
-    // Rows of 64, in which runs of 8 change places, so that rows that lanes write together lie in
+    // Rows of 64, in which runs change places by eights, so that rows that lanes write together lie in
     // different banks.
-    let element = |row: usize, col: usize| row * 64 + (col ^ row % 8 * 8);
+    let element = |row: usize, col: usize| row * 64 + (col ^ (row % 8 * 8));
     let thread = thread::thread_idx_x() as usize % 128;
     let mut largest = 0;
     for i in 0..SUMS / 32 {
@@ -194,7 +187,7 @@ unsafe fn write_runs<T: Element, G: Geometry, const SUMS: usize>(
             let mut run = thread;
             // Afresh, so that it stays a loop.
             while run < misc::afresh((GROUP_ROWS * 64 / RUN) as u32) as usize {
-                let (from_row, from_col) = (run / 8, run % 8 * RUN);
+                let (from_row, from_col) = (run * RUN / 64, run * RUN % 64);
                 let at = (row + from_row as u64, col + (64 * i + from_col) as u64);
                 if at.0 < p.m && at.1 < p.n {
                     let sums = read_run(memory.add(element(from_row, from_col)));
@@ -242,10 +235,9 @@ unsafe fn put<S: Copy>(
 /// They may be read, and start at a multiple of 16 bytes.
 #[inline(always)]
 unsafe fn read_run<S: Copy>(memory: SharedTile<S>) -> [S; RUN] {
-    const { assert!(size_of::<S>() == 4) };
-    let words = memory.cast::<u128>();
+    const { assert!(size_of::<[S; RUN]>() == 16) };
     // SAFETY: the caller's promise.
-    unsafe { core::mem::transmute_copy(&[words.read(), words.add(1).read()]) }
+    unsafe { core::mem::transmute_copy(&memory.cast::<u128>().read()) }
 }
 
 /// Raises the f32 at an address to the largest of the lanes' magnitudes, by their bits.
@@ -310,9 +302,10 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
 /// Two elements of 16 bits as a word.
 #[inline(always)]
 fn word<C: Copy>(pair: [C; 2]) -> u32 {
-    // SAFETY: a pair of 16 bits each has the bytes of a word; other pairs are not put into boxes.
     match size_of::<C>() {
+        // SAFETY: a pair of 16 bits each has the bytes of a word.
         2 => unsafe { core::mem::transmute_copy(&pair) },
+        // Others are not put into boxes.
         _ => 0,
     }
 }

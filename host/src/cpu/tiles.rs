@@ -4,7 +4,7 @@
 use super::int;
 use crate::element::{Element, OutputOf, Scalar};
 use crate::plan::Product;
-use gemm_spec::{DType, Layout};
+use gemm_spec::{DType, Layout, Precision};
 use rayon::prelude::*;
 
 /// Rows of a tile of C. With the two below, a task's blocks of A, B and C fill half a megabyte: a
@@ -93,6 +93,11 @@ unsafe fn sum_tile<T: Element, C>(
             pack(origins.a, &product.a, of_a, &mut blocks.a);
             pack(origins.b, &product.b, of_b, &mut blocks.b);
         }
+        if product.dtype == DType::F32 && product.precision == Precision::Tf32 {
+            for block in [&mut blocks.a, &mut blocks.b] {
+                cut_off(bytemuck::cast_slice_mut(block));
+            }
+        }
         add_product(blocks, rows, cols, depth);
     }
 }
@@ -121,6 +126,13 @@ unsafe fn pack<T: Element>(
                 packed.extend((0..block.cols).map(|j| (*row.offset(j as isize * stride)).widen()));
             }
         }
+    }
+}
+
+/// Leaves of each f32 what tensor cores take of it: its upper 19 bits, 10 of them mantissa.
+fn cut_off(block: &mut [f32]) {
+    for element in block {
+        *element = f32::from_bits(element.to_bits() & !0x1fff);
     }
 }
 

@@ -25,6 +25,22 @@ impl Driver for CudaDriver<'_> {
         layout.encode(address)
     }
 
+    /// In the stream's order, which takes no synchronisation (CUDA driver API, "Stream Ordered
+    /// Memory Allocator").
+    fn allocate(&self, bytes: usize) -> Result<u64, Error> {
+        let mut address = 0;
+        // SAFETY: the context is current, and the stream is its own.
+        unsafe { sys::cuMemAllocAsync(&mut address, bytes, self.stream) }
+            .check("cuMemAllocAsync", || format!("{bytes} bytes on {}", self.context.name()))?;
+        Ok(address)
+    }
+
+    fn release(&self, address: u64) {
+        // SAFETY: it was allocated on this stream, and is freed once. There is nothing to be done
+        // about a failure, which only an earlier fault of the context makes.
+        let _ = unsafe { sys::cuMemFreeAsync(address, self.stream) };
+    }
+
     unsafe fn launch(
         &self,
         kernel: &'static Kernel,

@@ -32,13 +32,26 @@ impl Driver for EmulatorDriver<'_> {
         })
     }
 
+    fn allocate(&self, bytes: usize) -> Result<u64, Error> {
+        let allocated = self.gpu.lock().allocate(bytes as u64);
+        allocated.map_err(|source| self.gpu.failure("allocating", source))
+    }
+
+    fn release(&self, address: u64) {
+        // It is freed once, and launches are done when they return.
+        let _ = self.gpu.lock().free(address);
+    }
+
     unsafe fn launch(
         &self,
         kernel: &'static Kernel,
         launch: &gemm_spec::Launch,
         arguments: &[&[u8]],
     ) -> Result<(), Error> {
-        let module = module(kernel)?;
+        let module = match &self.gpu.ptx {
+            Some(text) => Arc::new(parse(kernel, text)?),
+            None => module(kernel)?,
+        };
         let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
         let shape = ptx_emulator::Launch {
             grid: [grid_x, grid_y, 1],
@@ -50,12 +63,15 @@ impl Driver for EmulatorDriver<'_> {
         let arguments: Vec<Argument> =
             arguments.iter().map(|bytes| Argument::bytes(*bytes)).collect();
         let launched = self.gpu.lock().launch(&module, kernel.name, &shape, &arguments);
-        launched.map(drop).map_err(|report| {
-            let lines = lines(&report, kernel.target);
+        let counted = launched.map_err(|report| {
+            let text = self.gpu.ptx.as_deref().unwrap_or(ptx::source(kernel.target));
+            let lines = lines(&report, kernel.target, text);
             let device = self.gpu.info.name.clone();
             let (kernel, shape) = (kernel.name, launch.shape);
             Error::new(Kind::EmulatorReport { kernel, shape, device, report, lines })
-        })
+        })?;
+        self.gpu.statistics.lock().unwrap_or_else(PoisonError::into_inner).add(&counted);
+        Ok(())
     }
 }
 
@@ -67,24 +83,27 @@ fn module(kernel: &'static Kernel) -> Result<Arc<Module>, Error> {
     if let Some(module) = parsed.get(kernel.name) {
         return Ok(Arc::clone(module));
     }
-    let module = Module::parse(&ptx::of_kernel(kernel)).map_err(|source| {
-        let context = format!("{} of {}.ptx", kernel.name, kernel.target.arch());
-        Error::new(Kind::Emulator { context, source })
-    })?;
-    let module = Arc::new(module);
+    let module = Arc::new(parse(kernel, &ptx::of_kernel(kernel))?);
     parsed.insert(kernel.name, Arc::clone(&module));
     Ok(module)
 }
 
-/// The lines of PTX that a report names, as they stand in the target's file.
-fn lines(report: &Report, target: Target) -> String {
+fn parse(kernel: &Kernel, text: &str) -> Result<Module, Error> {
+    Module::parse(text).map_err(|source| {
+        let context = format!("{} of {}.ptx", kernel.name, kernel.target.arch());
+        Error::new(Kind::Emulator { context, source })
+    })
+}
+
+/// The lines that a report names, as they stand in the target's text.
+fn lines(report: &Report, target: Target, source: &str) -> String {
     let mut text = String::new();
     let mut numbers = [report.line, report.other.as_ref().map(|other| other.line)];
     if numbers[0] == numbers[1] {
         numbers[1] = None;
     }
     for number in numbers.into_iter().flatten() {
-        let line = ptx::source(target).lines().nth(number.saturating_sub(1) as usize);
+        let line = source.lines().nth(number.saturating_sub(1) as usize);
         let line = line.unwrap_or_default().trim();
         // Writing to a string does not fail.
         let _ = write!(text, "\n  {}.ptx:{number}: {line}", target.arch());

@@ -92,3 +92,26 @@ fn a_misuse_is_an_error_with_the_lines_of_ptx() {
     // The device goes on.
     gemm.run_device(&a, &a, &mut c).unwrap();
 }
+
+/// A tile of 16 x 16 is loaded once for 16 rows and 16 columns: a sixteenth of the loads, as the
+/// tutorials compute it. Writes stay what they are.
+#[test]
+fn tiles_cut_loads_by_their_width() {
+    const N: usize = 64;
+    let (a, b) = (integers(N, N, 1), integers(N, N, 2));
+    let counted = |kernel: &str| {
+        let options = Options { arch: (7, 0), statistics: true, ..Options::default() };
+        let gpu = Device::emulator_with(&options).unwrap();
+        let (a, b) = (gpu.upload(&a).unwrap(), gpu.upload(&b).unwrap());
+        let mut c = gpu.uninit(Shape::new(N, N)).unwrap();
+        Gemm::new().kernel(kernel).run_device(&a, &b, &mut c).unwrap();
+        super::statistics(&gpu).unwrap()
+    };
+    let (naive, tiled) = (counted("k01_naive"), counted("k02_tiled_16"));
+    assert_eq!(naive.global_loaded, 4 * 2 * (N * N * N) as u64);
+    assert_eq!(tiled.global_loaded, naive.global_loaded / 16);
+    assert_eq!([naive.global_stored, tiled.global_stored], [4 * (N * N) as u64; 2]);
+    assert_eq!(naive.shared_stored, 0);
+    assert_eq!(tiled.shared_stored, tiled.global_loaded);
+    assert!(super::statistics(&Device::cpu()).is_none());
+}

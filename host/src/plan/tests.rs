@@ -27,7 +27,9 @@ fn gpu() -> DeviceInfo {
 
 /// A C of `shape`, with operands that no map describes.
 fn task(dtype: DType, shape: (usize, usize)) -> Task {
-    Task { dtype, shape: Shape::new(shape.0, shape.1), along_k: [true, false], maps: false }
+    let shape = Shape::new(shape.0, shape.1);
+    let along_k = [true, false];
+    Task { dtype, precision: Precision::Full, shape, along_k, maps: false, unmapped: None }
 }
 
 fn choose(choice: KernelChoice, shape: (usize, usize)) -> Result<&'static str, Error> {
@@ -97,11 +99,12 @@ fn old_devices_lack_kernels() {
 #[test]
 fn every_kernel_of_the_table_can_be_chosen() {
     for kernel in kernels() {
-        let found = |a, b| Kernel::find_for(kernel.variant, kernel.dtype, [a, b]) == Some(kernel);
+        let Kernel { variant, dtype, precision, .. } = *kernel;
+        let found = |a, b| Kernel::find_for(variant, dtype, precision, [a, b]) == Some(kernel);
         let all = [[true, true], [true, false], [false, true], [false, false]];
         let along_k = all.into_iter().find(|&[a, b]| found(a, b)).unwrap();
-        let task = Task { along_k, maps: true, ..task(kernel.dtype, (1000, 1000)) };
-        for choice in [KernelChoice::Spec(*kernel), kernel.variant.into()] {
+        let task = Task { along_k, precision, maps: true, ..task(dtype, (1000, 1000)) };
+        for choice in [KernelChoice::Spec(*kernel), variant.into()] {
             assert_eq!(choose_kernel(&choice, task, &hopper()).unwrap(), kernel);
         }
     }
@@ -141,6 +144,63 @@ fn warp_groups_take_what_maps_describe() {
 }
 
 #[test]
+fn small_tiles_are_taken_where_large_ones_leave_the_gpu_idle() {
+    let h100 = DeviceInfo { multiprocessors: Some(132), ..hopper() };
+    let auto = |shape| {
+        let task = Task { maps: true, ..task(DType::BF16, shape) };
+        choose_kernel(&KernelChoice::Auto, task, &h100).unwrap().variant
+    };
+    assert_eq!(auto((2048, 2048)), "warp_group_128x256");
+    assert_eq!(auto((1536, 1536)), "warp_group_128x256");
+    assert_eq!(auto((1280, 1280)), "warp_group_128x128");
+    assert_eq!(auto((1024, 1024)), "warp_group_64x128");
+    assert_eq!(auto((512, 512)), "warp_group_64x64");
+    assert_eq!(auto((64, 64)), "warp_group_64x64");
+}
+
+#[test]
+fn tf32_is_taken_where_it_is_asked_for() {
+    let mapped = Task { along_k: [true, true], maps: true, ..task(DType::F32, (4096, 4096)) };
+    let tf32 = mapped.precision(Precision::Tf32);
+    let auto = |task| choose_kernel(&KernelChoice::Auto, task, &hopper()).unwrap().name;
+    assert_eq!(auto(tf32), "warp_group_128x256_nt_tf32");
+    assert_eq!(auto(mapped), "k10_grouped_order_f32");
+    // As they are stored no kernel takes less.
+    assert_eq!(auto(Task { along_k: [true, false], ..tf32 }), "k10_grouped_order_f32");
+    let named = |task| choose_kernel(&"warp_group_128x256".into(), task, &hopper());
+    assert!(named(mapped).is_err() && named(Task { along_k: [true, false], ..tf32 }).is_err());
+    assert_eq!(named(tf32).unwrap().precision, Precision::Tf32);
+}
+
+#[test]
+fn operands_are_copied_for_kernels_that_read_them_in_no_other_way() {
+    let chosen = |task: Task, shape: (usize, usize), unmapped, along_k| {
+        let shape = Shape::new(shape.0, shape.1);
+        let maps = unmapped == [false; 2];
+        let task = Task { shape, unmapped: Some(unmapped), along_k, maps, ..task };
+        let chosen = super::choose(&KernelChoice::Auto, task, &hopper()).unwrap();
+        (chosen.kernel.name, chosen.copied)
+    };
+    let (large, mapped) = ((4095, 4097), [false; 2]);
+    let i8 = task(DType::I8, large);
+    let kernel = "warp_group_128x256_nt_i8";
+    assert_eq!(chosen(i8, large, mapped, [true, true]), (kernel, [false, false]));
+    assert_eq!(chosen(i8, large, mapped, [true, false]), (kernel, [false, true]));
+    assert_eq!(chosen(i8, large, [false, true], [false, true]), (kernel, [true, true]));
+    let small = chosen(i8, (4096, 127), mapped, [true, false]);
+    assert_eq!(small, ("k11_tensor_deep_i8", [false; 2]));
+    let tf32 = task(DType::F32, large).precision(Precision::Tf32);
+    let kernel = "warp_group_128x256_nt_tf32";
+    assert_eq!(chosen(tf32, large, [true, true], [false, false]), (kernel, [true, true]));
+    // What can be read as it lies is.
+    let bf16 = task(DType::BF16, large);
+    let kernel = "warp_group_128x256_tt_bf16";
+    assert_eq!(chosen(bf16, large, [false, true], [false, false]), (kernel, [false, true]));
+    let f32 = task(DType::F32, large);
+    assert_eq!(chosen(f32, large, mapped, [true, true]), ("k10_grouped_order_f32", [false; 2]));
+}
+
+#[test]
 fn maps_describe_rows_and_columns_at_multiples_of_16_bytes() {
     let layout = |rows, cols, offset| Layout {
         shape: Shape::new(5, 40),
@@ -171,7 +231,9 @@ fn maps_describe_rows_and_columns_at_multiples_of_16_bytes() {
 fn plans_say_what_they_launch() {
     let kernel = Kernel::find("k02_tiled_8", DType::F32);
     let plan = |rows, cols| {
-        Plan { shape: Shape::new(rows, cols), k: 3, kernel, multiprocessors: None }.to_string()
+        let copied = [false; 2];
+        Plan { shape: Shape::new(rows, cols), k: 3, kernel, copied, multiprocessors: None }
+            .to_string()
     };
     assert_eq!(plan(20, 9), "k02_tiled_8_f32, grid 2x3 of 8x8 threads");
     assert_eq!(

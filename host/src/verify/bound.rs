@@ -4,7 +4,7 @@
 //! The rules and their derivation are in docs/numerics.md.
 
 use approx::abs_diff_eq;
-use gemm_spec::DType;
+use gemm_spec::{DType, Precision};
 
 use super::sums::{PANEL, Sums, two_product, two_sum};
 
@@ -51,6 +51,7 @@ pub(super) fn max_k(dtype: DType) -> usize {
 /// What a product does besides summing, and how exactly.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
+    operands: DType,
     element: Format,
     accumulator: Format,
     rounds_to_element: bool,
@@ -83,6 +84,7 @@ impl Rules {
             gamma(k + 4, reference_unit)
         };
         Rules {
+            operands: dtype,
             element: Format::of(output),
             accumulator,
             rounds_to_element: output != output.factor(),
@@ -93,6 +95,17 @@ impl Rules {
             gamma_c: gamma(c_roundings, accumulator.unit),
             gamma_reference,
         }
+    }
+
+    /// The same for elements that may be multiplied so: each is cut off by less than 2^-10 of it,
+    /// and what has been cut off two factors is less than 2^-9 + 2^-20 of their product.
+    pub fn precision(self, precision: Precision) -> Rules {
+        let cut = match (precision, self.operands) {
+            (Precision::Tf32, DType::F32) => ldexp(1.0, -9) + ldexp(1.0, -20),
+            _ => 0.0,
+        };
+        let gamma_product = self.gamma_product + cut * (1.0 + self.gamma_product);
+        Rules { gamma_product, ..self }
     }
 
     /// What element (i, j) may be, from its sums and C's old value (which is not looked at where C

@@ -4,13 +4,14 @@
 //! interval ("epoch") of a block ends at a barrier of all its threads; one of a warp, at
 //! `bar.warp.sync`. Two accesses race if one writes, they are of different threads, they aren't
 //! both strong (volatile, relaxed or atomic), and no end of an interval lies between them; of
-//! different blocks, if no end of a launch does. Smaller accesses have cells of their own per byte,
-//! made when the first one comes, so that neighbours in a word don't get in each other's way.
+//! different blocks, if no end of a launch does, nor a fence of each ([`Fences`]). Smaller accesses
+//! have cells of their own per byte, made when the first one comes, so that neighbours in a word
+//! don't get in each other's way.
 //! Sources: PTX ISA 8.7.1 (races); the design is that of last-access shadow memory as in HiRace.
 
 use crate::memory::PAGE_WORDS;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// Who accesses, when, and how.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,34 @@ pub(crate) struct Stamp {
     pub line: u32,
     /// Volatile, relaxed, acquire, release or atomic.
     pub strong: bool,
+}
+
+/// Fences of the whole GPU, or accesses that acquire and release there, by block: a block has
+/// released what it did before its last one, and one that had none has acquired nothing. Two
+/// accesses for which both is so may be ordered, and count as if they were.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fences<'a> {
+    /// How many each block has had; none where the kernel has none.
+    pub counts: &'a [AtomicU32],
+    /// Whether the block that accesses now has had one.
+    pub acquired: bool,
+}
+
+impl Fences<'_> {
+    /// Whether an access of that block may be ordered before the present one.
+    #[inline]
+    fn order(&self, block: u64, record: Record) -> bool {
+        if !self.acquired {
+            return false;
+        }
+        let epoch = ((record & EPOCH_MASK) >> EPOCH_SHIFT) as u32;
+        self.counts.get(block as usize).is_none_or(|count| Self::epoch(count) > epoch)
+    }
+
+    /// The interval between two fences of a block, from 1. The last one does not end.
+    pub fn epoch(count: &AtomicU32) -> u32 {
+        (1 + count.load(SeqCst)).min(LAST_EPOCH)
+    }
 }
 
 /// The other side of a race.
@@ -256,26 +285,31 @@ const BLOCK_MASK: u64 = STRONG_BLOCK - 1;
 
 impl SharedCell {
     /// Records an access, and finds the race with an earlier one.
-    fn access(&self, stamp: &Stamp, writes: bool) -> Option<Race> {
+    fn access(&self, stamp: &Stamp, writes: bool, fences: Fences<'_>) -> Option<Race> {
         if writes {
-            self.record_write(stamp).or_else(|| self.conflict_with_read(stamp))
+            self.record_write(stamp, fences).or_else(|| self.conflict_with_read(stamp, fences))
         } else {
             self.record_read(stamp);
-            self.conflict_with_write(stamp)
+            self.conflict_with_write(stamp, fences)
         }
     }
 
     /// Finds the race of an access with an earlier one, and records nothing.
-    fn conflict(&self, stamp: &Stamp, writes: bool) -> Option<Race> {
-        let race = self.conflict_with_write(stamp);
-        if writes { race.or_else(|| self.conflict_with_read(stamp)) } else { race }
+    fn conflict(&self, stamp: &Stamp, writes: bool, fences: Fences<'_>) -> Option<Race> {
+        let race = self.conflict_with_write(stamp, fences);
+        if writes { race.or_else(|| self.conflict_with_read(stamp, fences)) } else { race }
     }
 
     fn tag(stamp: &Stamp) -> u64 {
         (stamp.block + 1) | if stamp.strong { STRONG_BLOCK } else { 0 }
     }
 
-    fn between(tag: u64, record: Record, stamp: &Stamp, wrote: bool) -> Option<Race> {
+    fn between(
+        tag: u64,
+        record: Record,
+        (stamp, fences): (&Stamp, Fences<'_>),
+        wrote: bool,
+    ) -> Option<Race> {
         if tag == 0 {
             return None;
         }
@@ -283,25 +317,28 @@ impl SharedCell {
         let found = if block == stamp.block && tag & MORE_BLOCKS == 0 {
             unordered(record, stamp.record())
         } else {
-            !(stamp.strong && tag & STRONG_BLOCK != 0)
+            // Where more blocks have read, which one it was is not known.
+            let other = if tag & MORE_BLOCKS == 0 { block } else { u64::MAX };
+            let both_strong = stamp.strong && tag & STRONG_BLOCK != 0;
+            !(both_strong || fences.order(other, record))
         };
         found.then(|| race(record, block, wrote))
     }
 
-    fn record_write(&self, stamp: &Stamp) -> Option<Race> {
+    fn record_write(&self, stamp: &Stamp, fences: Fences<'_>) -> Option<Race> {
         let tag = self.writer.swap(SharedCell::tag(stamp), SeqCst);
         let record = self.write.swap(stamp.record(), SeqCst);
-        SharedCell::between(tag, record, stamp, true)
+        SharedCell::between(tag, record, (stamp, fences), true)
     }
 
-    fn conflict_with_write(&self, stamp: &Stamp) -> Option<Race> {
+    fn conflict_with_write(&self, stamp: &Stamp, fences: Fences<'_>) -> Option<Race> {
         let (tag, record) = (self.writer.load(SeqCst), self.write.load(SeqCst));
-        SharedCell::between(tag, record, stamp, true)
+        SharedCell::between(tag, record, (stamp, fences), true)
     }
 
-    fn conflict_with_read(&self, stamp: &Stamp) -> Option<Race> {
+    fn conflict_with_read(&self, stamp: &Stamp, fences: Fences<'_>) -> Option<Race> {
         let (tag, record) = (self.reader.load(SeqCst), self.read.load(SeqCst));
-        SharedCell::between(tag, record, stamp, false)
+        SharedCell::between(tag, record, (stamp, fences), false)
     }
 
     fn record_read(&self, stamp: &Stamp) {
@@ -356,20 +393,20 @@ impl PageShadow {
         word: usize,
         byte: usize,
         size: u32,
-        stamp: &Stamp,
+        (stamp, fences): (&Stamp, Fences<'_>),
         writes: bool,
     ) -> Option<Race> {
         if size < 4 {
             let make = || (0..4 * PAGE_WORDS).map(|_| SharedCell::default()).collect();
             let first = 4 * word + byte;
             let cells = &self.bytes.get_or_init(make)[first..first + size as usize];
-            let found = cells.iter().find_map(|cell| cell.access(stamp, writes));
-            return found.or_else(|| self.words[word].conflict(stamp, writes));
+            let found = cells.iter().find_map(|cell| cell.access(stamp, writes, fences));
+            return found.or_else(|| self.words[word].conflict(stamp, writes, fences));
         }
         (word..word + size as usize / 4).find_map(|word| {
-            self.words[word].access(stamp, writes).or_else(|| {
+            self.words[word].access(stamp, writes, fences).or_else(|| {
                 let cells = &self.bytes.get()?[4 * word..4 * word + 4];
-                cells.iter().find_map(|cell| cell.conflict(stamp, writes))
+                cells.iter().find_map(|cell| cell.conflict(stamp, writes, fences))
             })
         })
     }
@@ -424,18 +461,40 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_never_ordered() {
+    fn blocks_are_not_ordered() {
         let page = PageShadow::new();
-        assert_eq!(page.access(0, 0, 4, &stamp(0, 1, 1), false), None);
-        assert_eq!(page.access(0, 0, 4, &stamp(1, 1, 9), false), None);
-        let found = page.access(0, 0, 4, &stamp(1, 1, 10), true).unwrap();
+        let fences = Fences { counts: &[], acquired: false };
+        let access = |word, byte, size, stamp: Stamp, writes| {
+            page.access(word, byte, size, (&stamp, fences), writes)
+        };
+        assert_eq!(access(0, 0, 4, stamp(0, 1, 1), false), None);
+        assert_eq!(access(0, 0, 4, stamp(1, 1, 9), false), None);
+        let found = access(0, 0, 4, stamp(1, 1, 10), true).unwrap();
         assert_eq!((found.block, found.wrote), (0, false));
-        assert_eq!(page.access(8, 0, 8, &stamp(2, 1, 1), true), None);
-        assert_eq!(page.access(9, 0, 4, &stamp(2, 1, 1), false), None);
-        assert_eq!(page.access(9, 0, 4, &stamp(2, 5, 2), false), None);
-        assert!(page.access(9, 2, 2, &stamp(3, 5, 2), false).is_some());
-        assert_eq!(page.access(20, 1, 1, &stamp(3, 1, 1), true), None);
-        assert_eq!(page.access(20, 2, 1, &stamp(4, 1, 1), true), None);
-        assert!(page.access(20, 0, 4, &stamp(4, 1, 2), false).is_some());
+        assert_eq!(access(8, 0, 8, stamp(2, 1, 1), true), None);
+        assert_eq!(access(9, 0, 4, stamp(2, 1, 1), false), None);
+        assert_eq!(access(9, 0, 4, stamp(2, 5, 2), false), None);
+        assert!(access(9, 2, 2, stamp(3, 5, 2), false).is_some());
+        assert_eq!(access(20, 1, 1, stamp(3, 1, 1), true), None);
+        assert_eq!(access(20, 2, 1, stamp(4, 1, 1), true), None);
+        assert!(access(20, 0, 4, stamp(4, 1, 2), false).is_some());
+    }
+
+    #[test]
+    fn fences_of_both_blocks_may_order_them() {
+        let page = PageShadow::new();
+        let counts = [AtomicU32::new(0), AtomicU32::new(0)];
+        let read = |acquired| {
+            let fences = Fences { counts: &counts, acquired };
+            page.access(0, 0, 4, (&stamp(1, 0, 1), fences), false)
+        };
+        let none = Fences { counts: &counts, acquired: false };
+        assert_eq!(
+            page.access(0, 0, 4, (&stamp(0, 0, Fences::epoch(&counts[0])), none), true),
+            None
+        );
+        assert!(read(false).is_some() && read(true).is_some());
+        counts[0].store(1, SeqCst);
+        assert!(read(false).is_some() && read(true).is_none());
     }
 }

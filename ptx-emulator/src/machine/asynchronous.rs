@@ -29,18 +29,29 @@ pub(crate) struct Copy {
     line: u32,
     /// The bytes, where the copy has read them already.
     value: Option<[u64; 2]>,
+    /// Its number among those of the warp.
+    number: u64,
 }
 
 /// `cp.async` operations of a warp that are under way, lane by lane.
 #[derive(Debug, Default)]
-pub(crate) struct Copies(Vec<AsyncGroups<Copy>>);
+pub(crate) struct Copies {
+    lanes: Vec<AsyncGroups<Copy>>,
+    /// How many have started.
+    pub started: u64,
+}
 
 impl Copies {
     fn of(&mut self, lane: usize) -> &mut AsyncGroups<Copy> {
-        if self.0.is_empty() {
-            self.0.resize_with(32, AsyncGroups::default);
+        if self.lanes.is_empty() {
+            self.lanes.resize_with(32, AsyncGroups::default);
         }
-        &mut self.0[lane]
+        &mut self.lanes[lane]
+    }
+
+    /// Takes a lane's copies with numbers below `end`: they are complete.
+    fn take(&mut self, lane: usize, end: u64) -> Vec<Copy> {
+        self.of(lane).take_where(|copy| copy.number < end)
     }
 
     /// The line of a copy under way that writes a byte of a block's shared memory.
@@ -48,7 +59,7 @@ impl Copies {
         let writes = |copy: &&Copy| {
             copy.target.0 == rank && address.wrapping_sub(copy.target.1) < u64::from(copy.bytes)
         };
-        self.0.iter().flat_map(|groups| groups.pending()).find(writes).map(|copy| copy.line)
+        self.lanes.iter().flat_map(|groups| groups.pending()).find(writes).map(|copy| copy.line)
     }
 }
 
@@ -198,8 +209,8 @@ fn start(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         }
         let target = c.shared_home(lane, to[lane], bytes.into())?;
         let source = from[lane];
-        let value = None;
-        let mut copy = Copy { source, target, bytes, from_source, line: i.line, value };
+        let (value, line, number) = (None, i.line, c.warp.copies.started);
+        let mut copy = Copy { source, target, bytes, from_source, line, value, number };
         if from_source > 0 {
             c.check_source(lane, &copy)?;
         }
@@ -213,6 +224,7 @@ fn start(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         }
         c.cluster.blocks[target.0].shared.poison(target.1, bytes.into());
         c.warp.copies.of(lane).push(copy);
+        c.warp.copies.started += 1;
     }
     c.statistics.global_loaded += u64::from(bytes) * u64::from(c.mask.count_ones());
     c.statistics.shared_stored += u64::from(bytes) * u64::from(c.mask.count_ones());
@@ -287,22 +299,43 @@ impl Context<'_> {
     fn arrive(&mut self, lane: usize, copies: &[Copy]) -> Result<(), Box<Fault>> {
         let races = self.checks_shared_races();
         for copy in copies {
-            let value = match copy.value {
-                Some(value) => value,
-                None => self.read_source(lane, copy)?,
-            };
             let (rank, target) = copy.target;
             let stamp = self.stamp(copy.line, false);
-            for word in 0..u64::from(copy.bytes) / 4 {
-                let address = target + 4 * word;
-                if races {
-                    self.check_shared_race((rank, address, 4), lane, &stamp, true)?;
-                }
-                let part = value[word as usize / 2] >> (32 * (word % 2));
-                self.cluster.blocks[rank].shared.store(address, 4, part & 0xffff_ffff);
+            for address in (target..target + u64::from(copy.bytes)).step_by(4).filter(|_| races) {
+                self.check_shared_race((rank, address, 4), lane, &stamp, true)?;
             }
+            self.land(lane, copy)?;
         }
         Ok(())
+    }
+
+    /// A copy's bytes are written.
+    fn land(&mut self, lane: usize, copy: &Copy) -> Result<(), Box<Fault>> {
+        let value = match copy.value {
+            Some(value) => value,
+            None => self.read_source(lane, copy)?,
+        };
+        let (rank, target) = copy.target;
+        for word in 0..u64::from(copy.bytes) / 4 {
+            let part = value[word as usize / 2] >> (32 * (word % 2));
+            self.cluster.blocks[rank].shared.store(target + 4 * word, 4, part & 0xffff_ffff);
+        }
+        Ok(())
+    }
+
+    /// A lane's copies that an mbarrier counts are complete: those of a warp of the cluster, which
+    /// may be the one that runs, with numbers below `end`.
+    pub(super) fn land_copies(
+        &mut self,
+        (rank, warp, lane): (usize, usize, usize),
+        end: u64,
+    ) -> Result<(), Box<Fault>> {
+        let is_own = (rank, warp) == (self.rank, self.warp.index);
+        let copies = match is_own {
+            true => &mut self.warp.copies,
+            false => &mut self.cluster.blocks[rank].warps[warp].copies,
+        };
+        copies.take(lane, end).iter().try_for_each(|copy| self.land(lane, copy))
     }
 }
 

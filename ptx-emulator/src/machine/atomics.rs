@@ -59,9 +59,7 @@ fn red(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 
 fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
-    let ordered =
-        i.modifiers.iter().any(|word| ["acquire", "release", "acq_rel"].contains(&&**word));
-    strength(&mut modifiers);
+    let (_, orders) = strength(&mut modifiers);
     let space = modifiers.find(space);
     let op = modifiers.choose(OPS).ok_or_else(|| modifiers.unsupported("the operation"))?;
     modifiers.flag("noftz");
@@ -99,7 +97,7 @@ fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Resul
     }
     if space != Some(Space::Shared) {
         b.communicates();
-        if ordered {
+        if orders {
             b.orders_blocks();
         }
     }
@@ -111,6 +109,7 @@ fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Resul
         count: 1,
         signed: false,
         strong: true,
+        orders,
         bits: bits(ty) as u8,
     };
     let mut out = Instruction::new(run, Class::Memory);
@@ -135,6 +134,9 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let addresses = c.addresses(i, memory);
     c.check_alignment(&addresses, memory.size.into())?;
     let mut old = [0; 32];
+    if memory.orders {
+        c.order_blocks();
+    }
     c.by_space(memory.space, addresses, |c, space, addresses| {
         for lane in lanes_of(c.mask) {
             let (x, y) = (c.lanes(i.b)[lane], c.lanes(i.c)[lane]);

@@ -140,7 +140,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         _ => Arrival::Reduce(c.predicate(i.q)),
     };
     let (warp, lanes, live) = (c.warp.index, c.mask, c.warp.live);
-    c.order_barrier(number as u32);
+    c.order_barrier(number as u32)?;
     let block = c.block();
     let arrived = block.barriers[number].arrive(Threads { warp, lanes, live }, expected, arrival);
     let released = arrived.map_err(|error| Fault::new(ReportKind::Barrier, error.to_string()))?;
@@ -199,8 +199,7 @@ fn bar_warp(
     Ok(())
 }
 
-/// Fences. Memory is sequentially consistent here; what they order between blocks, the race checker
-/// doesn't follow, so it looks for no races between blocks of a kernel that has fences of the GPU.
+/// Fences. Memory is sequentially consistent here; they matter to the race checker.
 fn fence(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
     let semantics = ["sc", "acq_rel", "acquire", "release"];
@@ -214,17 +213,20 @@ fn fence(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     ]);
     modifiers.finish()?;
     match (wide, i.operands.as_slice()) {
-        (Some(true), []) => {
-            b.orders_blocks();
-            b.beyond_barriers();
-        }
+        (Some(true), []) => b.orders_blocks(),
         (Some(false), []) => b.beyond_barriers(),
         _ => return Err(modifiers.unsupported("the form")),
     }
-    let handler: Handler = |c, _| {
+    let block_alone: Handler = |c, _| {
         c.order_fence();
         Ok(Step::Next)
     };
+    let beyond: Handler = |c, _| {
+        c.order_fence();
+        c.order_blocks();
+        Ok(Step::Next)
+    };
+    let handler = if wide == Some(true) { beyond } else { block_alone };
     b.add(Instruction::new(handler, Class::Synchronization));
     Ok(())
 }

@@ -14,6 +14,7 @@ use crate::memory::{GlobalMemory, SharedMemory};
 use crate::program::{END, Function, Program, Special};
 use crate::sync::{NamedBarrier, Released};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 /// What all blocks of a launch have in common.
 pub(crate) struct Grid<'a> {
@@ -31,6 +32,9 @@ pub(crate) struct Grid<'a> {
     pub regions: Arc<[(String, u64, u64)]>,
     /// The first address after a block's shared memory.
     pub shared_end: u64,
+    /// Fences of the whole GPU, by block, where the kernel has any. The first block of a cluster
+    /// counts for all of it.
+    pub fences: Vec<AtomicU32>,
 }
 
 impl Grid<'_> {

@@ -300,9 +300,21 @@ pub(super) fn each(
 
 fn single(form: Form, x: u32, y: u32, z: u32) -> u32 {
     let flush = |x: u32| if form.ftz { n::flush_f32(x) } else { x };
-    let (x, y, z, mode) = (flush(x), flush(y), flush(z), form.rounding);
+    let (x, y, z) = (flush(x), flush(y), flush(z));
+    let mut result = unflushed(form, x, y, z);
+    if form.ftz && n::is_least_normal_f32(result) {
+        // What counts is the result before it is rounded.
+        result = unflushed(Form { rounding: Rounding::TowardZero, ..form }, x, y, z);
+    }
+    let result = flush(result);
+    if form.sat { n::saturate_f32(result) } else { result }
+}
+
+/// The result before `.ftz` and `.sat`.
+fn unflushed(form: Form, x: u32, y: u32, z: u32) -> u32 {
+    let mode = form.rounding;
     let how = MinMax { max: form.op == Op::Max, nan: form.nan, xorsign_abs: form.xorsign };
-    let result = match form.op {
+    match form.op {
         Op::Add => n::add_f32(x, y, mode),
         Op::Sub => n::sub_f32(x, y, mode),
         Op::Mul => n::mul_f32(x, y, mode),
@@ -324,9 +336,7 @@ fn single(form: Form, x: u32, y: u32, z: u32) -> u32 {
         Op::Ex2 => n::ex2_approx_f32(x),
         Op::Tanh => n::tanh_approx_f32(x),
         Op::Copysign => n::copysign_f32(x, y),
-    };
-    let result = flush(result);
-    if form.sat { n::saturate_f32(result) } else { result }
+    }
 }
 
 fn double(form: Form, x: u64, y: u64, z: u64) -> u64 {

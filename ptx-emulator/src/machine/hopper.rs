@@ -24,7 +24,7 @@ use super::block::{Block, Grid};
 use super::context::Context;
 use crate::check::{Fault, ReportKind};
 use crate::memory::{RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES};
-use crate::order::Order;
+use crate::order::{OpId, Order};
 use crate::sync::{AsyncGroups, ClusterBarrier, Mbarrier, RegisterPool};
 use crate::syntax::ast;
 use std::collections::HashMap;
@@ -45,15 +45,21 @@ pub(crate) enum Operation {
 pub(crate) struct Hopper {
     /// The checker of Level 2, where barriers of whole blocks aren't all that orders.
     pub order: Option<Order>,
+    /// Whether it has had a fence of the whole GPU.
+    pub acquired: bool,
     /// Warps of a block.
     warps: usize,
     mbarriers: HashMap<Place, Mbarrier>,
+    /// Arrivals at them that wait for copies.
+    arrivals: Vec<mbarrier::CopyArrival>,
     barrier: ClusterBarrier,
     /// Copies to shared memory that are under way.
     loads: Vec<copy::Load>,
     /// Copies to global memory that are under way, by their numbers.
     stores: HashMap<u64, copy::Store>,
     next_store: u64,
+    /// What their writes are to the checker, until somebody waits for more than the reads.
+    writes: HashMap<u64, OpId>,
     /// The groups of the latter, by rank, warp and lane.
     groups: HashMap<(usize, usize, usize), AsyncGroups<u64>>,
     /// Of each warpgroup, by rank and number.
@@ -72,12 +78,15 @@ impl Hopper {
         Hopper {
             order: ordered
                 .then(|| Order::new(&live, blocks.len(), grid.shared_end.min(1 << 24) as u32)),
+            acquired: false,
             warps: live.len() / blocks.len().max(1),
             mbarriers: HashMap::new(),
+            arrivals: Vec::new(),
             barrier: ClusterBarrier::new(&live),
             loads: Vec::new(),
             stores: HashMap::new(),
             next_store: 0,
+            writes: HashMap::new(),
             groups: HashMap::new(),
             warpgroups: HashMap::new(),
             registers: vec![None; blocks.len()],

@@ -9,7 +9,7 @@ use crate::error::ErrorKind;
 use crate::memory::GlobalMemory;
 use crate::program::{Instance, Module, Program, Value};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// What to launch.
 pub(crate) struct Job<'a> {
@@ -55,6 +55,8 @@ pub(crate) fn launch(
     let regions = regions(&program, &launch);
     let shared_end = program.shared_end + u64::from(launch.dynamic_shared);
     let run = |memory: &GlobalMemory, threads: usize| {
+        let blocks = if program.orders_blocks { launch.grid.iter().product() } else { 0 };
+        let fences = (0..blocks).map(|_| AtomicU32::new(0)).collect();
         let grid = Grid {
             options,
             memory,
@@ -65,6 +67,7 @@ pub(crate) fn launch(
             parameters: parameters.clone(),
             regions: regions.clone().into(),
             shared_end,
+            fences,
         };
         if threads == 1 { in_order(&grid, clusters) } else { in_parallel(&grid, clusters, threads) }
     };

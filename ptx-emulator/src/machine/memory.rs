@@ -2,7 +2,7 @@
 
 use super::context::lanes_of;
 use super::{Context, Lanes, Lower, Outcome, Step, shared};
-use crate::check::shadow::{Race, Stamp};
+use crate::check::shadow::{Fences, Race, Stamp};
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
 use crate::error::Error;
 use crate::memory::{
@@ -13,6 +13,7 @@ use crate::program::{
     Address, Builder, Class, Detail, Instruction, Memory, Modifiers, bits, is_signed,
 };
 use crate::syntax::ast::{self, Operand, Type};
+use std::sync::atomic::Ordering;
 
 pub(super) const TABLE: &[(&str, Lower)] = &[
     ("applypriority", prefetch),
@@ -43,13 +44,16 @@ pub(super) fn is_hint(word: &str) -> bool {
     HINTS.contains(&word) || word.starts_with("L1::") || word.starts_with("L2::")
 }
 
-/// Takes `.volatile`, `.relaxed.gpu` and the like: whether the access is strong, and to whom.
-pub(super) fn strength(modifiers: &mut Modifiers<'_>) -> bool {
+/// Takes `.volatile`, `.relaxed.gpu` and the like: whether the access is strong, and whether it
+/// acquires or releases beyond the block.
+pub(super) fn strength(modifiers: &mut Modifiers<'_>) -> (bool, bool) {
     let order = ["volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "seq_cst"];
-    let strong = modifiers.find(|word| order.contains(&word).then_some(())).is_some();
+    let found = modifiers.find(|word| order.iter().find(|name| **name == word).copied());
     let scopes = ["cta", "cluster", "gpu", "sys"];
-    modifiers.find(|word| scopes.contains(&word).then_some(()));
-    strong
+    let scope = modifiers.find(|word| scopes.iter().find(|name| **name == word).copied());
+    let one_way = ["acquire", "release", "acq_rel", "seq_cst"];
+    let orders = found.is_some_and(|word| one_way.contains(&word)) && scope != Some("cta");
+    (found.is_some(), orders)
 }
 
 /// Reads the modifiers of a load or store.
@@ -58,7 +62,7 @@ fn access(
     modifiers: &mut Modifiers<'_>,
     address: &Address,
 ) -> Result<(Memory, Type), Error> {
-    let strong = strength(modifiers);
+    let (strong, orders) = strength(modifiers);
     let space = modifiers.find(space).or(address.home.filter(|home| *home != Space::Const));
     let hinted = modifiers.flag("L2::cache_hint");
     modifiers.skip(is_hint);
@@ -75,6 +79,9 @@ fn access(
     }
     if strong && matches!(space, None | Some(Space::Global)) {
         b.communicates();
+        if orders {
+            b.orders_blocks();
+        }
     }
     // Parameters of a device function, and variables in .param, lie in the frame.
     let space = match (space, address.frame) {
@@ -85,7 +92,7 @@ fn access(
     };
     let signed = is_signed(ty);
     let frame = address.frame;
-    Ok((Memory { space, frame, size, count, signed, strong, bits: 0 }, ty))
+    Ok((Memory { space, frame, size, count, signed, strong, orders, bits: 0 }, ty))
 }
 
 fn ld(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
@@ -282,7 +289,7 @@ impl Context<'_> {
             true => self.order_global((address, size), lane, stamp, writes)?,
             false => Stamp { thread: stamp.thread + lane as u32, ..*stamp },
         };
-        match page.access(word, offset as usize % 4, size, &stamp, writes) {
+        match page.access(word, offset as usize % 4, size, (&stamp, self.fences()), writes) {
             None => Ok(()),
             Some(race) => {
                 let fault = self.race(race, lane, ("global", address), writes);
@@ -295,7 +302,21 @@ impl Context<'_> {
     pub(super) fn checks_global_races(&self) -> bool {
         let block = &self.cluster.blocks[self.rank];
         let ordered = block.by_barriers || self.cluster.hopper.order.is_some();
-        self.grid.options.checks && ordered && !self.grid.program.orders_blocks
+        self.grid.options.checks && ordered
+    }
+
+    /// What fences of the whole GPU order.
+    pub(super) fn fences(&self) -> Fences<'_> {
+        Fences { counts: &self.grid.fences, acquired: self.cluster.hopper.acquired }
+    }
+
+    /// A fence of the whole GPU, or an access that orders as much.
+    pub(super) fn order_blocks(&mut self) {
+        let cluster = self.cluster.blocks[0].linear as usize;
+        if let Some(count) = self.grid.fences.get(cluster) {
+            count.fetch_add(1, Ordering::SeqCst);
+            self.cluster.hopper.acquired = true;
+        }
     }
 }
 
@@ -328,6 +349,9 @@ fn load(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     };
     let addresses = c.addresses(i, memory);
     c.check_alignment(&addresses, u64::from(memory.size) * u64::from(memory.count))?;
+    if memory.orders {
+        c.order_blocks();
+    }
     c.by_space(memory.space, addresses, |c, space, addresses| {
         let access = Access { addresses, memory, line: i.line, list: &i.list };
         match space {
@@ -349,6 +373,9 @@ fn store(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     };
     let addresses = c.addresses(i, memory);
     c.check_alignment(&addresses, u64::from(memory.size) * u64::from(memory.count))?;
+    if memory.orders {
+        c.order_blocks();
+    }
     c.by_space(memory.space, addresses, |c, space, addresses| {
         let access = Access { addresses, memory, line: i.line, list: &i.list };
         match space {

@@ -3,7 +3,13 @@
 use crate::program::CLASSES;
 
 /// Counts of a launch. An instruction counts once for the warp that executes it.
+///
+/// Bytes are those of loads, stores, atomics and copies, bulk ones included. What `wgmma` reads of
+/// shared memory is not counted, nor are accesses and sectors of bulk copies. A sector and a bank
+/// are those of the CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory" and "Shared
+/// Memory and Memory Banks".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Instructions by class, as in [`Statistics::classes`].
     pub(crate) instructions: [u64; CLASSES],
@@ -23,6 +29,8 @@ pub struct Statistics {
     pub shared_accesses: u64,
     /// Rounds that those accesses take in 32 banks of 4 bytes beyond the fewest possible.
     pub bank_conflicts: u64,
+    /// How often each line of the text was executed, by warps; empty where that is not counted.
+    pub(crate) lines: Vec<u64>,
 }
 
 impl Statistics {
@@ -38,8 +46,23 @@ impl Statistics {
         self.instructions.iter().sum()
     }
 
-    /// Adds the counts of another part of the launch.
-    pub(crate) fn add(&mut self, other: &Statistics) {
+    /// How often warps executed instructions of a line of the text, from 1. Counted where
+    /// [`Options::statistics`](crate::Options::statistics) asks for it.
+    pub fn executed(&self, line: u32) -> u64 {
+        self.lines.get(line as usize).copied().unwrap_or(0)
+    }
+
+    /// Counts an execution of a line.
+    pub(crate) fn count_line(&mut self, line: u32) {
+        let line = line as usize;
+        if self.lines.len() <= line {
+            self.lines.resize(line + 1, 0);
+        }
+        self.lines[line] += 1;
+    }
+
+    /// Adds the counts of another launch, or another part of the launch.
+    pub fn add(&mut self, other: &Statistics) {
         for (sum, more) in self.instructions.iter_mut().zip(other.instructions) {
             *sum += more;
         }
@@ -51,5 +74,9 @@ impl Statistics {
         self.shared_stored += other.shared_stored;
         self.shared_accesses += other.shared_accesses;
         self.bank_conflicts += other.bank_conflicts;
+        self.lines.resize(self.lines.len().max(other.lines.len()), 0);
+        for (sum, more) in self.lines.iter_mut().zip(&other.lines) {
+            *sum += more;
+        }
     }
 }

@@ -157,6 +157,7 @@ impl Context<'_> {
             let message = format!("the warp has executed more than {limit} instructions");
             return Err(Fault::new(ReportKind::StepLimit, message));
         }
+        let counts_lines = self.grid.options.statistics;
         for _ in 0..turn {
             let code = self.code;
             let instruction = &code[self.frame.path.pc as usize];
@@ -185,6 +186,9 @@ impl Context<'_> {
             }
             self.warp.steps += 1;
             self.statistics.instructions[instruction.class as usize] += 1;
+            if counts_lines && self.mask != 0 {
+                self.statistics.count_line(instruction.line);
+            }
             if self.frame.path.pc == self.frame.path.meet && !self.frame.settle() {
                 let message = "lanes have lost their way";
                 return Err(Fault::new(ReportKind::Divergence, message));

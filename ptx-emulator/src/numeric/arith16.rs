@@ -110,6 +110,23 @@ const ONE: [u16; 2] = [0x3c00, 0x3f80];
 arithmetic!("f16", widen_f16, narrow_f64_f16, add_f16, sub_f16, mul_f16, fma_f16);
 arithmetic!("bf16", widen_bf16, narrow_f64_bf16, add_bf16, sub_bf16, mul_bf16, fma_bf16);
 
+/// `fma.rn.ftz.f16`, without the flush of the operands: what is less than the smallest normal
+/// number before it is rounded becomes zero, as on an H100.
+#[inline]
+pub fn fma_ftz_f16(a: u16, b: u16, c: u16) -> u16 {
+    const LEAST_NORMAL: f64 = 1.0 / 16384.0;
+    let [a, b, c] = [a, b, c].map(|x| f64::from(widen_f16(x)));
+    let odd = fma_odd(a, b, c);
+    let flushed = if odd.abs() < LEAST_NORMAL { 0f64.copysign(odd) } else { odd };
+    narrow_f64_f16(flushed)
+}
+
+/// `mul.rn.ftz.f16`, likewise.
+#[inline]
+pub fn mul_ftz_f16(a: u16, b: u16) -> u16 {
+    fma_ftz_f16(a, b, 0x8000) // to add -0 changes nothing
+}
+
 /// `neg.f16`, `neg.bf16`: the sign bit alone.
 #[inline]
 pub fn neg_16(a: u16) -> u16 {

@@ -18,6 +18,13 @@ pub fn flush_f32(a: u32) -> u32 {
     if a & 0x7f80_0000 == 0 { a & !ABS } else { a }
 }
 
+/// Whether `a` is the smallest normal number, of either sign. What rounded to it may have been
+/// less: then `.ftz` makes it zero, as an H100 does. Rounded toward zero it is subnormal.
+#[inline]
+pub fn is_least_normal_f32(a: u32) -> bool {
+    a & ABS == 0x0080_0000
+}
+
 /// `.sat`: clamps to [0, 1]; NaN and -0 become +0.
 #[inline]
 pub fn saturate_f32(a: u32) -> u32 {

@@ -1,6 +1,6 @@
 //! `cvt` between all integer and float types (PTX ISA 9.7.9.21).
 
-use super::{Encoding, Format, NAN_F64, Rounding, canonical_f32};
+use super::{Encoding, Format, Rounding, canonical_f32};
 
 /// A type that `cvt` reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,7 +127,7 @@ impl Conversion {
         Some(match (self.from, self.to) {
             (Number::F32, Number::Bf16) => narrow_f32_bf16(bits).into(),
             (Number::F32, Number::F16) => narrow_f32_f16(bits).into(),
-            (Number::Bf16, Number::F32) => canonical_f32(super::widen_bf16(a as u16)).into(),
+            (Number::Bf16, Number::F32) => super::widen_bf16(a as u16).to_bits().into(),
             (Number::F16, Number::F32) => canonical_f32(super::widen_f16(a as u16)).into(),
             (Number::U32, Number::F32) => (bits as f32).to_bits().into(),
             (Number::S32, Number::F32) => (bits as i32 as f32).to_bits().into(),
@@ -164,7 +164,31 @@ impl Conversion {
     fn to_float(self, a: u64, to: Format) -> u64 {
         match self.from.format() {
             None => self.finish(self.integer_to_float(a, to), to),
-            Some(from) => self.float_to_float(self.read(a, from), to),
+            Some(from) => {
+                let x = self.read(a, from);
+                let bits = if x.is_nan() { self.nan(a, to) } else { self.float_to_float(x, to) };
+                self.finish(bits, to)
+            }
+        }
+    }
+
+    /// What a NaN becomes, which PTX leaves open. As on an H100: f64 and `.rna` keep the upper bits,
+    /// bf16 to f32 is a shift, all others give the format's one NaN. (The sign, which goes with the
+    /// bits here, was not in what the H100 showed.)
+    fn nan(self, a: u64, to: Format) -> u64 {
+        let quiet = 1 << (to.fraction_bits - 1);
+        let upper = |a: u64, from: Format| {
+            let sign = if a & from.sign_mask() == 0 { 0 } else { to.sign_mask() };
+            let payload = a >> (from.fraction_bits - to.fraction_bits) & (quiet - 1);
+            sign | to.infinity() | quiet | payload
+        };
+        match (self.from, self.to) {
+            (Number::F64, Number::F16 | Number::Bf16 | Number::F32) => upper(a, Format::F64),
+            (Number::F32, Number::Tf32) if self.rounding == Rounding::NearestAway => {
+                upper(a, Format::F32)
+            }
+            (Number::Bf16, Number::F32) => (a & 0xffff) << 16,
+            _ => to.nan,
         }
     }
 
@@ -237,15 +261,13 @@ impl Conversion {
     fn float_to_float(self, x: f64, to: Format) -> u64 {
         let x = if self.integral { round_to_integral(x, self.rounding) } else { x };
         let nearest = self.rounding == Rounding::NearestEven;
-        let bits = match self.to {
-            Number::F64 if x.is_nan() => NAN_F64,
+        match self.to {
             Number::F64 => x.to_bits(),
             Number::F32 if nearest => canonical_f32(x as f32).into(),
             Number::F16 if nearest => narrow_f64_f16(x).into(),
             Number::Bf16 if nearest => narrow_f64_bf16(x).into(),
             _ => to.from_f64(x, self.rounding),
-        };
-        self.finish(bits, to)
+        }
     }
 
     /// The modifiers of a float result, and tf32's place in its register.
@@ -271,9 +293,6 @@ impl Conversion {
         if self.sat {
             let one = (to.bias() as u64) << to.fraction_bits;
             bits = if nan || bits & sign != 0 { 0 } else { bits.min(one) };
-        }
-        if self.to == Number::Tf32 && nan {
-            return super::NAN_F32.into();
         }
         if self.to == Number::Tf32 { bits << 13 } else { bits }
     }

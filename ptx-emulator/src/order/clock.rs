@@ -108,6 +108,12 @@ impl Clock {
         self.ops.retain(|&op| lives(op));
     }
 
+    /// Whether all that `other` knows of warps is known, but of one.
+    pub(super) fn knows_warps(&self, other: &Clock, but: usize) -> bool {
+        let pairs = self.warps.iter().zip(&other.warps).enumerate();
+        { pairs }.all(|(warp, (known, time))| known >= time || warp == but)
+    }
+
     /// Whether a lane's access is known.
     pub(super) fn covers_lane(&self, warp: u16, lane: u8, time: u32) -> bool {
         self.warps[warp as usize] >= time

@@ -274,6 +274,14 @@ impl Tables {
         index
     }
 
+    /// The cells of a word's bytes, or the one of them all.
+    pub(super) fn parts<'a>(&'a self, cell: &'a Cell) -> &'a [Cell] {
+        match cell.is_split() {
+            true => &self.splits[cell.write.time as usize],
+            false => std::slice::from_ref(cell),
+        }
+    }
+
     /// Takes the cell of a byte out of a split word, for a moment.
     pub(super) fn take_part(&mut self, split: u32, byte: usize) -> Cell {
         std::mem::replace(&mut self.splits[split as usize][byte], Cell::EMPTY)

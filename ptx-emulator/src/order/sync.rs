@@ -71,6 +71,13 @@ impl Order {
         *self.slot(object, phase) = slot;
     }
 
+    /// Whether a warp comes after that phase of the object: it knows what was released in it.
+    pub fn is_after(&self, warp: usize, lanes: u32, object: SyncObject, phase: u64) -> bool {
+        let slot = self.slots.get(&object).and_then(|slots| slots.0[(phase & 1) as usize].as_ref());
+        let Some((_, known)) = slot.filter(|(of, _)| *of == phase) else { return true };
+        self.warps[warp].common(lanes).seen.knows_warps(&known.seen, warp)
+    }
+
     /// Lanes of a warp have waited for a phase of the object, or read it with acquire semantics.
     pub fn acquire(&mut self, warp: usize, lanes: u32, object: SyncObject, phase: u64) {
         let Some(slots) = self.slots.get(&object) else { return };

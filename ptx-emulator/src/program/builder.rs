@@ -428,6 +428,8 @@ impl<'s, 't> Builder<'s, 't> {
     /// Marks the kernel as one whose fences order accesses of different blocks.
     pub fn orders_blocks(&mut self) {
         self.shared.layout.orders_blocks = true;
+        self.communicates();
+        self.beyond_barriers();
     }
 
     /// Puts a label here.

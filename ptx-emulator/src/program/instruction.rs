@@ -147,6 +147,8 @@ pub(crate) struct Memory {
     pub signed: bool,
     /// Volatile, relaxed, acquire or release.
     pub strong: bool,
+    /// It acquires or releases beyond the block.
+    pub orders: bool,
     /// Bits of a destination register.
     pub bits: u8,
 }

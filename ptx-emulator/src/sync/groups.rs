@@ -54,6 +54,13 @@ impl<T: Clone> AsyncGroups<T> {
         self.wait(0)
     }
 
+    /// Takes operations out of their groups, which stay: they are complete for another reason.
+    pub fn take_where(&mut self, is_complete: impl Fn(&T) -> bool) -> Vec<T> {
+        let groups = self.groups.iter_mut().map(|(group, _)| group);
+        let all = groups.chain([&mut self.open]);
+        all.flat_map(|group| group.extract_if(.., |operation| is_complete(operation))).collect()
+    }
+
     /// Operations that have started and are not complete.
     pub fn pending(&self) -> impl Iterator<Item = &T> {
         self.groups.iter().flat_map(|(group, _)| group).chain(&self.open)
@@ -105,6 +112,18 @@ mod tests {
         groups.commit();
         groups.commit();
         assert_eq!(groups.wait(2), ['a']);
+    }
+
+    #[test]
+    fn some_are_complete_before_their_group() {
+        let mut groups = AsyncGroups::default();
+        groups.push(1);
+        groups.push(2);
+        groups.commit();
+        groups.push(3);
+        assert_eq!(groups.take_where(|operation| *operation != 2), [1, 3]);
+        assert_eq!(groups.wait(0), [2]);
+        assert_eq!(groups.pending().count(), 0);
     }
 
     #[test]

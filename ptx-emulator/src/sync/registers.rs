@@ -1,16 +1,39 @@
-//! The registers of a block, as `setmaxnreg` moves them between its warps.
+//! The registers of a block, as `setmaxnreg` moves them between its warpgroups.
 //!
-//! PTX ISA, "setmaxnreg": `.dec` gives registers back to the block's pool, `.inc` waits until the
-//! pool has enough.
+//! PTX ISA, "setmaxnreg": all warps of a warpgroup execute the same one; `.dec` gives registers
+//! back to the block's pool, `.inc` waits until the pool has enough.
 
+use super::WARPS_OF_GROUP;
 use std::fmt;
 
 /// The pool of a block.
 #[derive(Clone, Debug)]
 pub struct RegisterPool {
     free: u32,
-    /// Registers per thread of each warp. (All warps of a warpgroup ask for the same.)
-    warps: Vec<u32>,
+    groups: Vec<Group>,
+}
+
+/// A warpgroup, four warps one after the other; the last one of a block may have fewer.
+#[derive(Clone, Debug)]
+struct Group {
+    /// Registers of each thread.
+    registers: u32,
+    /// Its warps, a bit each.
+    all: u32,
+    /// What the warps that have come ask for.
+    asked: Option<RegisterChange>,
+    /// The warps that have come, and those that have not left after the change.
+    come: u32,
+    leaving: u32,
+}
+
+/// What a warpgroup asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegisterChange {
+    /// `setmaxnreg.dec`, to so many registers a thread.
+    Decrease(u32),
+    /// `setmaxnreg.inc`, to so many registers a thread.
+    Increase(u32),
 }
 
 /// A use that the PTX ISA forbids.
@@ -25,6 +48,8 @@ pub enum RegisterPoolError {
         /// Those it asks for.
         asks: u32,
     },
+    /// Warps of one warpgroup ask for different changes.
+    Different(RegisterChange, RegisterChange),
 }
 
 impl fmt::Display for RegisterPoolError {
@@ -39,92 +64,150 @@ impl fmt::Display for RegisterPoolError {
             Self::Direction { has, asks } => {
                 write!(f, "setmaxnreg.inc {asks} in a warp whose threads have {has}")
             }
+            Self::Different(one, other) => {
+                write!(f, "{one} and {other} by warps of one warpgroup")
+            }
         }
     }
 }
 
 impl std::error::Error for RegisterPoolError {}
 
+impl fmt::Display for RegisterChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decrease(count) => write!(f, "setmaxnreg.dec {count}"),
+            Self::Increase(count) => write!(f, "setmaxnreg.inc {count}"),
+        }
+    }
+}
+
 /// Threads of a warp.
 const THREADS: u32 = 32;
+
+impl Group {
+    /// Registers of all its threads, for one a thread.
+    fn threads(&self) -> u32 {
+        self.all.count_ones() * THREADS
+    }
+
+    fn check(&self, change: RegisterChange) -> Result<(), RegisterPoolError> {
+        let (RegisterChange::Decrease(asks) | RegisterChange::Increase(asks)) = change;
+        if !(24..=256).contains(&asks) || !asks.is_multiple_of(8) {
+            return Err(RegisterPoolError::Count(asks));
+        }
+        let has = self.registers;
+        let possible = match change {
+            RegisterChange::Decrease(_) => asks <= has,
+            RegisterChange::Increase(_) => asks >= has,
+        };
+        if possible { Ok(()) } else { Err(RegisterPoolError::Direction { has, asks }) }
+    }
+}
 
 impl RegisterPool {
     /// For a block of so many warps, each thread of which starts with `registers`.
     pub fn new(warps: usize, registers: u32) -> Self {
-        RegisterPool { free: 0, warps: vec![registers; warps] }
+        let group = |first: usize| Group {
+            registers,
+            all: (1 << WARPS_OF_GROUP.min(warps - first)) - 1,
+            asked: None,
+            come: 0,
+            leaving: 0,
+        };
+        RegisterPool { free: 0, groups: (0..warps).step_by(WARPS_OF_GROUP).map(group).collect() }
     }
 
-    fn check(count: u32) -> Result<(), RegisterPoolError> {
-        match (24..=256).contains(&count) && count.is_multiple_of(8) {
-            true => Ok(()),
-            false => Err(RegisterPoolError::Count(count)),
+    /// `setmaxnreg`, by all threads of the warp. Returns whether it goes on: if not, its warpgroup
+    /// is not complete or the pool has too little, and the warp asks again.
+    pub fn change(
+        &mut self,
+        warp: usize,
+        change: RegisterChange,
+    ) -> Result<bool, RegisterPoolError> {
+        let (group, bit) = (&mut self.groups[warp / WARPS_OF_GROUP], 1 << (warp % WARPS_OF_GROUP));
+        if group.leaving & bit != 0 {
+            group.leaving &= !bit;
+            return Ok(true);
         }
-    }
-
-    /// `setmaxnreg.dec`, by all threads of the warp.
-    pub fn decrease(&mut self, warp: usize, count: u32) -> Result<(), RegisterPoolError> {
-        Self::check(count)?;
-        let has = &mut self.warps[warp];
-        if count > *has {
-            return Err(RegisterPoolError::Direction { has: *has, asks: count });
+        group.check(change)?;
+        match group.asked {
+            Some(asked) if asked != change => {
+                return Err(RegisterPoolError::Different(asked, change));
+            }
+            _ => group.asked = Some(change),
         }
-        self.free += (*has - count) * THREADS;
-        *has = count;
-        Ok(())
-    }
-
-    /// `setmaxnreg.inc`, by all threads of the warp. Returns whether the pool had enough: if not,
-    /// the warp waits and asks again.
-    pub fn increase(&mut self, warp: usize, count: u32) -> Result<bool, RegisterPoolError> {
-        Self::check(count)?;
-        let has = &mut self.warps[warp];
-        if count < *has {
-            return Err(RegisterPoolError::Direction { has: *has, asks: count });
-        }
-        let needed = (count - *has) * THREADS;
-        if needed > self.free {
+        group.come |= bit;
+        if group.come != group.all {
             return Ok(false);
         }
-        self.free -= needed;
-        *has = count;
+        let (RegisterChange::Decrease(count) | RegisterChange::Increase(count)) = change;
+        let more = count.saturating_sub(group.registers) * group.threads();
+        if more > self.free {
+            return Ok(false);
+        }
+        self.free += group.registers.saturating_sub(count) * group.threads();
+        self.free -= more;
+        (group.registers, group.asked, group.come) = (count, None, 0);
+        group.leaving = group.all & !bit;
         Ok(true)
     }
 
-    /// What a warp that asks for `count` waits for.
-    pub fn describe(&self, warp: usize, count: u32) -> String {
-        let has = self.warps[warp];
-        format!(
-            "waits for {} registers to raise its {has} per thread to {count}; the block's pool has \
-             {}",
-            count.saturating_sub(has) * THREADS,
-            self.free
-        )
+    /// What a warp waits for.
+    pub fn describe(&self, warp: usize) -> String {
+        let Group { registers, all, asked, come, .. } = &self.groups[warp / WARPS_OF_GROUP];
+        let (missing, free) = ((all & !come).count_ones(), self.free);
+        match asked {
+            Some(RegisterChange::Increase(count)) if missing == 0 => format!(
+                "waits for {} registers to raise its warpgroup's {registers} per thread to \
+                 {count}; the block's pool has {free}",
+                (count - registers) * self.groups[warp / WARPS_OF_GROUP].threads(),
+            ),
+            _ => format!("waits for {missing} warps of its warpgroup to execute setmaxnreg"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use RegisterChange::{Decrease, Increase};
+
+    /// The warps of a warpgroup ask, one after the other; says how each goes on.
+    fn all(pool: &mut RegisterPool, group: usize, change: RegisterChange) -> Vec<bool> {
+        (0..4).map(|warp| pool.change(4 * group + warp, change).unwrap()).collect()
+    }
 
     #[test]
-    fn registers_move_from_warp_to_warp() {
+    fn registers_move_from_warpgroup_to_warpgroup() {
         let mut pool = RegisterPool::new(12, 168);
-        assert_eq!(pool.increase(4, 232), Ok(false));
-        let waits = "waits for 2048 registers to raise its 168 per thread to 232; the block's pool";
-        assert!(pool.describe(4, 232).starts_with(waits));
-        (0..4).for_each(|warp| pool.decrease(warp, 40).unwrap());
-        assert!((4..12).all(|warp| pool.increase(warp, 232) == Ok(true)));
-        assert_eq!(pool.increase(7, 240), Ok(false));
+        assert_eq!(all(&mut pool, 1, Increase(232)), [false; 4]);
+        let waits = "waits for 8192 registers to raise its warpgroup's 168 per thread to 232; the";
+        assert!(pool.describe(4).starts_with(waits));
+        assert_eq!(all(&mut pool, 0, Decrease(40)), [false, false, false, true]);
+        assert!((0..3).all(|warp| pool.change(warp, Decrease(40)) == Ok(true)));
+        assert_eq!(all(&mut pool, 1, Increase(232)), [true; 4]);
+        assert_eq!(all(&mut pool, 2, Increase(232)), [false, false, false, true]);
+        assert_eq!(all(&mut pool, 1, Increase(240)), [false; 4]);
+    }
+
+    #[test]
+    fn a_warpgroup_changes_together() {
+        let mut pool = RegisterPool::new(8, 168);
+        assert_eq!(pool.change(0, Decrease(40)), Ok(false));
+        assert_eq!(pool.describe(0), "waits for 3 warps of its warpgroup to execute setmaxnreg");
+        let error = RegisterPoolError::Different(Decrease(40), Decrease(48));
+        assert_eq!(pool.change(1, Decrease(48)), Err(error));
     }
 
     #[test]
     fn misuse_is_named() {
         let mut pool = RegisterPool::new(1, 168);
-        assert_eq!(pool.decrease(0, 41), Err(RegisterPoolError::Count(41)));
-        assert_eq!(pool.increase(0, 264), Err(RegisterPoolError::Count(264)));
+        assert_eq!(pool.change(0, Decrease(41)), Err(RegisterPoolError::Count(41)));
+        assert_eq!(pool.change(0, Increase(264)), Err(RegisterPoolError::Count(264)));
         let error = RegisterPoolError::Direction { has: 168, asks: 176 };
-        assert_eq!(pool.decrease(0, 176), Err(error));
+        assert_eq!(pool.change(0, Decrease(176)), Err(error));
         let error = RegisterPoolError::Direction { has: 168, asks: 40 };
-        assert_eq!(pool.increase(0, 40), Err(error));
+        assert_eq!(pool.change(0, Increase(40)), Err(error));
     }
 }

@@ -34,6 +34,13 @@ fn amounts(mut inputs: Vec<[u64; 3]>, slot: usize) -> Vec<[u64; 3]> {
 /// A function of two bits.
 type Binary = fn(bool, bool) -> bool;
 
+/// Places and lengths of fields: PTX defines those up to 255.
+fn fields(inputs: Vec<[u64; 3]>, slot: usize) -> Vec<[u64; 3]> {
+    let mut inputs = amounts(inputs, slot);
+    inputs.iter_mut().for_each(|input| input[slot] &= 0xff);
+    inputs
+}
+
 fn logic() -> Vec<Case> {
     let mut cases = Vec::new();
     for of in ["b16", "b32", "b64"] {
@@ -132,9 +139,9 @@ fn counts() -> Vec<Case> {
             cases.push(case(&format!("bfind.shiftamt.{of}"), "u32", &[of], &words(1), |x| {
                 top(x[0]).map_or(u32::MAX, |top| width - 1 - top).into()
             }));
-            let (places, types) = (amounts(amounts(words(3), 1), 2), [of, "u32", "u32"]);
+            let (places, types) = (fields(fields(words(3), 1), 2), [of, "u32", "u32"]);
             cases.push(case(&format!("bfe.{of}"), of, &types, &places, |x| {
-                let (from, count) = (x[1] as u32 & 0xff, x[2] as u32 & 0xff);
+                let (from, count) = (x[1] as u32, x[2] as u32);
                 let last = (from + count).min(width).max(1) - 1;
                 let sign = kind == 's' && count != 0 && bit(x[0], last.min(width - 1));
                 of_bits(width, |place| {
@@ -149,8 +156,8 @@ fn counts() -> Vec<Case> {
         for count in [0u32, 1, 7, 31, 40, 64, 200] {
             let immediate = count.to_string();
             let types = [of, of, "u32", &immediate];
-            let mut made = case(&format!("bfi.{of}"), of, &types, &amounts(words(3), 2), |x| {
-                let from = x[2] as u32 & 0xff;
+            let mut made = case(&format!("bfi.{of}"), of, &types, &fields(words(3), 2), |x| {
+                let from = x[2] as u32;
                 of_bits(width, |place| {
                     let inside = place >= from && place - from < count;
                     if inside { bit(x[0], place - from) } else { bit(x[1], place) }

@@ -111,7 +111,6 @@ fn convert(name: &str, word: u64) -> u64 {
         result = relu(to_format, result);
     }
     match to {
-        "tf32" if x.is_nan() => 0x7fff_ffff,
         "tf32" => result << 13,
         _ => result,
     }
@@ -130,8 +129,12 @@ fn to_integer(x: f64, mode: Mode, from: &str, to: &str) -> i128 {
 fn case(name: &str) -> Case {
     let (_, to, from) = split(name);
     let inputs = if is_integer(from) { integers() } else { floats(float(from), 2) };
-    let nan_is_open = to == "f64" || from == to;
-    let bound = if nan_is_open { Bound::BitsOrNan(element(to)) } else { Bound::Bits };
+    let nan_is_open = to == "f64" || from == "f64" || from == to || (from, to) == ("bf16", "f32");
+    let bound = match to {
+        "tf32" => Bound::BitsOrNan(Float::F32),
+        _ if nan_is_open && !is_integer(to) => Bound::BitsOrNan(element(to)),
+        _ => Bound::Bits,
+    };
     Case::of_threads(name, (to, &[from]), &inputs, bound, |x| convert(name, x[0]))
 }
 

@@ -143,7 +143,12 @@ fn arithmetic(parts: &Parts, float: Float, operands: [u64; 3]) -> u64 {
         general.to_bits()
     } else {
         let (exact, zero_is_negative) = exact(parts.opcode, mode, values);
-        float.round(exact, zero_is_negative, mode)
+        // What counts for `.ftz` is the exact result: one that is less than the least normal number
+        // is subnormal when it is rounded toward zero.
+        let toward_zero = float.round(exact, zero_is_negative, Mode::Zero);
+        let flushed = parts.has("ftz") && flush(float, toward_zero) != toward_zero;
+        let toward_zero = flush(float, toward_zero);
+        if flushed { toward_zero } else { float.round(exact, zero_is_negative, mode) }
     };
     let result = if parts.has("ftz") { flush(float, result) } else { result };
     if parts.has("sat") {

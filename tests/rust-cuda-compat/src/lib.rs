@@ -16,10 +16,11 @@ mod epilogue;
 #[path = "../../../gpu-kernels/src/ladder/k02_tiled.rs"]
 pub mod k02_tiled;
 
-pub use epilogue::store;
+pub use epilogue::{store, One};
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::GpuFloat;
+use gemm_spec::GemmParams;
 
 /// A tile in shared memory: what Rust-CUDA's `shared_array!` returns.
 pub type SharedTile<T> = *mut T;
@@ -36,18 +37,54 @@ pub trait Sum: Copy {
     fn mul(self, factor: Self) -> Self;
 }
 
-/// An element of a matrix, as in `gpu-kernels`.
+/// An element of a matrix, as in `gpu-kernels`; C is never of another type than the usual.
 pub trait Element: Copy {
     /// What its products are summed in.
     type Sum: Sum;
     /// The elements of C.
-    type Output: Element<Sum = Self::Sum>;
+    type Output: Output<Self::Sum>;
 
     /// The element's value, exactly.
     fn widen(self) -> Self::Sum;
 
-    /// The element of C nearest to `sum`.
-    fn narrow(sum: Self::Sum) -> Self::Output;
+    /// Calls `write` with the type of C's elements.
+    ///
+    /// # Safety
+    /// As [`Write::write`].
+    unsafe fn with_output<W: Write<Self::Sum>>(_: &GemmParams<Self::Sum>, write: W) -> W::Done {
+        // SAFETY: the caller's promise.
+        unsafe { write.write::<Self::Output>() }
+    }
+}
+
+/// An element of C, as in `gpu-kernels`.
+pub trait Output<S: Sum>: Copy {
+    /// The type of alpha and of beta.
+    type Factor: Sum;
+
+    /// Alpha or beta from the parameter block.
+    fn factor(field: S) -> Self::Factor;
+
+    /// A sum in the type of alpha.
+    fn convert(sum: S) -> Self::Factor;
+
+    /// The element's value, exactly.
+    fn widen(self) -> Self::Factor;
+
+    /// The element nearest to `value`.
+    fn narrow(value: Self::Factor) -> Self;
+}
+
+/// A way to write sums, as in `gpu-kernels`.
+pub trait Write<S: Sum> {
+    /// What it says of it.
+    type Done;
+
+    /// Writes them to a C of elements of type `C`.
+    ///
+    /// # Safety
+    /// As the implementation says.
+    unsafe fn write<C: Output<S>>(self) -> Self::Done;
 }
 
 impl Sum for i32 {
@@ -81,13 +118,40 @@ macro_rules! float_sums {
 float_sums!(f32 f64);
 
 macro_rules! elements {
-    ($(
-        $element:ident, $sum:ident, $output:ident,
-        |$value:ident| $widen:expr, |$from:ident| $narrow:expr;
-    )*) => {$(
+    ($($element:ident, $sum:ident, $output:ident, |$value:ident| $widen:expr;)*) => {$(
         impl Element for $element {
             type Sum = $sum;
             type Output = $output;
+
+            fn widen(self) -> $sum {
+                let $value = self;
+                $widen
+            }
+        }
+    )*};
+}
+
+elements! {
+    i8, i32, i32, |value| value.into();
+    i32, i32, i32, |value| value;
+    f32, f32, f32, |value| value;
+    f64, f64, f64, |value| value;
+    f16, f32, f16, |value| value.to_f32();
+    bf16, f32, bf16, |value| value.to_f32();
+}
+
+macro_rules! outputs {
+    ($($output:ident, $sum:ident, |$value:ident| $widen:expr, |$from:ident| $narrow:expr;)*) => {$(
+        impl Output<$sum> for $output {
+            type Factor = $sum;
+
+            fn factor(field: $sum) -> $sum {
+                field
+            }
+
+            fn convert(sum: $sum) -> $sum {
+                sum
+            }
 
             fn widen(self) -> $sum {
                 let $value = self;
@@ -101,13 +165,12 @@ macro_rules! elements {
     )*};
 }
 
-elements! {
-    i8, i32, i32, |value| value.into(), |sum| sum;
-    i32, i32, i32, |value| value, |sum| sum;
-    f32, f32, f32, |value| value, |sum| sum;
-    f64, f64, f64, |value| value, |sum| sum;
-    f16, f32, f16, |value| value.to_f32(), |sum| f16::from_f32(sum);
-    bf16, f32, bf16, |value| value.to_f32(), |sum| bf16::from_f32(sum);
+outputs! {
+    i32, i32, |value| value, |value| value;
+    f32, f32, |value| value, |value| value;
+    f64, f64, |value| value, |value| value;
+    f16, f32, |value| value.to_f32(), |value| f16::from_f32(value);
+    bf16, f32, |value| value.to_f32(), |value| bf16::from_f32(value);
 }
 
 #[cfg(test)]

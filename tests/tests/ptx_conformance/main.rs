@@ -22,44 +22,7 @@ use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options};
 
 /// How the names of cases begin that a GPU and the emulator compute differently, and why that may
 /// be.
-const KNOWN: &[(&str, &str)] = &[
-    ("mul.ftz", FLUSHED),
-    ("mul.rn.ftz", FLUSHED),
-    ("fma.rn.ftz", FLUSHED),
-    ("fma.rm.ftz", FLUSHED),
-    ("mad.rn.ftz", FLUSHED),
-    ("mad.rm.ftz", FLUSHED),
-    ("div.rm.ftz", FLUSHED),
-    ("div.rp.ftz", FLUSHED),
-    ("bfe.u64", WIDE),
-    ("bfe.s64", WIDE),
-    ("bfi.b64", WIDE),
-    ("cvt.rn.f16.f64", NAN),
-    ("cvt.rz.f16.f64", NAN),
-    ("cvt.rm.f16.f64", NAN),
-    ("cvt.rp.f16.f64", NAN),
-    ("cvt.rn.bf16.f64", NAN),
-    ("cvt.rz.bf16.f64", NAN),
-    ("cvt.rm.bf16.f64", NAN),
-    ("cvt.rp.bf16.f64", NAN),
-    ("cvt.rn.f32.f64", NAN),
-    ("cvt.rz.f32.f64", NAN),
-    ("cvt.rm.f32.f64", NAN),
-    ("cvt.rp.f32.f64", NAN),
-    ("cvt.rn.ftz.f32.f64", NAN),
-    ("cvt.f32.bf16", NAN),
-    ("cvt.rna.tf32.f32", NAN),
-    ("cvt.rn.tf32.f32", NAN),
-    ("cvt.rz.tf32.f32", NAN),
-    ("cvt.rn.relu.tf32.f32", NAN),
-    ("cvt.rz.relu.tf32.f32", NAN),
-];
-
-/// To be corrected in the emulator.
-const FLUSHED: &str = "an H100 flushes what is subnormal before it is rounded, the emulator after";
-const WIDE: &str = "position and length are drawn beyond 255, which PTX leaves open";
-/// To be corrected in the emulator.
-const NAN: &str = "another NaN: an H100 keeps some of the operand's bits";
+const KNOWN: &[(&str, &str)] = &[];
 
 /// What every byte of the output is before a launch.
 const POISON: u8 = 0xa5;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use cuda_builder::ptx::{self, Entry};
-use gemm_spec::{DType, GemmParams, Kernel, Target};
+use gemm_spec::{DType, GemmParams, Kernel, KernelFamily, RepackParams, Target};
 
 /// Fails unless the entry points of `ptx` are the kernels of `target`, each with the parameters and
 /// the launch bounds that the host launches it with.
@@ -13,7 +13,7 @@ pub fn check(text: &str, target: Target) -> Result<()> {
     let mut unmatched: BTreeMap<&str, &Entry> =
         entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
     let mut problems = Vec::new();
-    for kernel in gemm_spec::kernels().filter(|kernel| kernel.target == target) {
+    for kernel in gemm_spec::entries().filter(|kernel| kernel.target == target) {
         match unmatched.remove(kernel.name) {
             Some(entry) => problems.extend(mismatch(kernel, entry)),
             None => problems.push(format!("{} is in the table and not in the PTX", kernel.name)),
@@ -27,9 +27,10 @@ pub fn check(text: &str, target: Target) -> Result<()> {
 fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
     let pointer = size_of::<u64>();
     let block = block_bytes(kernel.dtype);
-    let expected = match kernel.takes_maps() {
-        true => vec![TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block],
-        false => vec![pointer, pointer, pointer, block],
+    let expected = match kernel.family {
+        KernelFamily::Repack => vec![pointer, pointer, size_of::<RepackParams>()],
+        _ if kernel.takes_maps() => vec![TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block],
+        _ => vec![pointer, pointer, pointer, block],
     };
     let params: Vec<usize> = entry.params.iter().map(|param| param.bytes).collect();
     if params != expected {

@@ -14,6 +14,7 @@ pub const R_8I: c_int = 3;
 pub const R_32I: c_int = 10;
 /// cublasComputeType_t.
 pub const COMPUTE_32F: c_int = 68;
+pub const COMPUTE_32F_FAST_TF32: c_int = 77;
 pub const COMPUTE_64F: c_int = 70;
 pub const COMPUTE_32I: c_int = 72;
 /// cublasOperation_t.

@@ -119,7 +119,7 @@ struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     fn new<T: Element>(lt: &'a CublasLt, case: &Case<T>) -> Result<Self, Absence> {
-        let types = Types::of(T::DTYPE)?;
+        let types = Types::of(T::DTYPE, case.row.precision)?;
         let null = std::ptr::null_mut();
         let scalars = Scalars::of(case);
         // Freed by `drop`, also where the next lines fail.

@@ -143,8 +143,19 @@ impl Context<'_> {
         if let Some(op) = op {
             self.order_access(Actor::Op(op), mbarrier, 8, Kind::StrongWrite, line)?;
             self.order_access(Actor::Op(op), to, bytes.into(), Kind::Write, line)?;
+            for piece in &load.pieces {
+                if let Piece::Global { global, bytes, .. } = piece {
+                    self.order_run(op, lane, (*global, *bytes), (Kind::Read, line))?;
+                }
+            }
         }
         let load = Load { op, ..load };
+        let global = |piece: &Piece| match piece {
+            Piece::Global { bytes, .. } => u64::from(*bytes),
+            Piece::Shared { .. } | Piece::Fill { .. } => 0,
+        };
+        self.statistics.global_loaded += load.pieces.iter().map(global).sum::<u64>();
+        self.statistics.shared_stored += u64::from(bytes);
         if self.is_eager() {
             return self.finish_load(load);
         }
@@ -243,10 +254,22 @@ impl Context<'_> {
         if let Some(op) = op {
             self.order_access(Actor::Op(op), from, bytes.into(), Kind::Read, store.line)?;
         }
+        // Its writes are complete later than its reads.
+        let writes = self.order_issue(lane);
+        if let Some(op) = writes {
+            let kind = if store.reduce.is_some() { Kind::StrongWrite } else { Kind::Write };
+            for Out { global, bytes, .. } in &store.runs {
+                self.order_run(op, lane, (*global, *bytes), (kind, store.line))?;
+            }
+        }
+        let stored = store.runs.iter().map(|run| u64::from(run.bytes));
+        self.statistics.global_stored += stored.sum::<u64>();
+        self.statistics.shared_loaded += u64::from(bytes);
         let store = Store { op, ..store };
         let hopper = &mut self.cluster.hopper;
         let number = hopper.next_store;
         hopper.next_store += 1;
+        hopper.writes.extend(writes.map(|op| (number, op)));
         let key = (self.rank, self.warp.index, lane);
         hopper.groups.entry(key).or_default().push(number);
         hopper.stores.insert(number, store);
@@ -307,8 +330,8 @@ impl Context<'_> {
         }
     }
 
-    /// `cp.async.bulk.wait_group`: the copies have taken effect, or at least read their sources,
-    /// which is the same here.
+    /// `cp.async.bulk.wait_group`: the copies have taken effect, or at least read their sources.
+    /// The bytes go both times; what is ordered is not the same.
     pub(super) fn wait_stores(&mut self, latest: usize, read: bool) -> Result<(), Box<Fault>> {
         for lane in lanes_of(self.mask) {
             let key = (self.rank, self.warp.index, lane);
@@ -318,6 +341,10 @@ impl Context<'_> {
                 self.write_out(number)?;
                 let op = self.cluster.hopper.stores.remove(&number).and_then(|store| store.op);
                 self.order_complete(op, 1 << lane);
+                if !read {
+                    let writes = self.cluster.hopper.writes.remove(&number);
+                    self.order_complete(writes, 1 << lane);
+                }
             }
         }
         Ok(())

@@ -9,6 +9,17 @@ use crate::program::{Builder, Class, Detail, Instruction, Modifiers, Value};
 use crate::sync::{ArrivalState, Mbarrier, MbarrierError, Waited};
 use crate::syntax::ast::{self, Operand, Type};
 
+/// A lane's arrival at an mbarrier when its copies are complete.
+#[derive(Debug)]
+pub(super) struct CopyArrival {
+    place: Place,
+    /// The lane: the block's rank, the warp, the lane in it.
+    of: (usize, usize, usize),
+    /// Its copies have numbers below that.
+    end: u64,
+    line: u32,
+}
+
 /// An instruction on an mbarrier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
@@ -129,8 +140,8 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     Ok(())
 }
 
-/// Lowers `cp.async.mbarrier.arrive`. The copies before it are complete at once, which they may be,
-/// and then the lane arrives.
+/// Lowers `cp.async.mbarrier.arrive`: the lane arrives when its copies are complete, which is at
+/// once or, as late as may be, when somebody waits for the mbarrier.
 pub(super) fn lower_copies(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let [address] = crate::program::exactly(i)?;
     let mut modifiers = Modifiers::new(i);
@@ -249,6 +260,9 @@ fn act(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let groups = c.mbarrier_groups(i, operation)?;
     let mut states = [0; 32];
     if matches!(operation.action, Action::Copies | Action::CopiesToo) {
+        if !c.is_eager() {
+            return c.arrive_later(i, operation, &groups);
+        }
         c.complete_copies()?;
     }
     for Group { place, lanes, number } in groups {
@@ -294,6 +308,43 @@ fn act(c: &mut Context<'_>, i: &Instruction) -> Outcome {
 }
 
 impl Context<'_> {
+    /// Lanes arrive when their copies are complete: later, in the phase that runs now.
+    fn arrive_later(&mut self, i: &Instruction, operation: Operation, groups: &[Group]) -> Outcome {
+        for &Group { place, lanes, .. } in groups {
+            self.order_bytes(lanes, place, 8, Kind::StrongWrite, i.line)?;
+            let phase = self.mbarrier(place, lanes)?.phase();
+            self.order_arrive(lanes, place, phase, operation.relaxed);
+            for lane in lanes_of(lanes) {
+                if operation.action == Action::CopiesToo {
+                    let added = self.mbarrier(place, 1 << lane)?.add_pending();
+                    added.map_err(|error| self.mbarrier_fault(place, 1 << lane, error))?;
+                }
+                let of = (self.rank, self.warp.index, lane);
+                let (end, line) = (self.warp.copies.started, i.line);
+                let arrival = CopyArrival { place, of, end, line };
+                self.cluster.hopper.arrivals.push(arrival);
+            }
+        }
+        Ok(Step::Next)
+    }
+
+    /// Lets all lanes arrive at an mbarrier that have left that to their copies. Returns whether
+    /// there was one.
+    fn complete_arrivals(&mut self, place: Place) -> Result<bool, Box<Fault>> {
+        let arrivals = &mut self.cluster.hopper.arrivals;
+        let come: Vec<_> = arrivals.extract_if(.., |arrival| arrival.place == place).collect();
+        for CopyArrival { of, end, line, .. } in &come {
+            self.land_copies(*of, *end)?;
+            let arrived = self.mbarrier(place, 1)?.arrive(1);
+            arrived.map_err(|error| {
+                let mut fault = self.mbarrier_fault(place, 1 << of.2, error);
+                (fault.line, fault.warp) = (Some(*line), Some((of.0, of.1)));
+                fault
+            })?;
+        }
+        Ok(!come.is_empty())
+    }
+
     /// Arrivals and transactions of lanes, all in one phase.
     fn mbarrier_update(
         &mut self,
@@ -348,7 +399,7 @@ fn wait(c: &mut Context<'_>, i: &Instruction) -> Outcome {
             tested.map_err(|error| c.mbarrier_fault(place, lanes, error))
         };
         let (mut is_over, mut phase) = test(c)?;
-        if !is_over && c.complete_loads(place)? {
+        if !is_over && (c.complete_loads(place)? | c.complete_arrivals(place)?) {
             (is_over, phase) = test(c)?;
         }
         if !is_over {

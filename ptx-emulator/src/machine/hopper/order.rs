@@ -4,7 +4,7 @@ use super::super::block::Grid;
 use super::super::context::Context;
 use super::super::warp::{Status, Warp};
 use super::Place;
-use crate::check::shadow::Stamp;
+use crate::check::shadow::{Fences, Stamp};
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
 use crate::order::{Access, Actor, Kind, OpId, Order, Race, Space, SyncObject};
 
@@ -188,7 +188,9 @@ impl Context<'_> {
     }
 
     /// An access of one lane to global memory. What is left to Level 1 is how whole clusters are
-    /// ordered, for which all of the cluster counts as one thread.
+    /// ordered, for which all of the cluster counts as one thread. Where clusters order each other
+    /// by fences, what one's threads do among themselves may be ordered by way of another, so that
+    /// it is not looked at.
     pub fn order_global(
         &mut self,
         (address, size): (u64, u32),
@@ -196,6 +198,9 @@ impl Context<'_> {
         stamp: &Stamp,
         writes: bool,
     ) -> Result<Stamp, Box<Fault>> {
+        if self.grid.program.orders_blocks {
+            return Ok(self.cluster_stamp(stamp));
+        }
         let (warp, strong) = (self.cluster_warp(), stamp.strong);
         let kind = kind(writes, strong);
         let actor = Actor::Lanes { warp, lanes: 1 << lane };
@@ -207,8 +212,52 @@ impl Context<'_> {
         if strong {
             self.order_strong(lane, Space::Global, address, writes);
         }
+        Ok(self.cluster_stamp(stamp))
+    }
+
+    /// An access of an asynchronous operation to a run of global memory. Reads are looked at as if
+    /// they left no trace in their own cluster.
+    pub fn order_run(
+        &mut self,
+        op: OpId,
+        lane: usize,
+        (address, bytes): (u64, u32),
+        (kind, line): (Kind, u32),
+    ) -> Result<(), Box<Fault>> {
+        let (actor, access) = (Actor::Op(op), Access { kind, line });
+        let writes = kind != Kind::Read;
+        let orders_blocks = self.grid.program.orders_blocks;
+        let Some(order) = self.order() else { return Ok(()) };
+        let result = match writes {
+            _ if orders_blocks => Ok(()),
+            true => order.access(actor, Space::Global, address, bytes, access),
+            false => order.check_global(actor, address, bytes, access),
+        };
+        result.map_err(|race| self.order_race(&race))?;
+        let Some(allocation) = self.grid.memory.find(address, bytes.into()) else { return Ok(()) };
+        if !self.checks_global_races() {
+            return Ok(());
+        }
+        let stamp = self.cluster_stamp(&self.stamp(line, kind == Kind::StrongWrite));
+        let (mut at, end) = (address, address + u64::from(bytes));
+        while at < end {
+            let size = (4 - at % 4).min(end - at) as u32;
+            let (page, word) = allocation.shadow(at - allocation.base);
+            let inside = (at - allocation.base) as usize % 4;
+            if let Some(race) = page.access(word, inside, size, (&stamp, self.fences()), writes) {
+                let fault = self.race(race, lane, ("global", at), writes);
+                return Err(fault.inside(Some(allocation.note(at))));
+            }
+            at += u64::from(size);
+        }
+        Ok(())
+    }
+
+    /// For Level 1, all of a cluster counts as one thread: it finds what clusters do to each other.
+    fn cluster_stamp(&self, stamp: &Stamp) -> Stamp {
         let block = self.cluster.blocks[0].linear;
-        Ok(Stamp { block, thread: 0, epoch: 1, warp_epoch: 0, ..*stamp })
+        let epoch = self.grid.fences.get(block as usize).map_or(1, Fences::epoch);
+        Stamp { block, thread: 0, epoch, warp_epoch: 0, ..*stamp }
     }
 
     /// A strong access synchronises with others of its place. Each counts as acquiring, and each
@@ -243,13 +292,24 @@ impl Context<'_> {
         })
     }
 
-    /// The warp arrives at a barrier of its block.
-    pub fn order_barrier(&mut self, number: u32) {
+    /// The warp arrives at a barrier of its block. It must come after the barrier's last phase:
+    /// else it might have arrived in that one, in place of a warp that was meant.
+    pub fn order_barrier(&mut self, number: u32) -> Result<(), Box<Fault>> {
         let phase = self.cluster.blocks[self.rank].barriers[number as usize].phase();
-        let warp = self.cluster_warp();
+        let (warp, lanes, block) = (self.cluster_warp(), self.mask, self.rank as u32);
+        let object = SyncObject::Barrier { block, number };
+        if let (Some(last), Some(order)) = (phase.checked_sub(1), self.order())
+            && !order.is_after(warp, lanes, object, last)
+        {
+            let message = format!(
+                "an arrival at barrier {number} that nothing orders after the barrier's last use, \
+                 by other warps: it might have taken part in that"
+            );
+            return Err(Fault::new(ReportKind::Barrier, message));
+        }
         self.cluster.hopper.barrier_phases[warp] = phase;
-        let block = self.rank as u32;
-        self.order_release(SyncObject::Barrier { block, number }, phase);
+        self.order_release(object, phase);
+        Ok(())
     }
 
     /// The warp has waited at a barrier of its block.

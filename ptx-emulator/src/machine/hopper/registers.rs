@@ -6,7 +6,7 @@ use super::wgmma::WarpGroup;
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::program::{Builder, CONSTANT, Class, Detail, Instruction, Modifiers, Slot};
-use crate::sync::RegisterPool;
+use crate::sync::{RegisterChange, RegisterPool};
 use crate::syntax::ast::{self, Constant, Operand};
 use std::collections::HashSet;
 
@@ -49,16 +49,14 @@ impl Context<'_> {
 
 fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     c.converged("setmaxnreg")?;
-    let (count, increase) = (i.number as u32, i.number >> 32 != 0);
+    let count = i.number as u32;
+    let change =
+        if i.number >> 32 != 0 { RegisterChange::Increase } else { RegisterChange::Decrease };
     let warp = c.warp.index;
     let pool = c.register_pool();
-    let done = match increase {
-        true => pool.increase(warp, count),
-        false => pool.decrease(warp, count).map(|()| true),
-    };
-    let fault = |error: String| Fault::new(ReportKind::Asynchronous, error);
-    if !done.map_err(|error| fault(error.to_string()))? {
-        let waits = pool.describe(warp, count);
+    let done = pool.change(warp, change(count));
+    if !done.map_err(|error| Fault::new(ReportKind::Asynchronous, error.to_string()))? {
+        let waits = pool.describe(warp);
         c.warp.status = Status::Polling(waits);
         return Ok(Step::Retry);
     }

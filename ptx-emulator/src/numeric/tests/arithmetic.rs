@@ -222,6 +222,12 @@ fn zeros_and_nans() {
     assert_eq!(flush_f32(0x807f_ffff), minus);
     assert_eq!(flush_f32(0x0080_0000), 0x0080_0000);
     assert_eq!(copysign_f32(minus, one), 0xbf80_0000);
+    // 2^-14 (1 - 2^-11) rounds to 2^-14, which an H100 flushes all the same.
+    assert_eq!([mul_f16(0x0400, 0x3bff), mul_ftz_f16(0x0400, 0x3bff)], [0x0400, 0]);
+    assert_eq!(fma_ftz_f16(0xbbff, 0x0400, 0), 0x8000);
+    assert_eq!(mul_ftz_f16(0x8400, 0x3c00), 0x8400);
+    assert_eq!(mul_ftz_f16(0x8000, 0x3c00), 0x8000);
+    assert_eq!(mul_ftz_f16(0x8000, 0xbc00), 0);
     assert!(testp_f32(minus, Property::Normal) && !testp_f32(1, Property::Normal));
 }
 

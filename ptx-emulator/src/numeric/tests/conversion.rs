@@ -126,6 +126,24 @@ fn modifiers_of_floats() {
     assert_eq!(finite.convert(0x7f7f_ffff), 0x7f7f_e000);
 }
 
+/// The words that an H100 gives (tests/record, 2026-11-21, 672160253).
+#[test]
+fn conversions_of_nan() {
+    let double = 0x7ff8_0000_0000_0001;
+    for mode in [R::NearestEven, R::TowardZero, R::Down, R::Up] {
+        assert_eq!(cvt(N::F16, N::F64, mode, double), 0x7e00);
+        assert_eq!(cvt(N::Bf16, N::F64, mode, double), 0x7fc0);
+        assert_eq!(cvt(N::F32, N::F64, mode, double), 0x7fc0_0000);
+    }
+    assert_eq!(cvt(N::F32, N::Bf16, R::NearestEven, 0x7fc1), 0x7fc1_0000);
+    assert_eq!(cvt(N::Tf32, N::F32, R::NearestAway, 0x7fc0_0001), 0x7fc0_0000);
+    assert_eq!(cvt(N::Tf32, N::F32, R::NearestEven, 0x7fc0_0001), 0x7fff_e000);
+    assert_eq!(cvt(N::Tf32, N::F32, R::TowardZero, 0x7fc0_0001), 0x7fff_e000);
+    assert_eq!(cvt(N::F16, N::F32, R::NearestEven, 0x7fc0_0001), 0x7fff);
+    let relu = Conversion { relu: true, ..Conversion::new(N::Tf32, N::F32, R::TowardZero) };
+    assert_eq!(relu.convert(0x7fc0_0001), 0x7fff_e000);
+}
+
 #[test]
 fn packed_conversions() {
     let f = |x: f32| u64::from(x.to_bits());

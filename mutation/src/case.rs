@@ -1,0 +1,198 @@
+//! The products that mutants compute.
+
+use gemm_spec::{Kernel, Layout, Shape, Stored, Strides};
+use gemmite::emulator::{self, Options, Statistics, Timing};
+use gemmite::{Device, Element, Gemm};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// How an operand lies in its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Row after row, each at a multiple of 16 elements.
+    Rows,
+    /// Column after column, likewise.
+    Cols,
+    /// Row after row, at odd distances.
+    OddRows,
+    /// Column after column, at odd distances.
+    OddCols,
+    /// No two elements side by side.
+    Spaced,
+}
+
+impl Way {
+    fn layout(self, shape: Shape) -> Layout {
+        let even = |extent: usize| extent.next_multiple_of(16) as isize + 16;
+        let odd = |extent: usize| extent as isize | 1;
+        let strides = match self {
+            Way::Rows => Strides::new(even(shape.cols), 1),
+            Way::Cols => Strides::new(1, even(shape.rows)),
+            Way::OddRows => Strides::new(odd(shape.cols), 1),
+            Way::OddCols => Strides::new(1, odd(shape.rows)),
+            Way::Spaced => Strides::new(2 * shape.cols as isize + 5, 2),
+        };
+        Layout { shape, strides, offset: 0 }
+    }
+}
+
+/// A product: C = 2 A B - C, or without C's old value.
+pub(crate) struct Case<T: Element> {
+    kernel: &'static Kernel,
+    a: (Vec<T>, Layout),
+    b: (Vec<T>, Layout),
+    c: (Vec<T::Output>, Layout),
+    reads_c: bool,
+    expected: Vec<T::Output>,
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The emulator has reported something, or refuses the text.
+    Report,
+    /// The product is wrong.
+    Wrong,
+    /// The emulator has panicked, which it must not.
+    Panic,
+}
+
+/// A small integer without a pattern, exact in every type.
+fn number(seed: usize) -> f64 {
+    f64::from((seed as u32).wrapping_mul(2_654_435_761).rotate_right(13) as i32 % 3)
+}
+
+/// A matrix of such numbers; between its elements lie others.
+fn operand<T: Element>(layout: Layout, seed: usize) -> Vec<T> {
+    let Layout { shape, strides, .. } = layout;
+    let reach = (shape.rows as isize - 1) * strides.row + (shape.cols as isize - 1) * strides.col;
+    (0..reach.unsigned_abs() + 1).map(|i| T::from_f64(number(i + seed))).collect()
+}
+
+/// The shape of C, the terms of its sums, and how A, B and C lie.
+#[derive(Clone, Copy)]
+struct Plan {
+    shape: Shape,
+    k: usize,
+    ways: [Way; 3],
+    reads_c: bool,
+}
+
+/// Products in tiles in both directions, the last ones ragged, with more steps than the kernel has
+/// in shared memory at a time.
+fn plans(kernel: &Kernel) -> Vec<Plan> {
+    use Way::{Cols, OddCols, OddRows, Rows, Spaced};
+    let ([rows, cols, depth], stages) = (kernel.tiles.block, kernel.tiles.stages);
+    if kernel.stored != Stored::Any {
+        return plans_of_warp_group(kernel);
+    }
+    let even = Shape::new(rows + 16, cols + 16);
+    let odd = Shape::new(rows + 5, cols + 3);
+    let k = (stages + 2) * depth;
+    let of = |shape, k, a, b, c| Plan { shape, k, ways: [a, b, c], reads_c: true };
+    let even = |a, b| of(even, k + depth / 2, a, b, Rows);
+    let odd = |a, b| of(odd, k + 3, a, b, OddRows);
+    vec![
+        even(Rows, Rows),
+        even(Rows, Cols),
+        even(Cols, Rows),
+        even(Cols, Cols),
+        odd(OddRows, OddRows),
+        odd(OddRows, OddCols),
+        odd(OddCols, OddRows),
+        odd(OddCols, OddCols),
+        odd(Spaced, Spaced),
+        even(Rows, Spaced),
+        even(Cols, Spaced),
+        even(Spaced, Rows),
+        even(Spaced, Cols),
+        odd(OddRows, Spaced),
+        odd(OddCols, Spaced),
+        odd(Spaced, OddRows),
+        odd(Spaced, OddCols),
+    ]
+}
+
+/// Blocks go on from tile to tile, and so do their stages: which of them is the last one makes a
+/// difference, so that there is a case for each.
+fn plans_of_warp_group(kernel: &Kernel) -> Vec<Plan> {
+    let ([rows, cols, depth], stages) = (kernel.tiles.block, kernel.tiles.stages);
+    let a = if matches!(kernel.stored, Stored::Nn | Stored::Nt) { Way::Rows } else { Way::Cols };
+    let b = if matches!(kernel.stored, Stored::Nt | Stored::Tt) { Way::Cols } else { Way::Rows };
+    let of = |tiles: usize, steps: usize, c: Way, reads_c: bool| Plan {
+        shape: Shape::new((2 * tiles - 1) * rows + 16, cols - 16),
+        k: steps * depth - 16,
+        ways: [a, b, c],
+        reads_c,
+    };
+    let one = (1..=stages).map(|more| of(1, stages + more, Way::Rows, false));
+    let two = [(Way::Rows, false), (Way::OddRows, true), (Way::Rows, true)];
+    one.chain(two.map(|(c, reads_c)| of(2, stages + 1, c, reads_c))).collect()
+}
+
+impl<T: Element> Case<T> {
+    /// The cases that together come to all of a kernel's code.
+    pub fn of(kernel: &'static Kernel) -> impl Iterator<Item = Case<T>> {
+        plans(kernel).into_iter().map(move |plan| Case::new(kernel, plan))
+    }
+
+    fn new(kernel: &'static Kernel, plan: Plan) -> Case<T> {
+        let Plan { shape, k, ways: [a, b, c], reads_c } = plan;
+        let a_layout = a.layout(Shape::new(shape.rows, k));
+        let b_layout = b.layout(Shape::new(k, shape.cols));
+        let c_layout = c.layout(shape);
+        let a: Vec<T> = operand(a_layout, 0);
+        let b: Vec<T> = operand(b_layout, 77_777);
+        let c: Vec<T::Output> = operand(c_layout, 999_999);
+        let mut expected = c.clone();
+        let from_a = |i, p| a[a_layout.index(i, p)].to_f64();
+        let from_b = |p, j| b[b_layout.index(p, j)].to_f64();
+        for i in 0..shape.rows {
+            for j in 0..shape.cols {
+                let sum: f64 = (0..k).map(|p| from_a(i, p) * from_b(p, j)).sum();
+                let at = c_layout.index(i, j);
+                let old = if reads_c { c[at].to_f64() } else { 0.0 };
+                expected[at] = T::Output::from_f64(2.0 * sum - old);
+            }
+        }
+        Case { kernel, a: (a, a_layout), b: (b, b_layout), c: (c, c_layout), reads_c, expected }
+    }
+
+    /// Computes it with a text in place of the kernel's own.
+    pub fn run(
+        &self,
+        text: &Arc<str>,
+        timing: Timing,
+        statistics: bool,
+    ) -> Result<Statistics, Found> {
+        // None of these kernels takes as many steps in cases of this size.
+        const STEPS: u64 = 1 << 20;
+        let options = Options {
+            arch: self.kernel.target.min_capability(),
+            multiprocessors: Some(self.kernel.cluster() as u32),
+            timing,
+            threads: 1,
+            step_limit: STEPS,
+            statistics,
+            ptx: Some(Arc::clone(text)),
+            ..Options::default()
+        };
+        let mut c = self.c.0.clone();
+        let attempt = catch_unwind(AssertUnwindSafe(|| {
+            let device = Device::emulator_with(&options).map_err(|_| Found::Report)?;
+            let gemm = Gemm::<T>::new().alpha(T::Scalar::from_f64(2.0)).kernel(self.kernel.variant);
+            let gemm = if self.reads_c { gemm.beta(T::Scalar::from_f64(-1.0)) } else { gemm };
+            let (a, b) = ((&self.a.0[..], self.a.1), (&self.b.0[..], self.b.1));
+            let ran = gemm.run_emulated(&device, a, b, (&mut c, self.c.1));
+            ran.map_err(|_| Found::Report)?;
+            Ok(emulator::statistics(&device).unwrap_or_default())
+        }));
+        let statistics = attempt.unwrap_or(Err(Found::Panic))?;
+        if c == self.expected { Ok(statistics) } else { Err(Found::Wrong) }
+    }
+
+    /// What is wrong with the kernel as it is.
+    pub fn describe(&self) -> String {
+        format!("A {:?}, B {:?}, C {:?}", self.a.1, self.b.1, self.c.1)
+    }
+}
