@@ -51,6 +51,13 @@ pub fn afresh(number: u32) -> u32 {
     number
 }
 
+/// [`afresh`] of both halves.
+#[inline(always)]
+pub fn afresh_i64(number: i64) -> i64 {
+    let high = afresh((number >> 32) as u32);
+    (u64::from(high) << 32 | u64::from(afresh(number as u32))) as i64
+}
+
 /// The multiprocessor's clock-cycle counter.
 ///
 /// Lowers to a read of `%clock64` (PTX ISA, special registers); it is not moved across memory

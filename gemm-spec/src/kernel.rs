@@ -37,6 +37,8 @@ pub enum KernelFamily {
     WarpGroup,
     /// No product: an operand is copied, to rows along K (`repack`).
     Repack,
+    /// No product: sums in memory go through an epilogue to C (`finish`).
+    Finish,
 }
 
 impl KernelFamily {
@@ -69,6 +71,7 @@ impl KernelFamily {
             KernelFamily::TensorCore => "warps multiply small matrices on their tensor cores",
             KernelFamily::WarpGroup => "groups of warps multiply tiles, others bring them",
             KernelFamily::Repack => "an operand is copied to rows along K",
+            KernelFamily::Finish => "sums go through an epilogue to C",
         }
     }
 }
@@ -325,7 +328,8 @@ impl Kernel {
             | KernelFamily::GroupedOrder
             | KernelFamily::TensorCore
             | KernelFamily::WarpGroup
-            | KernelFamily::Repack => warp,
+            | KernelFamily::Repack
+            | KernelFamily::Finish => warp,
             KernelFamily::Naive
             | KernelFamily::Tiled
             | KernelFamily::ThreadColumn
@@ -349,7 +353,7 @@ impl Kernel {
         let sum = self.dtype.accumulator().size_bytes();
         let padded = Tiles::shared_len(block, stages, Tiles::PADDING);
         match self.family {
-            KernelFamily::Naive => 0,
+            KernelFamily::Naive | KernelFamily::Finish => 0,
             KernelFamily::Tiled
             | KernelFamily::ThreadColumn
             | KernelFamily::ThreadTile

@@ -11,6 +11,7 @@
 extern crate std;
 
 mod dtype;
+mod epilogue;
 mod kernel;
 mod layout;
 pub mod order;
@@ -18,10 +19,11 @@ mod params;
 mod table;
 
 pub use dtype::{DType, Precision};
+pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
 pub use kernel::{
     C_BOXES, Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, Target,
     ThreadOrder, Tiles,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use params::{GemmParams, RepackParams, is_along_k};
-pub use table::{entries, kernels, repack, variants};
+pub use table::{entries, finish, kernels, repack, variants};

@@ -1,6 +1,6 @@
 //! The parameter block that the host passes and a kernel reads.
 
-use crate::{DType, Shape, Strides};
+use crate::{DType, EpilogueParams, Shape, Strides};
 
 /// Sizes, strides and factors of one launch: C = alpha * A * B + beta * C.
 ///
@@ -46,6 +46,8 @@ pub struct GemmParams<S> {
     /// C's dtype, `DType as u32`. What is none of the [`DType::outputs`] of the kernel's elements
     /// stands for the first of them.
     pub output: u32,
+    /// What else becomes of the sums. Kernels that do not do it never get any.
+    pub epilogue: EpilogueParams,
 }
 
 /// Sizes and strides of a copy to rows that are contiguous, by a kernel with the parameters
@@ -119,11 +121,17 @@ impl<S> GemmParams<S> {
             reads_c: u32::from(beta.is_some()),
             beta: beta.unwrap_or(zero),
             output: 0,
+            epilogue: EpilogueParams::default(),
         }
     }
 
     /// The same with a C of that dtype.
     pub fn output(self, dtype: DType) -> Self {
         GemmParams { output: dtype as u32, ..self }
+    }
+
+    /// The same with that epilogue.
+    pub fn epilogue(self, epilogue: EpilogueParams) -> Self {
+        GemmParams { epilogue, ..self }
     }
 }

@@ -258,6 +258,17 @@ macro_rules! repack_kernels {
     };
 }
 
+/// Calls `$with!` once with the `finish` kernel: entry point, variant, the elements of its sums,
+/// and the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
+#[macro_export]
+macro_rules! finish_kernels {
+    ($with:ident) => {
+        $with! {
+        (finish_f32, "finish", f32, [8, 128, 1], [1, 128], [1, 4], 1, 1),
+        }
+    };
+}
+
 macro_rules! dtype {
     (i8) => {
         DType::I8
@@ -409,9 +420,20 @@ pub fn repack(dtype: DType) -> Option<&'static Kernel> {
     REPACKS.iter().find(|kernel| kernel.dtype.size_bytes() == dtype.size_bytes())
 }
 
-/// Every entry point: the kernels that multiply, and those that copy.
+/// The kernel that finishes sums in memory.
+static FINISH: &[Kernel] = {
+    const FAMILY: KernelFamily = KernelFamily::Finish;
+    finish_kernels!(rows)
+};
+
+/// The kernel that takes sums of f32 from memory, in one or more parts, to C.
+pub fn finish() -> &'static Kernel {
+    &FINISH[0]
+}
+
+/// Every entry point: the kernels that multiply, those that copy, and the one that finishes.
 pub fn entries() -> impl Iterator<Item = &'static Kernel> + Clone {
-    kernels().chain(REPACKS)
+    kernels().chain(REPACKS).chain(FINISH)
 }
 
 /// Every kernel that multiplies, family by family.

@@ -16,6 +16,12 @@ pub trait Sum: Element<Sum = Self, Output = Self> {
 
     /// `self * factor`, wrapping for i32.
     fn mul(self, factor: Self) -> Self;
+
+    /// The nearest f32.
+    fn to_f32(self) -> f32;
+
+    /// The f32 that a factor's field of the parameter block holds where C has floats.
+    fn float_factor(self) -> f32;
 }
 
 /// An element of A and B.
@@ -90,6 +96,16 @@ impl Sum for i32 {
     fn mul(self, factor: i32) -> i32 {
         self.wrapping_mul(factor)
     }
+
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self as f32
+    }
+
+    #[inline(always)]
+    fn float_factor(self) -> f32 {
+        f32::from_bits(self.cast_unsigned())
+    }
 }
 
 macro_rules! float_sum {
@@ -105,6 +121,16 @@ macro_rules! float_sum {
             #[inline(always)]
             fn mul(self, factor: $float) -> $float {
                 self * factor
+            }
+
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                self as f32
+            }
+
+            #[inline(always)]
+            fn float_factor(self) -> f32 {
+                self as f32
             }
         }
     };

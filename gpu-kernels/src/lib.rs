@@ -14,6 +14,7 @@
 
 mod element;
 mod epilogue;
+pub mod finish;
 pub mod ladder;
 mod output_tile;
 pub mod pack;

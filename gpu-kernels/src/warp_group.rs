@@ -257,7 +257,7 @@ unsafe fn consume<T, A, B, G, const SUMS: usize>(
                 // The products of the step before are done; these go on.
                 wgmma::wait_group::<1, _>(&mut sums);
                 if step == 0 {
-                    write::finish();
+                    write::wait_for_copies();
                 }
                 if holds {
                     ring.before().release();
@@ -275,7 +275,7 @@ unsafe fn consume<T, A, B, G, const SUMS: usize>(
             let boxes = [c, last.add(group * C_BOXES).cast()];
             write::write::<T, G, SUMS>(operands, p, (row, col), (boxes, group), &sums);
         }
-        write::finish();
+        write::wait_for_copies();
         if holds {
             ring.before().release();
         }

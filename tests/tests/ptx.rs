@@ -25,6 +25,7 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
     };
     match kernel.family {
         KernelFamily::Repack => vec![8, 8, size_of::<RepackParams>()],
+        KernelFamily::Finish => vec![8, 8, block],
         _ if kernel.takes_maps() => vec![128, 128, 128, 8, block],
         _ => vec![8, 8, 8, block],
     }
@@ -118,7 +119,7 @@ fn no_barrier_was_copied() {
             let start = text.find(&format!(".entry {}(", kernel.name)).unwrap();
             let body = &text[start..start + text[start..].find("\n}").unwrap()];
             let expected = match kernel.family {
-                KernelFamily::Naive => 0,
+                KernelFamily::Naive | KernelFamily::Finish => 0,
                 // Between the two ways through shared memory.
                 KernelFamily::Repack => 1,
                 // Two a step, and the step stands in the loop and behind it.

@@ -58,4 +58,9 @@ approximations! {
     ///
     /// Lowers to `rsqrt.approx.f32` (PTX ISA, floating-point instructions).
     rsqrt = "rsqrt.approx.f32", |x| 1.0 / x.sqrt();
+
+    /// 1 / `x`. Relative error at most 2^-23.
+    ///
+    /// Lowers to `rcp.approx.f32` (PTX ISA, floating-point instructions).
+    recip = "rcp.approx.f32", |x| 1.0 / x;
 }

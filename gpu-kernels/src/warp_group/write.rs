@@ -1,7 +1,8 @@
 //! A group's sums on their way to C.
 
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
-use crate::{Element, Output, OutputTile, SharedTile, Sum, Write, store};
+use crate::finish::{RUN, finish, raise};
+use crate::{Element, Output, OutputTile, SharedTile, Sum, Write};
 use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::{fence, misc, mma, thread, tma, warp};
@@ -28,13 +29,13 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
 ) {
     // N.B. Places of columns do not change from tile to tile. Unless the stride is a new number for
     // each, the compiler computes all of them before the first tile, and keeps them in memory.
-    let fresh = GemmParams { c_col_stride: afresh(p.c_col_stride), ..*p };
+    let fresh = GemmParams { c_col_stride: misc::afresh_i64(p.c_col_stride), ..*p };
     let geometry = PhantomData::<G>;
     let group = Group { operands, p: &fresh, at, boxes, number, sums, geometry };
     // SAFETY: the caller's promise.
     unsafe {
         if !T::with_output(p, group) {
-            write_singles::<T, G, SUMS>(operands, p, at, (boxes[0].cast(), number), sums);
+            write_runs::<T, G, SUMS>(operands, p, at, (boxes[0].cast(), number), sums);
         }
     }
 }
@@ -51,7 +52,7 @@ struct Group<'a, T: Element, G, const SUMS: usize> {
 }
 
 impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, G, SUMS> {
-    /// Whether they have been written; else they have to be, one by one.
+    /// Whether they have been written; else they have to be, by runs.
     type Done = bool;
 
     /// Elements of 16 bits go past shared memory by whole boxes, while the next tile is multiplied,
@@ -66,8 +67,11 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         // Groups of a cluster's tile may lie past the end of C.
         let is_inside = at.0 < p.m && at.1 < p.n;
         let is_usual = C::CODE == T::Output::CODE;
-        let by_boxes =
-            size_of::<C>() == 2 && p.reads_c == 0 && is_mappable::<C, _>(operands.start as u64, p);
+        let is_plain = p.epilogue.is_none();
+        let by_boxes = size_of::<C>() == 2
+            && is_plain
+            && p.reads_c == 0
+            && is_mappable::<C, _>(operands.start as u64, p);
         // SAFETY: the caller's promise.
         unsafe {
             if by_boxes {
@@ -85,7 +89,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
                 return true;
             }
             let tile = OutputTile::new(operands.start, p, at, [GROUP_ROWS, 2 * SUMS]);
-            let by_pairs = (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
+            let by_pairs = is_plain && (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
             if by_pairs {
                 write_pairs::<T, C, SUMS>(tile, p, sums);
             }
@@ -111,19 +115,12 @@ fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
 /// # Safety
 /// By all threads of the group.
 #[inline(always)]
-pub unsafe fn finish() {
+pub unsafe fn wait_for_copies() {
     if thread::thread_idx_x() % 128 < 32 {
         tma::wait_group_read::<0>();
         // SAFETY: the whole warp is here.
         unsafe { warp::sync_warp(u32::MAX) };
     }
-}
-
-/// [`misc::afresh`] of both halves.
-#[inline(always)]
-fn afresh(stride: i64) -> i64 {
-    let high = misc::afresh((stride >> 32) as u32);
-    (u64::from(high) << 32 | u64::from(misc::afresh(stride as u32))) as i64
 }
 
 /// A thread's part of 16 columns, as [`place`](cuda_std::wgmma::place) of `wgmma` has it: two pairs
@@ -134,10 +131,17 @@ fn part<S: Copy, const SUMS: usize>(sums: &[S; SUMS], q: usize) -> [[[S; 2]; 2];
     [[pair(0), pair(4)], [pair(2), pair(6)]]
 }
 
+/// The thread's number in its group, afresh, so that places that follow from it are not kept in
+/// registers while tiles are multiplied.
+#[inline(always)]
+fn thread_of_group() -> usize {
+    (misc::afresh(thread::thread_idx_x()) % 128) as usize
+}
+
 /// The first of a thread's rows of the group's tile, and the first of its columns.
 #[inline(always)]
 fn place() -> (usize, usize) {
-    let thread = thread::thread_idx_x() as usize % 128;
+    let thread = thread_of_group();
     (thread / 32 * 16 + thread % 32 / 4, thread % 4 * 2)
 }
 
@@ -161,14 +165,14 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
     }
 }
 
-/// Puts the sums into shared memory, 64 columns at a time, and writes them from there one by one to
-/// a C of any kind, as far as they lie in it. A loop over elements, and not the elements' own
+/// Puts the sums into shared memory, 64 columns at a time, and writes them from there by runs of a
+/// row to a C of any kind, with any epilogue. A loop over runs, and not the elements' own
 /// instructions: those would be thousands, which a driver compiles for seconds.
 ///
 /// # Safety
 /// As [`write`].
 #[inline(always)]
-unsafe fn write_singles<T: Element, G: Geometry, const SUMS: usize>(
+unsafe fn write_runs<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
     (row, col): (u64, u64),
@@ -176,39 +180,78 @@ unsafe fn write_singles<T: Element, G: Geometry, const SUMS: usize>(
     sums: &[T::Sum; SUMS],
 ) {
     const { assert!(size_of::<[BoxOfC; C_BOXES]>() >= GROUP_ROWS * 64 * size_of::<T::Sum>()) };
-    // Rows of 64, in which chunks of 8 change places, so that rows that lanes write together lie in
-    // different banks.
+    // Rows of 64, in which runs change places by eights, so that rows that lanes write together lie
+    // in different banks.
     let element = |row: usize, col: usize| row * 64 + (col ^ (row % 8 * 8));
-    let thread = thread::thread_idx_x() as usize % 128;
-    let (to_row, to_col) = place();
-    for i in 0..SUMS / 32 {
+    let thread = thread_of_group();
+    let mut largest = 0;
+    // Both counters afresh, so that the loops stay loops: what finishes a run is long, and a driver
+    // compiles it once.
+    let mut part = misc::afresh(0) as usize;
+    while part < SUMS / 32 {
         // SAFETY: the group writes when all of it has read, and reads when all of it has written.
         unsafe {
             sync::<G>(group);
-            for q in 0..4 {
-                let part = part(sums, 4 * i + q);
-                for r in 0..2 {
-                    for j in 0..2 {
-                        let to = element(to_row + 8 * r, 16 * q + 8 * j + to_col);
-                        memory.add(to).write(part[r][j][0]);
-                        memory.add(to + 1).write(part[r][j][1]);
-                    }
+            for i in 0..SUMS / 32 {
+                if part == i {
+                    put(memory, element, &core::array::from_fn(|j| sums[32 * i + j]));
                 }
             }
             sync::<G>(group);
-            let mut e = thread;
-            // Afresh, so that it stays a loop.
-            while e < misc::afresh(GROUP_ROWS as u32 * 64) as usize {
-                let (from_row, from_col) = (e / 64, e % 64);
-                let (row, col) = (row + from_row as u64, col + (64 * i + from_col) as u64);
-                if row < p.m && col < p.n {
-                    let sum = memory.add(element(from_row, from_col)).read();
-                    store::<T>(operands.start, p, row, col, sum);
+            let mut run = thread;
+            while run < misc::afresh((GROUP_ROWS * 64 / RUN) as u32) as usize {
+                let (from_row, from_col) = (run * RUN / 64, run * RUN % 64);
+                let at = (row + from_row as u64, col + (64 * part + from_col) as u64);
+                if at.0 < p.m && at.1 < p.n {
+                    let sums = read_run(memory.add(element(from_row, from_col)));
+                    largest = finish::<T>(operands.start, p, at, sums).max(largest);
                 }
-                e += 128;
+                run += 128;
+            }
+        }
+        part = misc::afresh(part as u32 + 1) as usize;
+    }
+    if p.epilogue.amax != 0 {
+        // SAFETY: all lanes are here, and the host's promise.
+        unsafe { raise(p.epilogue.amax, largest) };
+    }
+}
+
+/// Writes a thread's sums of 64 columns to shared memory.
+///
+/// # Safety
+/// The thread alone touches the elements.
+#[inline(always)]
+unsafe fn put<S: Copy>(
+    memory: SharedTile<S>,
+    element: impl Fn(usize, usize) -> usize,
+    sums: &[S; 32],
+) {
+    const { assert!(size_of::<S>() == 4) };
+    let (row, col) = place();
+    for q in 0..4 {
+        let part = part(sums, q);
+        for r in 0..2 {
+            for j in 0..2 {
+                let to = element(row + 8 * r, 16 * q + 8 * j + col);
+                // SAFETY: the caller's promise; columns are even.
+                unsafe {
+                    memory.add(to).cast::<u64>().write(core::mem::transmute_copy(&part[r][j]));
+                }
             }
         }
     }
+}
+
+/// A run of sums of 4 bytes in shared memory.
+///
+/// # Safety
+/// They may be read, and start at a multiple of 16 bytes.
+#[inline(always)]
+unsafe fn read_run<S: Copy>(memory: SharedTile<S>) -> [S; RUN] {
+    const { assert!(size_of::<[S; RUN]>() == 16) };
+    // SAFETY: the caller's promise.
+    unsafe { core::mem::transmute_copy(&memory.cast::<u128>().read()) }
 }
 
 /// Multiplies by alpha and rounds, puts the sums into shared memory as the copy engine reads them,
@@ -225,7 +268,7 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     (boxes, group): ([SharedTile<Rows64<C>>; 2], usize),
     sums: &[T::Sum; SUMS],
 ) {
-    let thread = thread::thread_idx_x() % 128;
+    let thread = thread_of_group() as u32;
     let lane = thread % 32;
     let alpha = C::factor(p.alpha);
     // Matrices of 8 x 8: rows 0 to 7, then 8 to 15; of the first 8 columns, then of the next.

@@ -29,6 +29,7 @@ fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
     let block = block_bytes(kernel.dtype);
     let expected = match kernel.family {
         KernelFamily::Repack => vec![pointer, pointer, size_of::<RepackParams>()],
+        KernelFamily::Finish => vec![pointer, pointer, block],
         _ if kernel.takes_maps() => vec![TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block],
         _ => vec![pointer, pointer, pointer, block],
     };

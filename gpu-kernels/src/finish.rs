@@ -1,0 +1,478 @@
+//! Sums on their way to C: alpha, beta, and the epilogue that a launch asks for.
+//!
+//! # Idea
+//!
+//! ```text
+//! for each run of four neighbours of a row, in parallel:
+//!     x = the sum of the parts, the first first
+//!     what EpilogueParams says, in its order
+//!     C = x, rounded once
+//! ```
+//!
+//! Kernels for Hopper do this with the sums that they have; for the others the kernel `finish` does
+//! it with sums that they left in memory, which may be parts of a product that was split along K.
+//!
+//! # Mapping
+//!
+//! A block of `finish` takes 8 rows, a warp 128 neighbouring columns of one.
+//!
+//! # Preconditions
+//!
+//! None for C and what the epilogue reads: any strides. Runs move in one access where they are
+//! aligned. What C's elements are is asked for where they are read and written, and not by a type:
+//! the code stands in a kernel once.
+
+use crate::{Element, Output, Sum, Write};
+use cuda_std::atomic::{AtomicU32, Ordering};
+use cuda_std::float::approx;
+use cuda_std::half::{HalfExt, bf16, f16};
+use cuda_std::{misc, thread, warp};
+use gemm_spec::{Activation, DType, EpilogueParams, GemmParams, Source};
+
+/// Neighbours of a row that a thread finishes together.
+pub const RUN: usize = 4;
+
+const F16: u32 = DType::F16 as u32;
+const BF16: u32 = DType::BF16 as u32;
+const F32: u32 = DType::F32 as u32;
+const I32: u32 = DType::I32 as u32;
+
+/// Writes sums of a row from (row, col) on, an even column, as [`EpilogueParams`] says; those past
+/// the end of the row don't count. Returns the bits of the largest magnitude that was written,
+/// before it was rounded, where somebody asks for it, else 0.
+///
+/// # Safety
+///
+/// `row < p.m`, `col < p.n`; C and the parameter block describe matrices that this thread may read,
+/// and a C that it may write (and read, where `p.reads_c` is set); no other thread touches the
+/// run's elements. C is of i32 only without an epilogue.
+#[inline(always)]
+pub unsafe fn finish<T: Element>(
+    c: *mut T::Output,
+    p: &GemmParams<T::Sum>,
+    (row, col): (u64, u64),
+    sums: [T::Sum; RUN],
+) -> u32 {
+    let at = (row, col);
+    let left = (p.n - col).min(RUN as u64) as usize;
+    let (row_stride, col_stride) = (p.c_row_stride, p.c_col_stride);
+    let to = Source { address: c as u64, row_stride, col_stride };
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Afresh, here and below, so that what follows from the launch's numbers is not kept in
+        // registers from run to run, of which sums leave few.
+        let code = misc::afresh(T::with_output(p, Code));
+        if code == I32 {
+            for i in 0..RUN {
+                if i < left {
+                    crate::store::<T>(c, p, row, col + i as u64, sums[i]);
+                }
+            }
+            return 0;
+        }
+        let alpha = p.alpha.float_factor();
+        let mut x = sums.map(|sum| alpha * sum.to_f32());
+        let epilogue = p.epilogue;
+        scale(&mut x, epilogue.row_scale, at, left);
+        scale(&mut x, epilogue.col_scale, at, left);
+        if p.reads_c != 0 {
+            let beta = p.beta.float_factor();
+            let old = read::<RUN>(to, at, left, code);
+            for i in 0..RUN {
+                x[i] = beta.mul_add(old[i], x[i]);
+            }
+        }
+        add(&mut x, epilogue.bias, at, left, code);
+        let ups = x;
+        activate(&mut x, epilogue.activation);
+        if epilogue.gated != 0 {
+            let pairs = [x[0] * ups[1], x[2] * ups[3]];
+            return write_out(pairs, epilogue, to, ((row, col / 2), left / 2), code);
+        }
+        write_out(x, epilogue, to, (at, left), code)
+    }
+}
+
+/// # Safety
+/// As [`finish`].
+#[inline(always)]
+unsafe fn scale(x: &mut [f32; RUN], source: Source, at: (u64, u64), left: usize) {
+    if source.is_there() {
+        // SAFETY: the caller's promise.
+        let scales = unsafe { read::<RUN>(source, at, left, F32) };
+        for i in 0..RUN {
+            x[i] *= scales[i];
+        }
+    }
+}
+
+/// Tells C's dtype.
+struct Code;
+
+impl<S: Sum> Write<S> for Code {
+    type Done = u32;
+
+    #[inline(always)]
+    unsafe fn write<C: Output<S>>(self) -> u32 {
+        C::CODE
+    }
+}
+
+/// The last part of [`finish`].
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn write_out<const N: usize>(
+    mut x: [f32; N],
+    epilogue: EpilogueParams,
+    to: Source,
+    (at, left): ((u64, u64), usize),
+    code: u32,
+) -> u32 {
+    let mut largest = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        add(&mut x, epilogue.residual, at, left, code);
+        if epilogue.amax != 0 {
+            for i in 0..N {
+                // As bits, of which NaN's are the largest.
+                let bits = x[i].abs().to_bits().max(largest);
+                largest = if i < left { bits } else { largest };
+            }
+        }
+        write(to, at, left, code, x);
+    }
+    largest
+}
+
+/// # Safety
+/// As [`finish`].
+#[inline(always)]
+unsafe fn add<const N: usize>(
+    x: &mut [f32; N],
+    source: Source,
+    at: (u64, u64),
+    left: usize,
+    code: u32,
+) {
+    if source.is_there() {
+        // SAFETY: the caller's promise.
+        let addends = unsafe { read::<N>(source, at, left, code) };
+        for i in 0..N {
+            x[i] += addends[i];
+        }
+    }
+}
+
+/// The functions of [`Activation`]. GELU by the error function of Abramowitz and Stegun, formula
+/// 7.1.26, whose absolute error is 1.5e-7; the others by [`approx`], with relative errors of some
+/// 2^-21.
+#[inline(always)]
+fn activate(x: &mut [f32; RUN], activation: u32) {
+    const RELU: u32 = Activation::Relu as u32;
+    const GELU: u32 = Activation::Gelu as u32;
+    const GELU_TANH: u32 = Activation::GeluTanh as u32;
+    const SILU: u32 = Activation::Silu as u32;
+    match activation {
+        RELU => *x = x.map(relu),
+        GELU => *x = x.map(gelu),
+        GELU_TANH => *x = x.map(|x| x * sigmoid(x * (1.595_769_1 + 0.071_354_814 * (x * x)))),
+        SILU => *x = x.map(|x| x * sigmoid(x)),
+        _ => {}
+    }
+}
+
+#[inline(always)]
+fn relu(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
+}
+
+#[inline(always)]
+fn sigmoid(x: f32) -> f32 {
+    approx::recip(1.0 + approx::exp2(x * -core::f32::consts::LOG2_E))
+}
+
+#[inline(always)]
+fn gelu(x: f32) -> f32 {
+    // max(x, 0) - |x| Φ(-|x|), and no infinity times 0.
+    let size = if x.abs() < 1e18 { x.abs() } else { 1e18 };
+    let t = approx::recip(1.0 + size * (0.327_591_1 * core::f32::consts::FRAC_1_SQRT_2));
+    let series = 1.061_405_4 * t - 1.453_152;
+    let series = ((series * t + 1.421_413_8) * t - 0.284_496_74) * t + 0.254_829_6;
+    let tail = 0.5 * (series * t) * approx::exp2(size * size * (-0.5 * core::f32::consts::LOG2_E));
+    relu(x) - size * tail
+}
+
+/// `N` neighbours of a row, of which `left` are there; the others are 0.
+///
+/// # Safety
+/// Those that are there may be read.
+#[inline(always)]
+unsafe fn read<const N: usize>(source: Source, at: (u64, u64), left: usize, code: u32) -> [f32; N] {
+    let start = place(source, at, code);
+    let is_pack = is_pack::<N>(source, start, left, code);
+    let mut x = [0.0; N];
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (is_pack, code) {
+            (true, F32) => {
+                let words: [u32; N] = read_pack(start);
+                for i in 0..N {
+                    x[i] = f32::from_bits(words[i]);
+                }
+            }
+            (true, _) => {
+                let halves: [u16; N] = read_pack(start);
+                for i in 0..N {
+                    x[i] = widen(halves[i], code);
+                }
+            }
+            (false, _) => {
+                for i in 0..N {
+                    let step = i as i64 * source.col_stride * bytes(code);
+                    let element = start.wrapping_add_signed(step);
+                    if i < left {
+                        x[i] = match code {
+                            F32 => (element as *const f32).read(),
+                            _ => widen((element as *const u16).read(), code),
+                        };
+                    }
+                }
+            }
+        }
+    }
+    x
+}
+
+/// Writes as [`read`] reads, rounded to nearest, ties to even.
+///
+/// # Safety
+/// Those that are there may be written.
+#[inline(always)]
+unsafe fn write<const N: usize>(to: Source, at: (u64, u64), left: usize, code: u32, x: [f32; N]) {
+    let start = place(to, at, code);
+    let half = |i: usize| match code {
+        F16 => f16::from_f32_gpu(x[i]).to_bits(),
+        _ => bf16::from_f32_gpu(x[i]).to_bits(),
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (is_pack::<N>(to, start, left, code), code) {
+            (true, F32) => write_pack(start, x),
+            (true, _) => {
+                let mut halves = [0u16; N];
+                for i in 0..N {
+                    halves[i] = half(i);
+                }
+                write_pack(start, halves);
+            }
+            (false, _) => {
+                for i in 0..N {
+                    let step = i as i64 * to.col_stride * bytes(code);
+                    let element = start.wrapping_add_signed(step);
+                    if i < left {
+                        match code {
+                            F32 => (element as *mut f32).write(x[i]),
+                            _ => (element as *mut u16).write(half(i)),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Neighbours in one access, at a multiple of their size.
+///
+/// # Safety
+/// They may be read.
+#[inline(always)]
+unsafe fn read_pack<W: Copy, const N: usize>(address: u64) -> [W; N] {
+    use core::mem::transmute_copy;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size_of::<[W; N]>() {
+            4 => transmute_copy(&(address as *const u32).read()),
+            8 => transmute_copy(&(address as *const u64).read()),
+            _ => transmute_copy(&(address as *const u128).read()),
+        }
+    }
+}
+
+/// Writes as [`read_pack`] reads.
+///
+/// # Safety
+/// They may be written.
+#[inline(always)]
+unsafe fn write_pack<W: Copy, const N: usize>(address: u64, words: [W; N]) {
+    use core::mem::transmute_copy;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size_of::<[W; N]>() {
+            4 => (address as *mut u32).write(transmute_copy(&words)),
+            8 => (address as *mut u64).write(transmute_copy(&words)),
+            _ => (address as *mut u128).write(transmute_copy(&words)),
+        }
+    }
+}
+
+/// The value of an element of 16 bits.
+#[inline(always)]
+fn widen(bits: u16, code: u32) -> f32 {
+    match code {
+        BF16 => f32::from_bits(u32::from(bits) << 16),
+        _ => f16::from_bits(bits).to_f32_gpu(),
+    }
+}
+
+const fn bytes(code: u32) -> i64 {
+    if code == F32 { 4 } else { 2 }
+}
+
+/// The address of an element.
+#[inline(always)]
+fn place(source: Source, (row, col): (u64, u64), code: u32) -> u64 {
+    let [row_stride, col_stride] = [source.row_stride, source.col_stride].map(misc::afresh_i64);
+    let elements = row as i64 * row_stride + col as i64 * col_stride;
+    source.address.wrapping_add_signed(elements * bytes(code))
+}
+
+/// Whether `N` neighbours are all there and one access.
+#[inline(always)]
+fn is_pack<const N: usize>(source: Source, start: u64, left: usize, code: u32) -> bool {
+    left == N && source.col_stride == 1 && start.is_multiple_of((N as i64 * bytes(code)) as u64)
+}
+
+/// Raises the f32 at an address to the largest of the lanes' magnitudes, by their bits.
+///
+/// # Safety
+/// All lanes of a warp call it together, and the f32 is the grid's to change.
+#[inline(always)]
+pub unsafe fn raise(address: u64, magnitude: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut bits = magnitude;
+        for i in 0..5 {
+            let (other, _) = warp::warp_shuffle_xor(u32::MAX, bits, 16 >> i, 32);
+            bits = bits.max(other);
+        }
+        if warp::lane_id() == 0 {
+            (*(address as *const AtomicU32)).fetch_max(bits, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Finishes sums in memory: `parts` of them, which are added, the first first. The parameter block
+/// stands for C as it does in a product's kernel; A's strides are those of a part, K is the number
+/// of parts, and B's row stride leads from part to part.
+///
+/// # Safety
+///
+/// By all threads of a block of 32 x 8; `sums` may be read, and the rest as [`finish`].
+#[inline(always)]
+pub unsafe fn finish_parts(sums: *const f32, c: *mut u8, p: &GemmParams<f32>) {
+    let row = u64::from(thread::block_idx_y()) * 8 + u64::from(thread::thread_idx_x() / 32);
+    let col = u64::from(thread::block_idx_x()) * 32 + u64::from(thread::thread_idx_x() % 32);
+    let col = col * RUN as u64;
+    let mut largest = 0;
+    // SAFETY: the caller's promise; runs lie in C, and so in the parts.
+    unsafe {
+        if row < p.m && col < p.n {
+            let left = (p.n - col).min(RUN as u64) as usize;
+            let mut x = [0.0; RUN];
+            let mut part = 0;
+            while part < p.k {
+                let address = sums as u64 + part * p.b_row_stride as u64 * 4;
+                let (row_stride, col_stride) = (p.a_row_stride, p.a_col_stride);
+                let part_x =
+                    read::<RUN>(Source { address, row_stride, col_stride }, (row, col), left, F32);
+                for i in 0..RUN {
+                    x[i] += part_x[i];
+                }
+                part += 1;
+            }
+            // Elements of bf16 are those whose sums are f32 and whose C may be of any float.
+            largest = finish::<bf16>(c.cast(), p, (row, col), x);
+        }
+        if p.epilogue.amax != 0 {
+            raise(p.epilogue.amax, largest);
+        }
+    }
+}
+
+/// Makes entry points from rows of a list.
+#[cfg(feature = "sm_70")]
+macro_rules! entries {
+    ($((
+        $name:ident, $variant:literal, $element:ident, [$bm:literal, $bn:literal, 1], $warp:tt,
+        [1, $run:literal], $stages:literal, $min_blocks:literal
+    ),)*) => {$(
+        /// `finish`, which adds up parts of sums and writes C; see the module.
+        ///
+        /// # Safety
+        ///
+        /// The pointers and the block describe sums that the grid may read and a C that it may
+        /// write, which nothing else touches during the launch; the grid is one of
+        /// `Kernel::launches`.
+        #[cuda_std::kernel(max_threads = 256, min_blocks = $min_blocks)]
+        pub unsafe fn $name(sums: *const $element, c: *mut u8, p: GemmParams<$element>) {
+            const { assert!($bm == 8 && $bn == 32 * RUN && $run == RUN) };
+            // SAFETY: the host's promise, passed on.
+            unsafe { finish_parts(sums, c, &p) }
+        }
+    )*};
+}
+
+#[cfg(feature = "sm_70")]
+gemm_spec::finish_kernels!(entries);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Within `bound` of the function, in f64.
+    fn check(activation: Activation, bound: f64, exact: impl Fn(f64) -> f64) {
+        for i in -4000..=4000 {
+            let x = i as f32 / 400.0;
+            let mut run = [x; RUN];
+            activate(&mut run, activation as u32);
+            let error = (f64::from(run[3]) - exact(f64::from(x))).abs();
+            assert!(error <= bound * f64::from(x.abs()).max(1.0), "{activation} of {x}: {error}");
+        }
+    }
+
+    /// By the series, which converges everywhere.
+    fn erf(x: f64) -> f64 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..400 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        2.0 / std::f64::consts::PI.sqrt() * sum
+    }
+
+    #[test]
+    fn activations_are_within_their_bounds() {
+        check(Activation::Identity, 0.0, |x| x);
+        check(Activation::Relu, 0.0, |x| x.max(0.0));
+        check(Activation::Silu, 3e-7, |x| x / (1.0 + (-x).exp()));
+        check(Activation::GeluTanh, 5e-7, |x| {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
+            0.5 * x * (1.0 + inner.tanh())
+        });
+        check(Activation::Gelu, 4e-7, |x| match x.abs() < 5.5 {
+            true => 0.5 * x * (1.0 + erf(x / 2f64.sqrt())),
+            false => x.max(0.0),
+        });
+    }
+
+    #[test]
+    fn nan_and_infinity_pass() {
+        for activation in Activation::ALL {
+            let mut run = [f32::NAN, f32::INFINITY, 0.0, 0.0];
+            activate(&mut run, activation as u32);
+            assert!(run[0].is_nan() && run[1] == f32::INFINITY && run[2] == 0.0, "{activation}");
+        }
+    }
+}
