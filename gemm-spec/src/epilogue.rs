@@ -94,7 +94,8 @@ impl Source {
 /// 1. x = alpha x row_scale(i) col_scale(j) + beta C(i, j)
 /// 2. x = activation(x + bias(i, j))
 /// 3. Where it is gated, columns are pairs: x(i, j) = x(i, 2j) (x(i, 2j + 1) + bias), the
-///    activation of the even one times the odd one as it is, and C has half as many columns.
+///    activation of the even one times the odd one as it is, and C has half as many columns; beta
+///    takes no part.
 /// 4. x = x + residual(i, j)
 /// 5. amax = max(amax, |x|); C(i, j) = x, rounded once.
 #[repr(C)]

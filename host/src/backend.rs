@@ -4,8 +4,8 @@
 //! objects.
 
 use crate::device::DeviceInfo;
-use crate::error::Error;
-use crate::plan::{KernelChoice, Product};
+use crate::error::{Error, Operand};
+use crate::plan::{Fusion, KernelChoice, Product, SOURCES};
 use gemm_spec::Kernel;
 use std::any::Any;
 use std::fmt::Debug;
@@ -34,7 +34,7 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
         &self,
         product: &Product,
         kernel: &KernelChoice,
-        operands: HostOperands,
+        operands: &HostOperands,
     ) -> Result<(), Error>;
 
     /// Multiplies memory of this device: on `queue`, or at once and to the end where there is none.
@@ -47,23 +47,76 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
     ) -> Result<(), Error>;
 }
 
-/// Where index 0 of the layouts of A, B and C lies in the host's memory.
-///
-/// The pointers are aligned for the dtype of each. Every element of A and B, if the product reads
-/// them, is valid to read; every element of C to read and write, and nobody else touches it. What
-/// lies between elements may be anybody's.
+/// Something for each matrix of a product; those of the epilogue are there where the product's
+/// [`Fusion`](crate::plan::Fusion) has them, in its order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HostOperands {
-    pub a: *const u8,
-    pub b: *const u8,
-    pub c: *mut u8,
+pub(crate) struct Each<P> {
+    pub a: P,
+    pub b: P,
+    pub c: P,
+    pub sources: [Option<P>; SOURCES],
+    pub amax: Option<P>,
 }
 
-/// The memory of A, B and C.
+impl<P: Copy> Each<P> {
+    /// What `f` makes of each.
+    pub fn map<Q>(&self, mut f: impl FnMut(P) -> Q) -> Each<Q> {
+        Each {
+            a: f(self.a),
+            b: f(self.b),
+            c: f(self.c),
+            sources: self.sources.map(|source| source.map(&mut f)),
+            amax: self.amax.map(&mut f),
+        }
+    }
+
+    /// Those that the product reads: A and B only if it sums anything.
+    pub fn read(&self, product: &Product) -> impl Iterator<Item = P> {
+        let operands = [self.a, self.b].into_iter().filter(move |_| product.k > 0);
+        operands.chain(self.sources.into_iter().flatten())
+    }
+
+    /// Those that the product writes to.
+    pub fn written(&self) -> impl Iterator<Item = P> {
+        std::iter::once(self.c).chain(self.amax)
+    }
+}
+
+/// Where index 0 of each layout lies in the host's memory.
+///
+/// The pointers are aligned for the dtype of each. Every element of A and B, if the product reads
+/// them, and of the epilogue's sources is valid to read; every element of C, and amax, to read and
+/// write, and nobody else touches it. What lies between elements may be anybody's.
+pub(crate) type HostOperands = Each<*mut u8>;
+
+/// The memory of each matrix.
 pub(crate) struct Operands<'a> {
     pub a: &'a dyn Memory,
     pub b: &'a dyn Memory,
     pub c: &'a mut dyn Memory,
+    pub sources: [Option<&'a dyn Memory>; SOURCES],
+    pub amax: Option<&'a mut dyn Memory>,
+}
+
+impl<'a> Operands<'a> {
+    /// Each as a backend's own memory, by `own`, which answers an error for another's.
+    pub fn own<M>(
+        self,
+        own: impl Fn(&'a dyn Memory, Operand) -> Result<&'a M, Error>,
+    ) -> Result<Each<&'a M>, Error> {
+        let Operands { a, b, c, sources, amax } = self;
+        let mut each = Each {
+            a: own(a, Operand::A)?,
+            b: own(b, Operand::B)?,
+            c: own(c, Operand::C)?,
+            sources: [None; SOURCES],
+            amax: amax.map(|amax| own(amax, Operand::Amax)).transpose()?,
+        };
+        for (i, source) in sources.into_iter().enumerate() {
+            each.sources[i] = source.map(|source| own(source, Fusion::NAMES[i])).transpose()?;
+        }
+        Ok(each)
+    }
 }
 
 /// A piece of a device's memory. Dropping it waits for the work that uses it.

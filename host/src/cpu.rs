@@ -5,14 +5,17 @@
 //! crate `gemm`; i32: [`int`]), and rounds each element of C once at the end. (The crate's own f16
 //! product rounds to f16 after every block of k.)
 
+mod finish;
 mod int;
 mod tiles;
+
+pub(crate) use finish::activate_f64;
 
 use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
-use crate::plan::{KernelChoice, Product};
+use crate::plan::{Fusion, KernelChoice, Product, SOURCES};
 use crate::with_elements;
 use gemm_spec::{DType, Precision};
 use std::any::Any;
@@ -71,7 +74,7 @@ impl Backend for CpuBackend {
         &self,
         product: &Product,
         kernel: &KernelChoice,
-        operands: HostOperands,
+        operands: &HostOperands,
     ) -> Result<(), Error> {
         match kernel {
             KernelChoice::Auto => {}
@@ -104,19 +107,31 @@ impl Backend for CpuBackend {
         }
         let foreign =
             |operand| Error::new(Kind::DifferentDevices { operand, expected: expected() });
-        let host = |memory| (memory as &dyn Any).downcast_ref::<HostMemory>();
-        let a = host(operands.a).ok_or_else(|| foreign(Operand::A))?;
-        let b = host(operands.b).ok_or_else(|| foreign(Operand::B))?;
-        let c = (operands.c as &mut dyn Any).downcast_mut::<HostMemory>();
-        let c = c.ok_or_else(|| foreign(Operand::C))?;
-        let operands = HostOperands {
-            a: a.as_bytes().as_ptr(),
-            b: b.as_bytes().as_ptr(),
-            c: c.as_mut_bytes().as_mut_ptr(),
+        let read = |memory, operand| {
+            let memory = (memory as &dyn Any).downcast_ref::<HostMemory>();
+            let memory = memory.ok_or_else(|| foreign(operand))?;
+            Ok::<_, Error>(memory.as_bytes().as_ptr().cast_mut())
         };
-        // SAFETY: a `DeviceMatrix` keeps its layout inside its memory, A and B are borrowed, C
+        let written = |memory, operand| {
+            let memory = (memory as &mut dyn Any).downcast_mut::<HostMemory>();
+            let memory = memory.ok_or_else(|| foreign(operand))?;
+            Ok::<_, Error>(memory.as_mut_bytes().as_mut_ptr())
+        };
+        let Operands { a, b, c, sources, amax } = operands;
+        let mut operands = HostOperands {
+            a: read(a, Operand::A)?,
+            b: read(b, Operand::B)?,
+            c: written(c, Operand::C)?,
+            sources: [None; SOURCES],
+            amax: amax.map(|amax| written(amax, Operand::Amax)).transpose()?,
+        };
+        for (i, source) in sources.into_iter().enumerate() {
+            operands.sources[i] =
+                source.map(|source| read(source, Fusion::NAMES[i])).transpose()?;
+        }
+        // SAFETY: a `DeviceMatrix` keeps its layout inside its memory; C and amax are borrowed
         // exclusively.
-        unsafe { self.multiply_host(product, kernel, operands) }
+        unsafe { self.multiply_host(product, kernel, &operands) }
     }
 }
 
@@ -172,20 +187,21 @@ impl Queue for Immediate {
 ///
 /// # Safety
 /// As [`HostOperands`] says.
-unsafe fn multiply(product: &Product, operands: HostOperands) {
-    let HostOperands { a, b, c } = operands;
+unsafe fn multiply(product: &Product, operands: &HostOperands) {
     // SAFETY: the caller's promise, for the dtypes that the product has.
     unsafe {
         match product.dtype {
-            dtype if product.k == 0 => with_elements!(dtype, product.output, (T, C) => {
-                scale::<T, C>(product, c.cast());
-            }, else => unreachable!("{NO_PRODUCT}")),
-            DType::F32 if product.precision == Precision::Full => {
-                whole::<f32>(product, a.cast(), b.cast(), c.cast())
+            dtype if product.k == 0 && product.fusion.is_none() => {
+                with_elements!(dtype, product.output, (T, C) => {
+                scale::<T, C>(product, operands.c.cast());
+            }, else => unreachable!("{NO_PRODUCT}"))
             }
-            DType::F64 => whole::<f64>(product, a.cast(), b.cast(), c.cast()),
+            DType::F32 if product.precision == Precision::Full && product.fusion.is_none() => {
+                whole::<f32>(product, operands)
+            }
+            DType::F64 => whole::<f64>(product, operands),
             dtype => with_elements!(dtype, product.output, (T, C) => {
-                tiles::multiply::<T, C>(product, a.cast(), b.cast(), c.cast());
+                tiles::multiply::<T, C>(product, operands);
             }, else => unreachable!("{NO_PRODUCT}")),
         }
     }
@@ -218,14 +234,15 @@ unsafe fn scale<T: Element, C: OutputOf<T>>(product: &Product, c: *mut C) {
 ///
 /// # Safety
 /// As [`HostOperands`] says; T is f32 or f64, and no extent is 0.
-unsafe fn whole<T: Scalar + OutputOf<T>>(product: &Product, a: *const T, b: *const T, c: *mut T) {
+unsafe fn whole<T: Scalar + OutputOf<T>>(product: &Product, operands: &HostOperands) {
+    let (a, b, c) = (operands.a.cast::<T>(), operands.b.cast::<T>(), operands.c.cast::<T>());
     let Product { a: a_layout, b: b_layout, c: c_layout, k, .. } = *product;
     let alpha = product.alpha.get::<T>();
     if alpha != T::ONE && (k <= 2 || c_layout.shape.rows == 1 || c_layout.shape.cols == 1) {
         // For these shapes the crate multiplies alpha into an operand, which may overflow where the
         // product does not.
         // SAFETY: the caller's promise.
-        return unsafe { tiles::multiply(product, a, b, c) };
+        return unsafe { tiles::multiply::<T, T>(product, operands) };
     }
     // SAFETY: the caller's promise is the crate's condition: every element is valid to read, C's to
     // write and apart. It has engines for f32 and f64.

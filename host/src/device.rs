@@ -343,6 +343,10 @@ impl<T: Element> DeviceMatrix<T> {
         })
     }
 
+    pub(crate) fn memory(&self) -> &dyn Memory {
+        &*self.memory
+    }
+
     pub(crate) fn is_on(&self, backend: &Arc<dyn Backend>) -> bool {
         self.backend.info().kind == backend.info().kind
     }

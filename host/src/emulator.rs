@@ -20,10 +20,10 @@ mod launch;
 mod limits;
 mod raw;
 
-use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
+use crate::backend::{Backend, Each, HostOperands, Memory, Operands, Queue};
 use crate::device::{Device, DeviceInfo, DeviceKind};
 use crate::error::{Error, Kind, Operand};
-use crate::launch::{Addresses, enqueue};
+use crate::launch::enqueue;
 use crate::plan::{KernelChoice, Product};
 use crate::ptx;
 use crate::stage::{self, Stage};
@@ -186,9 +186,9 @@ impl Stage for EmulatorBackend {
         &self,
         product: &Product,
         kernel: &KernelChoice,
-        [a, b, c]: [&EmulatorMemory; 3],
+        operands: Each<&EmulatorMemory>,
     ) -> Result<(), Error> {
-        let addresses = Addresses { a: a.address, b: b.address, c: c.address };
+        let addresses = operands.map(|memory| memory.address);
         // SAFETY: the emulator checks every access, and its launches are done when they return.
         unsafe { enqueue(&EmulatorDriver { gpu: &self.gpu }, product, kernel, addresses) }
     }
@@ -211,7 +211,7 @@ impl Backend for EmulatorBackend {
         &self,
         product: &Product,
         kernel: &KernelChoice,
-        operands: HostOperands,
+        operands: &HostOperands,
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe { stage::multiply_host(self, product, kernel, operands) }
@@ -232,10 +232,8 @@ impl Backend for EmulatorBackend {
             let expected = self.gpu.info.name.clone();
             return Err(Error::new(Kind::ForeignStream { expected }));
         }
-        let a = self.memory(operands.a, Operand::A)?;
-        let b = self.memory(operands.b, Operand::B)?;
-        let c = self.memory(&*operands.c, Operand::C)?;
-        self.run(product, kernel, [a, b, c])
+        let operands = operands.own(|memory, operand| self.memory(memory, operand))?;
+        self.run(product, kernel, operands)
     }
 }
 

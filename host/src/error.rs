@@ -19,6 +19,11 @@ pub(crate) enum Operand {
     A,
     B,
     C,
+    Bias,
+    Residual,
+    RowScale,
+    ColScale,
+    Amax,
 }
 
 impl fmt::Display for Operand {
@@ -27,6 +32,11 @@ impl fmt::Display for Operand {
             Operand::A => "A",
             Operand::B => "B",
             Operand::C => "C",
+            Operand::Bias => "the bias",
+            Operand::Residual => "the residual",
+            Operand::RowScale => "the factors of rows",
+            Operand::ColScale => "the factors of columns",
+            Operand::Amax => "amax",
         })
     }
 }
@@ -55,6 +65,20 @@ pub(crate) enum Kind {
     Inner { a: Shape, b: Shape },
     #[error("shapes do not match: op(A) * op(B) is {product} and C is {c}")]
     Output { product: Shape, c: Shape },
+    #[error(
+        "{operand}: shape {found}, which has to be {wanted}, or 1 in the place of an extent that is \
+        the same throughout"
+    )]
+    Source { operand: Operand, found: Shape, wanted: Shape },
+    #[error(
+        "beta was given, and a gated epilogue has no place for it: pass C's old value as its \
+        residual"
+    )]
+    GatedBeta,
+    #[error("a gated epilogue takes columns in pairs, and op(A) * op(B) is {sums}")]
+    OddPairs { sums: Shape },
+    #[error("amax is one element, and the matrix for it is {found}")]
+    Amax { found: Shape },
     #[error("a matrix of shape {shape} has {} elements and the data has {found}", len_of(*shape))]
     DataLength { shape: Shape, found: usize },
     #[error("rows {rows:?} and columns {cols:?} are not all in a matrix of shape {shape}")]
@@ -179,6 +203,10 @@ impl Error {
                 | Block { .. }
                 | DataLength { .. }
                 | BetaWithoutC
+                | Source { .. }
+                | OddPairs { .. }
+                | GatedBeta
+                | Amax { .. }
                 | TooLarge { .. }
         )
     }

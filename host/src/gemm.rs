@@ -3,12 +3,13 @@
 use crate::backend::{HostOperands, Operands};
 use crate::device::{Device, DeviceInfo, DeviceMatrix, Stream};
 use crate::element::{Element, OutputOf, Scalar};
-use crate::error::{Error, Kind, Operand};
+use crate::epilogue::{DeviceEpilogue, Epilogue, HostEpilogue};
+use crate::error::{Error, Kind};
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
 use crate::plan::{
     Chosen, KernelChoice, Options, Plan, Product, Task, choose, output_shape, terms,
 };
-use gemm_spec::{Layout, Op, Precision};
+use gemm_spec::{Layout, Op, Precision, Shape};
 use std::marker::PhantomData;
 
 /// A * B on `device`, into a new matrix.
@@ -185,11 +186,9 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         a: impl Into<MatrixRef<'a, T>>,
         b: impl Into<MatrixRef<'b, T>>,
     ) -> Result<Matrix<C>, Error> {
-        if self.options.beta.is_some() {
-            return Err(Error::new(Kind::BetaWithoutC));
-        }
+        let options = self.options_without_beta()?;
         let (a, b) = (a.into(), b.into());
-        let shape = output_shape(self.options.op_a, self.options.op_b, a.layout(), b.layout())?;
+        let shape = output_shape(options.op_a, options.op_b, a.layout(), b.layout())?;
         let mut c = Matrix::zeros(shape)?;
         self.run_into(device, a, b, &mut c)?;
         Ok(c)
@@ -209,12 +208,31 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         b: impl Into<MatrixRef<'b, T>>,
         c: impl Into<MatrixMut<'c, C>>,
     ) -> Result<(), Error> {
-        let (a, b, mut c) = (a.into(), b.into(), c.into());
-        let product = Product::new::<T, C>(self.options, a.layout(), b.layout(), c.layout())?;
-        let operands =
-            HostOperands { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_mut_ptr().cast() };
-        // SAFETY: the views hold their layouts' elements, A's and B's shared, C's exclusively.
-        unsafe { device.backend.multiply_host(&product, &self.kernel, operands) }
+        self.multiply_host(device, (a.into(), b.into()), c.into(), HostEpilogue::new())
+    }
+
+    pub(crate) fn multiply_host(
+        &self,
+        device: &Device,
+        (a, b): (MatrixRef<'_, T>, MatrixRef<'_, T>),
+        mut c: MatrixMut<'_, C>,
+        epilogue: HostEpilogue<'_, C>,
+    ) -> Result<(), Error> {
+        let layouts = [a.layout(), b.layout(), c.layout()];
+        let fusion = epilogue.fusion(MatrixRef::layout, MatrixRef::layout);
+        let product = Product::new::<T, C>(self.options, layouts, fusion)?;
+        let Epilogue { matrices, factors, amax, .. } = epilogue;
+        let [bias, residual] = matrices.map(|of| of.map(|of| of.as_ptr().cast_mut().cast()));
+        let [rows, cols] = factors.map(|of| of.map(|of| of.as_ptr().cast_mut().cast()));
+        let operands = HostOperands {
+            a: a.as_ptr().cast_mut().cast(),
+            b: b.as_ptr().cast_mut().cast(),
+            c: c.as_mut_ptr().cast(),
+            sources: [bias, residual, rows, cols],
+            amax: amax.map(|amax| std::ptr::from_mut(amax).cast()),
+        };
+        // SAFETY: the views hold their layouts' elements, C's and amax exclusively.
+        unsafe { device.backend.multiply_host(&product, &self.kernel, &operands) }
     }
 
     /// C = alpha * op(A) * op(B) + beta * C on matrices of one device; C holds the result when the
@@ -229,7 +247,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         b: &DeviceMatrix<T>,
         c: &mut DeviceMatrix<C>,
     ) -> Result<(), Error> {
-        self.multiply(None, a, b, c)
+        self.multiply(None, (a, b), c, DeviceEpilogue::new())
     }
 
     /// Enqueues C = alpha * op(A) * op(B) + beta * C on `stream` and returns;
@@ -249,34 +267,47 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         b: &DeviceMatrix<T>,
         c: &mut DeviceMatrix<C>,
     ) -> Result<(), Error> {
-        if !c.is_on(&stream.backend) {
-            let expected = c.device().to_string();
-            return Err(Error::new(Kind::ForeignStream { expected }));
-        }
-        self.multiply(Some(stream), a, b, c)
+        self.multiply(Some(stream), (a, b), c, DeviceEpilogue::new())
     }
 
-    fn multiply(
+    pub(crate) fn multiply(
         &self,
         stream: Option<&Stream>,
-        a: &DeviceMatrix<T>,
-        b: &DeviceMatrix<T>,
+        (a, b): (&DeviceMatrix<T>, &DeviceMatrix<T>),
         c: &mut DeviceMatrix<C>,
+        epilogue: DeviceEpilogue<'_, C>,
     ) -> Result<(), Error> {
         let device = c.device();
-        for (operand, matrix) in [(Operand::A, a), (Operand::B, b)] {
-            if !matrix.is_on(&device.backend) {
-                let expected = device.to_string();
-                return Err(Error::new(Kind::DifferentDevices { operand, expected }));
-            }
+        if stream.is_some_and(|stream| !c.is_on(&stream.backend)) {
+            let expected = device.to_string();
+            return Err(Error::new(Kind::ForeignStream { expected }));
         }
-        let product = Product::new::<T, C>(self.options, a.layout(), b.layout(), c.layout())?;
-        device.backend.multiply(
-            stream.map(|stream| &*stream.queue),
-            &product,
-            &self.kernel,
-            Operands { a: &*a.memory, b: &*b.memory, c: &mut *c.memory },
-        )
+        let layouts = [a.layout(), b.layout(), c.layout()];
+        let fusion = epilogue.fusion(|of| of.layout(), |of| of.layout());
+        let product = Product::new::<T, C>(self.options, layouts, fusion)?;
+        let Epilogue { matrices, factors, amax, .. } = epilogue;
+        if let Some(amax) = amax.as_ref().filter(|amax| amax.shape() != Shape::new(1, 1)) {
+            return Err(Error::new(Kind::Amax { found: amax.shape() }));
+        }
+        let [bias, residual] = matrices.map(|of| of.map(|of| of.memory()));
+        let [rows, cols] = factors.map(|of| of.map(|of| of.memory()));
+        let operands = Operands {
+            a: a.memory(),
+            b: b.memory(),
+            c: &mut *c.memory,
+            sources: [bias, residual, rows, cols],
+            amax: amax.map(|amax| &mut *amax.memory),
+        };
+        let queue = stream.map(|stream| &*stream.queue);
+        device.backend.multiply(queue, &product, &self.kernel, operands)
+    }
+
+    /// The options for a C without an old value.
+    pub(crate) fn options_without_beta(&self) -> Result<Options<C::Scalar>, Error> {
+        match self.options.beta {
+            None => Ok(self.options),
+            Some(_) => Err(Error::new(Kind::BetaWithoutC)),
+        }
     }
 
     pub(crate) fn options(&self) -> Options<C::Scalar> {

@@ -1,16 +1,18 @@
 //! From a product to launches: the kernel, its grids, and the values of its parameters. What
 //! launches them is a [`Driver`].
 
+mod block;
 mod copies;
+mod finish;
 mod maps;
 
+use crate::backend::Each;
 use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
-use crate::element::Scalar;
 use crate::error::Error;
-use crate::plan::{Chosen, Factor, KernelChoice, Product, Task, choose, choose_kernel};
-use gemm_spec::{DType, GemmParams, Kernel, Launch, Layout, Op, Strides};
-use std::mem::offset_of;
+use crate::plan::{Chosen, KernelChoice, Product, Task, choose, choose_kernel};
+use block::Block;
+use gemm_spec::{DType, Kernel, Launch, Layout, Op, Strides};
 
 /// Takes launches: a GPU's driver, or the emulator.
 pub(crate) trait Driver {
@@ -42,20 +44,15 @@ pub(crate) trait Driver {
 /// The most parameters that a kernel has: three maps, C's address, and the block.
 pub(crate) const MAX_ARGUMENTS: usize = 5;
 
-/// Device addresses of index 0 of the layouts of A, B and C.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Addresses {
-    pub a: u64,
-    pub b: u64,
-    pub c: u64,
-}
+/// Device addresses of index 0 of each layout.
+pub(crate) type Addresses = Each<u64>;
 
 /// Enqueues the product's launches.
 ///
 /// # Safety
 /// Every element of C's layout lies in memory of the driver's device at its address, A's and B's
-/// too where the product reads them; until the work is done, nobody writes to A's and B's, and
-/// nobody touches C's.
+/// too where the product reads them, and the epilogue's; until the work is done, nobody writes to
+/// what is read, and nobody touches C's and amax.
 pub(crate) unsafe fn enqueue(
     driver: &dyn Driver,
     product: &Product,
@@ -63,13 +60,19 @@ pub(crate) unsafe fn enqueue(
     addresses: Addresses,
 ) -> Result<(), Error> {
     let (product, addresses) = &by_rows(product, addresses);
-    let shape = product.c.shape;
+    let shape = product.shape();
     let (operands, bases) = ([&product.a, &product.b], [addresses.a, addresses.b]);
     let task = Task::new(product.dtype, shape, product.k, operands, bases);
     let task = task.precision(product.precision);
     let Chosen { mut kernel, copied } = choose(choice, task, driver.info())?;
     if shape.is_empty() {
         return Ok(());
+    }
+    // Kernels that read tensor maps have epilogues, the others' sums go another way.
+    let is_separate = |kernel: &Kernel| !product.fusion.is_none() && !kernel.takes_maps();
+    if is_separate(kernel) {
+        // SAFETY: the caller's promise.
+        return unsafe { finish::enqueue(driver, product, kernel, addresses) };
     }
     // SAFETY: the caller's promise.
     let copies = unsafe { copies::enqueue(driver, product, addresses, copied)? };
@@ -78,6 +81,10 @@ pub(crate) unsafe fn enqueue(
         None => {
             // There is no memory for them.
             kernel = choose_kernel(choice, task, driver.info())?;
+            if is_separate(kernel) {
+                // SAFETY: the caller's promise.
+                return unsafe { finish::enqueue(driver, product, kernel, addresses) };
+            }
             (product, addresses)
         }
     };
@@ -88,8 +95,8 @@ pub(crate) unsafe fn enqueue(
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
-        let c = address(addresses.c, product.output, &product.c, row, col);
-        let block = Block::of(product, &launch);
+        let c = address_of_c(product, addresses, &launch);
+        let block = Block::of(product, addresses, &launch);
         let c_argument = bytemuck::bytes_of(&c);
         // SAFETY: a kernel takes three addresses and the block by value, or three maps, C's address
         // and the block; the caller vouches for the memory.
@@ -108,61 +115,27 @@ pub(crate) unsafe fn enqueue(
 }
 
 /// The same product with rows of C that are contiguous, if its rows or columns are: kernels write
-/// along rows. With contiguous columns that is Cᵀ = Bᵀ * Aᵀ.
+/// along rows. With contiguous columns that is Cᵀ = Bᵀ * Aᵀ, unless pairs of columns, and so not of
+/// rows, belong together.
 fn by_rows(product: &Product, addresses: Addresses) -> (Product, Addresses) {
     let Strides { row, col } = product.c.strides;
-    if row != 1 || col == 1 {
+    if row != 1 || col == 1 || product.fusion.gated {
         return (*product, addresses);
     }
     let transposed = |layout: Layout| layout.apply(Op::Transpose);
     let Product { a, b, c, .. } = *product;
-    let product = Product { a: transposed(b), b: transposed(a), c: transposed(c), ..*product };
-    (product, Addresses { a: addresses.b, b: addresses.a, ..addresses })
+    let (a, b, c) = (transposed(b), transposed(a), transposed(c));
+    let product = Product { a, b, c, fusion: product.fusion.transposed(), ..*product };
+    let [bias, residual, rows, cols] = addresses.sources;
+    let sources = [bias, residual, cols, rows];
+    (product, Addresses { a: addresses.b, b: addresses.a, sources, ..addresses })
 }
 
-/// The parameter block of one launch, whose C is a panel.
-fn params<S: Scalar>(product: &Product, launch: &Launch) -> GemmParams<S> {
-    let strides = [product.a, product.b, product.c].map(|layout| layout.strides);
-    let beta = product.beta.map(Factor::get);
-    GemmParams::new(launch.shape, product.k, strides, product.alpha.get(), beta, S::ZERO)
-        .output(product.output)
-}
-
-/// The bytes of a parameter block, with zeros between its fields.
-struct Block {
-    words: [u64; 12],
-    len: usize,
-}
-
-impl Block {
-    /// The block of a launch. Its fields lie at the same places for factors of the same size, which
-    /// those of i32 and f32 are.
-    fn of(product: &Product, launch: &Launch) -> Block {
-        match product.alpha {
-            Factor::I32(_) => Block::new(&params::<i32>(product, launch)),
-            Factor::F32(_) => Block::new(&params::<f32>(product, launch)),
-            Factor::F64(_) => Block::new(&params::<f64>(product, launch)),
-        }
-    }
-
-    fn new<S: Scalar>(params: &GemmParams<S>) -> Block {
-        const { assert!(size_of::<GemmParams<S>>() <= size_of::<[u64; 12]>()) };
-        let mut words = [0; 12];
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
-        macro_rules! put {
-            ($($field:ident)*) => {$(
-                let field = bytemuck::bytes_of(&params.$field);
-                bytes[offset_of!(GemmParams<S>, $field)..][..field.len()].copy_from_slice(field);
-            )*};
-        }
-        put!(m n k a_row_stride a_col_stride b_row_stride b_col_stride c_row_stride c_col_stride);
-        put!(alpha beta reads_c output);
-        Block { words, len: size_of::<GemmParams<S>>() }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len]
-    }
+/// Where the part of C that a launch writes begins.
+fn address_of_c(product: &Product, addresses: &Addresses, launch: &Launch) -> u64 {
+    let (row, col) = launch.start;
+    let col = product.fusion.cols_of_c(col);
+    address(addresses.c, product.output, &product.c, row, col)
 }
 
 /// The device address of element (row, col). It wraps for a layout of elements that are not read,
@@ -179,24 +152,8 @@ fn address(base: u64, dtype: DType, layout: &Layout, row: usize, col: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Factor, Fusion, SOURCES};
     use gemm_spec::{Precision, Shape};
-
-    #[test]
-    fn blocks_have_every_field() {
-        fn check<S: Scalar>(alpha: S, beta: S) {
-            let strides = [(-1, 2), (3, -4), (5, 6)].map(|(row, col)| Strides::new(row, col));
-            let params = GemmParams::new(Shape::new(1, 2), 3, strides, alpha, Some(beta), S::ZERO)
-                .output(DType::BF16);
-            let block = Block::new(&params);
-            assert_eq!(block.bytes().len(), size_of_val(&params));
-            // SAFETY: the block has the struct's size and alignment and holds all of its fields.
-            let read = unsafe { block.words.as_ptr().cast::<GemmParams<S>>().read() };
-            assert_eq!(read, params);
-        }
-        check(7, -8);
-        check(0.5f32, -1.5);
-        check(0.25f64, -2.5);
-    }
 
     #[test]
     fn contiguous_columns_become_rows() {
@@ -210,8 +167,9 @@ mod tests {
             k: 5,
             alpha: Factor::F32(1.0),
             beta: None,
+            fusion: Fusion::default(),
         };
-        let addresses = Addresses { a: 1, b: 2, c: 3 };
+        let addresses = Addresses { a: 1, b: 2, c: 3, sources: [None; SOURCES], amax: None };
         let by_columns = product(Layout::col_major(Shape::new(3, 4)));
         let (turned, places) = by_rows(&by_columns, addresses);
         assert_eq!((places.a, places.b, places.c), (2, 1, 3));

@@ -14,6 +14,7 @@
 //!
 //! - [`Gemm`] has the options: transposes, alpha, beta, the kernel; blocking and asynchronous
 //!   calls.
+//! - [`Epilogue`] says what becomes of the sums: bias, activation, residual, scales.
 //! - [`MatrixRef`] and [`MatrixMut`] view slices with any strides; [`DeviceMatrix`] is data that
 //!   stays on a device.
 //! - [`cuda`] takes device addresses and streams of those who work with `cust` themselves.
@@ -31,6 +32,7 @@ pub mod cuda;
 mod device;
 mod element;
 pub mod emulator;
+mod epilogue;
 mod error;
 mod gemm;
 mod launch;
@@ -46,9 +48,12 @@ pub mod verify;
 
 pub use device::{Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceMatrix, Stream};
 pub use element::{Element, OutputOf, Scalar};
+pub use epilogue::{DeviceEpilogue, Epilogue, Fused, HostEpilogue};
 pub use error::Error;
 pub use gemm::{Gemm, matmul};
-pub use gemm_spec::{DType, Kernel, Layout, LayoutError, Op, Precision, Shape, Strides, Tiles};
+pub use gemm_spec::{
+    Activation, DType, Kernel, Layout, LayoutError, Op, Precision, Shape, Strides, Tiles,
+};
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
 pub use plan::{KernelChoice, LaunchLimits, Plan};

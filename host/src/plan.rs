@@ -7,7 +7,7 @@
 use crate::device::DeviceInfo;
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
-use gemm_spec::{DType, Kernel, Launch, Layout, Op, Precision, Shape, is_along_k};
+use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Op, Precision, Shape, is_along_k};
 use std::fmt;
 
 /// Which kernel computes a product.
@@ -91,12 +91,89 @@ pub(crate) struct Product {
     pub a: Layout,
     /// B: (k, n).
     pub b: Layout,
-    /// C: (m, n).
+    /// C: (m, n), or (m, n / 2) where the epilogue takes columns in pairs.
     pub c: Layout,
     /// The products that one sum has.
     pub k: usize,
     pub alpha: Factor,
     pub beta: Option<Factor>,
+    /// Its layouts have C's shape, those of what comes before pairs are made of the sums'.
+    pub fusion: Fusion,
+}
+
+/// The matrices that an epilogue may read.
+pub(crate) const SOURCES: usize = 4;
+
+/// The part of an epilogue that is no data; see [`Epilogue`](crate::Epilogue).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Fusion {
+    /// Bias and residual, of C's dtype; factors of rows and of columns, of f32.
+    pub sources: [Option<Layout>; SOURCES],
+    pub amax: bool,
+    pub activation: Activation,
+    pub gated: bool,
+}
+
+impl Fusion {
+    /// What the sources are called.
+    pub const NAMES: [Operand; SOURCES] =
+        [Operand::Bias, Operand::Residual, Operand::RowScale, Operand::ColScale];
+
+    /// The dtypes of the sources, where C's is `output`.
+    pub fn dtypes(output: DType) -> [DType; SOURCES] {
+        [output, output, DType::F32, DType::F32]
+    }
+
+    /// Whether nothing is done.
+    pub fn is_none(&self) -> bool {
+        *self == Fusion::default()
+    }
+
+    /// The columns of C for so many of the sums.
+    pub fn cols_of_c(&self, cols: usize) -> usize {
+        if self.gated { cols / 2 } else { cols }
+    }
+
+    /// With sources repeated to the shape of the sums, the residual to C's; an error where one has
+    /// another shape.
+    pub fn spread(mut self, sums: Shape) -> Result<Fusion, Error> {
+        if self.gated && !sums.cols.is_multiple_of(2) {
+            return Err(Error::new(Kind::OddPairs { sums }));
+        }
+        let c = Shape::new(sums.rows, self.cols_of_c(sums.cols));
+        for (i, source) in self.sources.iter_mut().enumerate() {
+            let Some(layout) = source else { continue };
+            let to = if i == 1 { c } else { sums };
+            let found = layout.shape;
+            // Factors of rows are one column, those of columns one row.
+            let is_factor = [true, true, found.cols == 1, found.rows == 1][i];
+            let fits = |found, wanted| found == wanted || found == 1;
+            if !(is_factor && fits(found.rows, to.rows) && fits(found.cols, to.cols)) {
+                let wanted = match i {
+                    2 => Shape::new(to.rows, 1),
+                    3 => Shape::new(1, to.cols),
+                    _ => to,
+                };
+                let operand = Fusion::NAMES[i];
+                return Err(Error::new(Kind::Source { operand, found, wanted }));
+            }
+            if found.rows == 1 {
+                layout.strides.row = 0;
+            }
+            if found.cols == 1 {
+                layout.strides.col = 0;
+            }
+            layout.shape = to;
+        }
+        Ok(self)
+    }
+
+    /// The same for the transposed C.
+    pub fn transposed(self) -> Fusion {
+        let [bias, residual, rows, cols] =
+            self.sources.map(|source| source.map(|layout| layout.apply(Op::Transpose)));
+        Fusion { sources: [bias, residual, cols, rows], ..self }
+    }
 }
 
 /// The options of a product; see `Gemm`.
@@ -127,17 +204,21 @@ impl Product {
     /// Checks shapes and that C's elements lie apart; the layouts already fit their buffers.
     pub(crate) fn new<T: Element, C: OutputOf<T>>(
         options: Options<C::Scalar>,
-        a: Layout,
-        b: Layout,
-        c: Layout,
+        [a, b, c]: [Layout; 3],
+        fusion: Fusion,
     ) -> Result<Self, Error> {
         let Options { op_a, op_b, precision, alpha, beta } = options;
-        let product = output_shape(op_a, op_b, a, b)?;
+        let sums = output_shape(op_a, op_b, a, b)?;
+        let fusion = fusion.spread(sums)?;
+        let product = Shape::new(sums.rows, fusion.cols_of_c(sums.cols));
         if product != c.shape {
             return Err(Error::new(Kind::Output { product, c: c.shape }));
         }
         if c.overlaps_itself() {
             return Err(Error::new(Kind::Overlap { operand: Operand::C, layout: c }));
+        }
+        if fusion.gated && beta.is_some() {
+            return Err(Error::new(Kind::GatedBeta));
         }
         let (a, b) = (a.apply(op_a), b.apply(op_b));
         let zero = <C::Scalar as Scalar>::ZERO;
@@ -154,7 +235,13 @@ impl Product {
             // is 0.
             alpha: Factor::new(if k == 0 { zero } else { alpha }),
             beta: beta.filter(|&beta| beta != zero).map(Factor::new),
+            fusion,
         })
+    }
+
+    /// The shape of the sums, which is C's unless the epilogue takes columns in pairs.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape::new(self.a.shape.rows, self.b.shape.cols)
     }
 }
 

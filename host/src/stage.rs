@@ -1,11 +1,13 @@
 //! Products of host data on a device with memory of its own: copies there and back.
 
-use crate::backend::{HostOperands, Memory};
+use crate::backend::{Each, HostOperands, Memory};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
-use crate::plan::{KernelChoice, Product, Task, Transfer, choose_kernel, span, transfer};
+use crate::plan::{
+    Fusion, KernelChoice, Product, SOURCES, Task, Transfer, choose_kernel, span, transfer,
+};
 use bytemuck::Pod;
-use gemm_spec::{DType, Layout};
+use gemm_spec::{DType, Layout, Shape};
 
 /// A device with memory of its own.
 pub(crate) trait Stage {
@@ -23,7 +25,7 @@ pub(crate) trait Stage {
         &self,
         product: &Product,
         kernel: &KernelChoice,
-        operands: [&Self::Memory; 3],
+        operands: Each<&Self::Memory>,
     ) -> Result<(), Error>;
 }
 
@@ -35,9 +37,9 @@ pub(crate) unsafe fn multiply_host<S: Stage>(
     device: &S,
     product: &Product,
     kernel: &KernelChoice,
-    operands: HostOperands,
+    operands: &HostOperands,
 ) -> Result<(), Error> {
-    let (dtype, shape) = (product.dtype, product.c.shape);
+    let (dtype, shape) = (product.dtype, product.shape());
     // Before any copy: a choice that cannot run shall not cost one.
     let travelled = |layout: &Layout| match product.k {
         0 => Ok(*layout),
@@ -69,7 +71,16 @@ pub(crate) unsafe fn multiply_host<S: Stage>(
         } else {
             (device.new_memory(bytes)?, copy)
         };
-        device.run(&staged, kernel, [&a, &b, &c])?;
+        let sources = Sources::copy_in(device, product, operands)?;
+        staged.fusion.sources = sources.layouts;
+        let amax = operands.amax.map(|amax| copy_in(device, DType::F32, amax, &ONE)).transpose()?;
+        let (amax, sources) = (amax.map(|(memory, _)| memory), &sources.memory);
+        let amax = amax.as_ref();
+        let sources = sources.each_ref().map(Option::as_ref);
+        device.run(&staged, kernel, Each { a: &a, b: &b, c: &c, sources, amax })?;
+        if let (Some(memory), Some(to)) = (amax, operands.amax) {
+            memory.read(0, std::slice::from_raw_parts_mut(to, size_of::<f32>()))?;
+        }
         if dense {
             let first = span(&source).0 * dtype.size_bytes();
             c.read(0, std::slice::from_raw_parts_mut(operands.c.add(first), bytes))
@@ -79,6 +90,36 @@ pub(crate) unsafe fn multiply_host<S: Stage>(
             scatter(dtype, &packed, operands.c, &source);
             Ok(())
         }
+    }
+}
+
+/// The layout of amax.
+const ONE: Layout = Layout::row_major(Shape::new(1, 1));
+
+/// What an epilogue reads, on the device.
+struct Sources<M> {
+    memory: [Option<M>; SOURCES],
+    layouts: [Option<Layout>; SOURCES],
+}
+
+impl<M: Memory> Sources<M> {
+    /// # Safety
+    /// As [`multiply_host`].
+    unsafe fn copy_in<S: Stage<Memory = M>>(
+        device: &S,
+        product: &Product,
+        operands: &HostOperands,
+    ) -> Result<Self, Error> {
+        let dtypes = Fusion::dtypes(product.output);
+        let mut sources = Sources { memory: [const { None }; SOURCES], layouts: [None; SOURCES] };
+        for i in 0..SOURCES {
+            if let (Some(layout), Some(data)) = (&product.fusion.sources[i], operands.sources[i]) {
+                // SAFETY: the caller's promise.
+                let (memory, layout) = unsafe { copy_in(device, dtypes[i], data, layout)? };
+                (sources.memory[i], sources.layouts[i]) = (Some(memory), Some(layout));
+            }
+        }
+        Ok(sources)
     }
 }
 
@@ -189,7 +230,7 @@ unsafe fn scatter_as<W: Pod>(packed: &[u8], data: *mut W, layout: &Layout) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gemm_spec::{Shape, Strides};
+    use gemm_spec::Strides;
 
     #[test]
     fn scatter_undoes_gather_and_leaves_the_rest() {

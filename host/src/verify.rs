@@ -18,6 +18,7 @@
 //! ```
 
 mod bound;
+mod fused;
 mod outcome;
 mod sums;
 
@@ -33,6 +34,7 @@ use gemm_spec::{DType, Op, Precision, Shape};
 use outcome::{Tally, Verdict};
 use sums::{PANEL, Sums};
 
+pub use fused::check_fused;
 pub use outcome::{Exactness, Mismatch, Wrong};
 
 /// A product C = alpha * op(A) * op(B) + beta * C, as it was asked for.
@@ -103,7 +105,7 @@ pub fn check<T: Element, C: OutputOf<T>>(
     out: MatrixRef<'_, C>,
     rows: Rows,
 ) -> Result<Exactness, Mismatch> {
-    let checked = Checked::new(problem, out)?;
+    let checked = Checked::new(problem, out, false)?;
     let rows = rows.of(out.shape());
     let tally = match T::DTYPE {
         _ if C::DTYPE == DType::I32 => checked.run(&Wrapping::new(problem), &rows),
@@ -146,13 +148,19 @@ struct Checked<'a, T, C> {
 }
 
 impl<'a, T: Element, C: OutputOf<T>> Checked<'a, T, C> {
-    fn new(problem: &Problem<'a, T, C>, out: MatrixRef<'a, C>) -> Result<Self, Mismatch> {
+    /// `pairs`: C has one column for two of op(B).
+    fn new(
+        problem: &Problem<'a, T, C>,
+        out: MatrixRef<'a, C>,
+        pairs: bool,
+    ) -> Result<Self, Mismatch> {
         let apply = |matrix: MatrixRef<'a, T>, op| match op {
             Op::None => matrix,
             Op::Transpose => matrix.t(),
         };
         let (a, b) = (apply(problem.a, problem.op_a), apply(problem.b, problem.op_b));
-        let product = Shape::new(a.shape().rows, b.shape().cols);
+        let cols = if pairs { b.shape().cols / 2 } else { b.shape().cols };
+        let product = Shape::new(a.shape().rows, cols);
         if a.shape().cols != b.shape().rows {
             return Err(Mismatch::inner(a.shape(), b.shape()));
         }

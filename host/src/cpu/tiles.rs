@@ -1,10 +1,12 @@
 //! Products by tiles of C, one task each, for the dtypes that the crate `gemm` does not sum as we
 //! want.
 
+use super::finish::Finish;
 use super::int;
+use crate::backend::HostOperands;
 use crate::element::{Element, OutputOf, Scalar};
 use crate::plan::Product;
-use gemm_spec::{DType, Layout, Precision};
+use gemm_spec::{DType, Layout, Precision, Shape};
 use rayon::prelude::*;
 
 /// Rows of a tile of C. With the two below, a task's blocks of A, B and C fill half a megabyte: a
@@ -32,32 +34,32 @@ struct Block {
     cols: usize,
 }
 
-/// Where A, B and C lie, for tasks on any thread.
+/// Where A, B and C lie, for tasks on any thread, and what becomes of the sums.
 #[derive(Clone, Copy)]
-struct Origins<T, C> {
+struct Origins<'a, T, C> {
     a: *const T,
     b: *const T,
     c: *mut C,
+    finish: Option<Finish<'a, C>>,
 }
 
 // SAFETY: tasks only read A and B, and `multiply` gives each element of C to exactly one task.
-unsafe impl<T: Sync, C: Send> Sync for Origins<T, C> {}
+unsafe impl<T: Sync, C: Send + Sync> Sync for Origins<'_, T, C> {}
 
 /// The product.
 ///
 /// # Safety
-/// Every element of A's and B's layouts, from `a` and `b`, is valid to read, and every element of
-/// C's from `c` to read and write; C's lie apart. No extent is 0.
+/// As [`HostOperands`] says, for elements of `T` and of `C`; C is not empty.
 pub(super) unsafe fn multiply<T: Element, C: OutputOf<T>>(
     product: &Product,
-    a: *const T,
-    b: *const T,
-    c: *mut C,
+    operands: &HostOperands,
 ) {
-    let (m, n) = (product.c.shape.rows, product.c.shape.cols);
+    let Shape { rows: m, cols: n } = product.shape();
     let tiles_across = n.div_ceil(TILE_COLS);
     let tiles = m.div_ceil(TILE_ROWS) * tiles_across;
-    let origins = Origins { a, b, c };
+    let HostOperands { a, b, c, .. } = *operands;
+    let finish = Finish::<C>::new(product, operands);
+    let origins = Origins { a: a.cast(), b: b.cast(), c: c.cast(), finish };
     (0..tiles).into_par_iter().for_each_init(Blocks::default, |blocks, tile| {
         let (row, col) = (tile / tiles_across * TILE_ROWS, tile % tiles_across * TILE_COLS);
         let (rows, cols) = (TILE_ROWS.min(m - row), TILE_COLS.min(n - col));
@@ -77,7 +79,7 @@ pub(super) unsafe fn multiply<T: Element, C: OutputOf<T>>(
 /// As [`multiply`]; the tile lies in C.
 unsafe fn sum_tile<T: Element, C>(
     product: &Product,
-    origins: &Origins<T, C>,
+    origins: &Origins<'_, T, C>,
     place: Block,
     blocks: &mut Blocks<T::Scalar>,
 ) {
@@ -180,11 +182,20 @@ unsafe fn store_tile<T: Element, C: OutputOf<T>>(
     product: &Product,
     sums: &[T::Scalar],
     place: Block,
-    origins: &Origins<T, C>,
+    origins: &Origins<'_, T, C>,
 ) {
     let alpha: C::Scalar = product.alpha.get();
     let beta = product.beta.map(|beta| beta.get::<C::Scalar>());
     for (i, row) in sums.chunks_exact(place.cols).enumerate() {
+        if let Some(finish) = &origins.finish {
+            // Scalars are of f32, which pass through f64 unchanged.
+            let float = |scalar: C::Scalar| scalar.to_f64() as f32;
+            let sums = row.iter().map(|&sum| float(alpha.times(C::convert(sum))));
+            let at = |j| origins.c.wrapping_add(product.c.index(place.row + i, j));
+            // SAFETY: the elements are the caller's to write, and its promise.
+            unsafe { finish.row((place.row + i, place.col), sums, beta.map(float), at) };
+            continue;
+        }
         for (j, &sum) in row.iter().enumerate() {
             // SAFETY: the element is the caller's to write.
             unsafe {

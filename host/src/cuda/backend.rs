@@ -4,10 +4,10 @@ use super::context::CudaContext;
 use super::launch::CudaDriver;
 use super::memory::{CudaMemory, Mark};
 use super::stream::{CudaQueue, CudaStream};
-use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
+use crate::backend::{Backend, Each, HostOperands, Memory, Operands, Queue};
 use crate::device::{Device, DeviceInfo};
 use crate::error::{Error, Kind, Operand};
-use crate::launch::{self, Addresses};
+use crate::launch;
 use crate::plan::{KernelChoice, Product};
 use crate::stage::{self, Stage};
 use gemm_spec::Kernel;
@@ -56,7 +56,7 @@ impl CudaBackend {
         stream: &CudaStream,
         product: &Product,
         kernel: &KernelChoice,
-        operands: [&CudaMemory; 3],
+        operands: &Each<&CudaMemory>,
     ) -> Result<(), Error> {
         self.wait_for_operands(stream, product, operands)?;
         self.launch(stream, product, kernel, operands)
@@ -68,13 +68,10 @@ impl CudaBackend {
         &self,
         stream: &CudaStream,
         product: &Product,
-        [a, b, c]: [&CudaMemory; 3],
+        operands: &Each<&CudaMemory>,
     ) -> Result<(), Error> {
-        if product.k > 0 {
-            a.before_read(stream)?;
-            b.before_read(stream)?;
-        }
-        c.before_write(stream)
+        operands.read(product).try_for_each(|memory| memory.before_read(stream))?;
+        operands.written().try_for_each(|memory| memory.before_write(stream))
     }
 
     /// Launches on a stream that waits for its operands. The context is current.
@@ -83,9 +80,9 @@ impl CudaBackend {
         stream: &CudaStream,
         product: &Product,
         kernel: &KernelChoice,
-        [a, b, c]: [&CudaMemory; 3],
+        operands: &Each<&CudaMemory>,
     ) -> Result<(), Error> {
-        let addresses = Addresses { a: a.address(), b: b.address(), c: c.address() };
+        let addresses = operands.map(CudaMemory::address);
         let driver = CudaDriver { context: &self.context, stream: stream.raw() };
         // SAFETY: a `DeviceMatrix` keeps its layout inside its memory, C is another one than A and
         // B, and the stream now waits for the work that was on them. Later work waits for this: the
@@ -110,9 +107,9 @@ impl Stage for CudaBackend {
         &self,
         product: &Product,
         kernel: &KernelChoice,
-        operands: [&CudaMemory; 3],
+        operands: Each<&CudaMemory>,
     ) -> Result<(), Error> {
-        self.context.blocking(|stream| self.enqueue(stream, product, kernel, operands))
+        self.context.blocking(|stream| self.enqueue(stream, product, kernel, &operands))
     }
 }
 
@@ -139,7 +136,7 @@ impl Backend for CudaBackend {
         &self,
         product: &Product,
         kernel: &KernelChoice,
-        operands: HostOperands,
+        operands: &HostOperands,
     ) -> Result<(), Error> {
         let _current = self.context.make_current()?;
         // SAFETY: the caller's promise.
@@ -153,16 +150,12 @@ impl Backend for CudaBackend {
         kernel: &KernelChoice,
         operands: Operands<'_>,
     ) -> Result<(), Error> {
-        let a = self.memory(operands.a, Operand::A)?;
-        let b = self.memory(operands.b, Operand::B)?;
-        let c = (operands.c as &mut dyn Any).downcast_mut::<CudaMemory>();
-        let c = c.filter(|memory| memory.belongs_to(&self.context));
-        let c = c.ok_or_else(|| self.foreign(Operand::C))?;
+        let operands = operands.own(|memory, operand| self.memory(memory, operand))?;
         let _current = self.context.make_current()?;
         let Some(queue) = queue else {
             return self
                 .context
-                .blocking(|stream| self.enqueue(stream, product, kernel, [a, b, c]));
+                .blocking(|stream| self.enqueue(stream, product, kernel, &operands));
         };
         let queue = (queue as &dyn Any).downcast_ref::<CudaQueue>();
         let (stream, _order) = match queue.filter(|queue| queue.belongs_to(&self.context)) {
@@ -172,18 +165,15 @@ impl Backend for CudaBackend {
                 return Err(Error::new(Kind::ForeignStream { expected }));
             }
         };
-        self.wait_for_operands(stream, product, [a, b, c])?;
-        let launched = self.launch(stream, product, kernel, [a, b, c]);
+        self.wait_for_operands(stream, product, &operands)?;
+        let launched = self.launch(stream, product, kernel, &operands);
         // Some of several panels may be under way even where one failed.
         let mark = Mark::new(&self.context, stream).or_else(|error| {
             // Without a mark nobody can wait for the work later, so it is waited for now.
             stream.synchronize(self.context.name()).and(Err(error))
         })?;
-        if product.k > 0 {
-            a.reading(mark.clone());
-            b.reading(mark.clone());
-        }
-        c.writing(mark);
+        operands.read(product).for_each(|memory| memory.reading(mark.clone()));
+        operands.written().for_each(|memory| memory.writing(mark.clone()));
         launched
     }
 }

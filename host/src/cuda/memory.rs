@@ -99,7 +99,7 @@ impl CudaMemory {
     }
 
     /// Keeps the mark of a write, which came after all before it.
-    pub(super) fn writing(&mut self, mark: Mark) {
+    pub(super) fn writing(&self, mark: Mark) {
         *lock(&self.pending) = Pending { write: Some(mark), reads: Vec::new() };
     }
 

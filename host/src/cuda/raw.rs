@@ -3,10 +3,11 @@
 use super::launch::CudaDriver;
 use crate::device::Device;
 use crate::element::{Element, OutputOf};
+use crate::epilogue::{Epilogue, Fused};
 use crate::error::{Error, Kind, Operand};
 use crate::gemm::Gemm;
 use crate::launch::{self, Addresses};
-use crate::plan::Product;
+use crate::plan::{Fusion, Product};
 use cust::stream::Stream;
 use gemm_spec::Layout;
 
@@ -30,6 +31,18 @@ pub struct RawOperands {
     pub c_layout: Layout,
 }
 
+/// Device address (of the layout's index 0) and layout of a matrix.
+#[derive(Clone, Copy, Debug)]
+pub struct RawMatrix {
+    /// The address.
+    pub address: u64,
+    /// The layout, in elements.
+    pub layout: Layout,
+}
+
+/// An [`Epilogue`] with data at device addresses; its amax is the address of an f32.
+pub type RawEpilogue = Epilogue<RawMatrix, RawMatrix, u64>;
+
 impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// Enqueues C = alpha * op(A) * op(B) + beta * C on a stream of cust's and returns; the work is
     /// ordered by that stream and nothing else.
@@ -51,6 +64,19 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         stream: &Stream,
         operands: RawOperands,
     ) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { self.multiply_raw(device, stream, operands, RawEpilogue::new()) }
+    }
+
+    /// # Safety
+    /// As [`Gemm::enqueue_raw`], for the epilogue's addresses too.
+    pub(crate) unsafe fn multiply_raw(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        operands: RawOperands,
+        epilogue: RawEpilogue,
+    ) -> Result<(), Error> {
         let context = super::backend::context_of(device)?;
         let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
         let (bytes, c_bytes) = (size_of::<T>(), size_of::<C>());
@@ -64,11 +90,44 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
                 Error::new(Kind::Layout { operand: Some(operand), layout, source })
             })?;
         }
-        let product = Product::new::<T, C>(self.options(), a_layout, b_layout, c_layout)?;
+        let fusion = epilogue.fusion(|of| of.layout, |of| of.layout);
+        for (i, layout) in fusion.sources.into_iter().enumerate() {
+            let Some(layout) = layout else { continue };
+            let bytes = Fusion::dtypes(C::DTYPE)[i].size_bytes();
+            layout.check(isize::MAX as usize / bytes).map_err(|source| {
+                Error::new(Kind::Layout { operand: Some(Fusion::NAMES[i]), layout, source })
+            })?;
+        }
+        let layouts = [a_layout, b_layout, c_layout];
+        let product = Product::new::<T, C>(self.options(), layouts, fusion)?;
         let _current = context.make_current()?;
-        let addresses = Addresses { a, b, c };
+        let [bias, residual] = epilogue.matrices.map(|of| of.map(|of| of.address));
+        let [rows, cols] = epilogue.factors.map(|of| of.map(|of| of.address));
+        let sources = [bias, residual, rows, cols];
+        let addresses = Addresses { a, b, c, sources, amax: epilogue.amax };
         let driver = CudaDriver { context, stream: stream.as_inner() };
         // SAFETY: the caller's promise.
         unsafe { launch::enqueue(&driver, &product, self.kernel_choice(), addresses) }
+    }
+}
+
+impl<T: Element, C: OutputOf<T> + Element<Scalar = f32>> Fused<'_, T, C, RawEpilogue> {
+    /// As [`Gemm::enqueue_raw`].
+    ///
+    /// # Safety
+    /// As [`Gemm::enqueue_raw`], and the same for the epilogue's addresses: its sources lie in
+    /// allocated device memory, aligned for their elements, and nobody writes to them; amax is an
+    /// f32 that nobody touches.
+    ///
+    /// # Errors
+    /// As [`Gemm::enqueue_raw`], and when a matrix of the epilogue has a shape that does not fit.
+    pub unsafe fn enqueue_raw(
+        self,
+        device: &Device,
+        stream: &Stream,
+        operands: RawOperands,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { self.gemm.multiply_raw(device, stream, operands, self.epilogue) }
     }
 }

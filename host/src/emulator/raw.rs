@@ -1,12 +1,12 @@
 //! Products on whole buffers, as they lie.
 
 use super::EmulatorBackend;
-use crate::backend::Memory;
+use crate::backend::{Each, Memory};
 use crate::device::Device;
 use crate::element::{Element, OutputOf};
 use crate::error::{Error, Kind, Operand};
 use crate::gemm::Gemm;
-use crate::plan::Product;
+use crate::plan::{Fusion, Product};
 use crate::stage::Stage;
 use gemm_spec::Layout;
 use std::any::Any;
@@ -40,7 +40,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
                 Error::new(Kind::Layout { operand: Some(operand), layout, source })
             })?;
         }
-        let product = Product::new::<T, C>(self.options(), a_layout, b_layout, c_layout)?;
+        let layouts = [a_layout, b_layout, c_layout];
+        let product = Product::new::<T, C>(self.options(), layouts, Fusion::default())?;
         let copy = |bytes: &[u8]| {
             let mut memory = backend.new_memory(bytes.len())?;
             memory.write(0, bytes)?;
@@ -48,7 +49,9 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         };
         let (on_a, on_b) = (copy(bytemuck::cast_slice(a))?, copy(bytemuck::cast_slice(b))?);
         let on_c = copy(bytemuck::cast_slice(c))?;
-        backend.run(&product, self.kernel_choice(), [&on_a, &on_b, &on_c])?;
+        let (sources, amax) = Default::default();
+        let each = Each { a: &on_a, b: &on_b, c: &on_c, sources, amax };
+        backend.run(&product, self.kernel_choice(), each)?;
         on_c.read(0, bytemuck::cast_slice_mut(c))
     }
 }

@@ -342,6 +342,20 @@ pub(super) struct Expected {
 }
 
 impl Expected {
+    /// A value within a bound, where numbers from `overflow` on are infinite; the same infinity or
+    /// NaN where it is none.
+    pub fn near(value: f64, bound: f64, overflow: f64) -> Expected {
+        let may = match value {
+            _ if value.is_nan() || bound.is_nan() => NAN,
+            _ if value == f64::INFINITY => POSITIVE,
+            _ if value == f64::NEG_INFINITY => NEGATIVE,
+            _ if value + bound >= overflow => FINITE | POSITIVE,
+            _ if value - bound <= -overflow => FINITE | NEGATIVE,
+            _ => FINITE,
+        };
+        Expected { hi: value, lo: 0.0, bound, exp: 0, may }
+    }
+
     /// True where `out` is right.
     pub fn allows(&self, out: f64) -> bool {
         if out.is_nan() {

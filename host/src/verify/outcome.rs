@@ -65,6 +65,8 @@ enum Kind {
     Inner { a: Shape, b: Shape },
     #[error("the product has shape {product} and the given C has shape {given}")]
     Output { product: Shape, given: Shape },
+    #[error("{text}")]
+    Epilogue { text: String },
     #[error("beta was given, so the verification needs C's old value")]
     NoC,
     #[error(
@@ -97,6 +99,10 @@ impl Mismatch {
 
     pub(super) fn output(product: Shape, given: Shape) -> Self {
         Mismatch(Box::new(Kind::Output { product, given }))
+    }
+
+    pub(super) fn epilogue(error: &crate::Error) -> Self {
+        Mismatch(Box::new(Kind::Epilogue { text: error.to_string() }))
     }
 
     pub(super) fn no_c() -> Self {

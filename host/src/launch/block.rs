@@ -1,0 +1,142 @@
+//! Parameter blocks, as bytes.
+
+use super::{Addresses, address};
+use crate::element::Scalar;
+use crate::plan::{Factor, Fusion, Product};
+use bytemuck::bytes_of;
+use gemm_spec::{EpilogueParams, GemmParams, Launch, Source};
+use std::mem::offset_of;
+
+/// Words of the largest block.
+const WORDS: usize = size_of::<GemmParams<f64>>() / size_of::<u64>();
+
+/// The bytes of a parameter block, with zeros between its fields.
+pub(super) struct Block {
+    words: [u64; WORDS],
+    len: usize,
+}
+
+impl Block {
+    /// The block of a launch. Its fields lie at the same places for factors of the same size, which
+    /// those of i32 and f32 are.
+    pub fn of(product: &Product, addresses: &Addresses, launch: &Launch) -> Block {
+        match product.alpha {
+            Factor::I32(_) => Block::new(&params::<i32>(product, addresses, launch)),
+            Factor::F32(_) => Block::new(&params::<f32>(product, addresses, launch)),
+            Factor::F64(_) => Block::new(&params::<f64>(product, addresses, launch)),
+        }
+    }
+
+    fn new<S: Scalar>(params: &GemmParams<S>) -> Block {
+        let mut block = Block { words: [0; WORDS], len: size_of::<GemmParams<S>>() };
+        macro_rules! put {
+            ($($field:ident)*) => {$(
+                block.put(offset_of!(GemmParams<S>, $field), bytes_of(&params.$field));
+            )*};
+        }
+        put!(m n k a_row_stride a_col_stride b_row_stride b_col_stride c_row_stride c_col_stride);
+        put!(alpha beta reads_c output);
+        block.put_epilogue(offset_of!(GemmParams<S>, epilogue), &params.epilogue);
+        block
+    }
+
+    fn put_epilogue(&mut self, at: usize, epilogue: &EpilogueParams) {
+        macro_rules! put {
+            ($($field:ident)*) => {$(
+                self.put(at + offset_of!(EpilogueParams, $field), bytes_of(&epilogue.$field));
+            )*};
+        }
+        put!(amax activation gated);
+        macro_rules! put_sources {
+            ($($field:ident)*) => {$(
+                let Source { address, row_stride, col_stride } = epilogue.$field;
+                let words = [address, row_stride as u64, col_stride as u64];
+                self.put(at + offset_of!(EpilogueParams, $field), bytes_of(&words));
+            )*};
+        }
+        put_sources!(bias residual row_scale col_scale);
+    }
+
+    fn put(&mut self, at: usize, field: &[u8]) {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
+        bytes[at..][..field.len()].copy_from_slice(field);
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len]
+    }
+}
+
+/// The parameter block of one launch, whose C is a panel.
+fn params<S: Scalar>(product: &Product, addresses: &Addresses, launch: &Launch) -> GemmParams<S> {
+    let strides = [product.a, product.b, product.c].map(|layout| layout.strides);
+    let beta = product.beta.map(Factor::get);
+    GemmParams::new(launch.shape, product.k, strides, product.alpha.get(), beta, S::ZERO)
+        .output(product.output)
+        .epilogue(epilogue(product, addresses, launch))
+}
+
+/// The epilogue of one launch.
+fn epilogue(product: &Product, addresses: &Addresses, launch: &Launch) -> EpilogueParams {
+    let fusion = &product.fusion;
+    if fusion.is_none() {
+        return EpilogueParams::default();
+    }
+    let (row, col) = launch.start;
+    let dtypes = Fusion::dtypes(product.output);
+    let source = |i: usize| {
+        let (Some(layout), Some(base)) = (fusion.sources[i], addresses.sources[i]) else {
+            return Source::default();
+        };
+        // The residual has C's shape, the others have that of the sums.
+        let col = if i == 1 { fusion.cols_of_c(col) } else { col };
+        Source {
+            address: address(base, dtypes[i], &layout, row, col),
+            row_stride: layout.strides.row as i64,
+            col_stride: layout.strides.col as i64,
+        }
+    };
+    EpilogueParams {
+        bias: source(0),
+        residual: source(1),
+        row_scale: source(2),
+        col_scale: source(3),
+        amax: addresses.amax.filter(|_| fusion.amax).unwrap_or(0),
+        activation: fusion.activation as u32,
+        gated: u32::from(fusion.gated),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gemm_spec::{Activation, DType, Shape, Strides};
+
+    #[test]
+    fn blocks_have_every_field() {
+        fn check<S: Scalar>(alpha: S, beta: S) {
+            let strides = [(-1, 2), (3, -4), (5, 6)].map(|(row, col)| Strides::new(row, col));
+            let source = |i| Source { address: i, row_stride: -8, col_stride: 9 };
+            let epilogue = EpilogueParams {
+                bias: source(10),
+                residual: source(20),
+                row_scale: source(30),
+                col_scale: source(40),
+                amax: 50,
+                activation: Activation::Silu as u32,
+                gated: 1,
+            };
+            let params = GemmParams::new(Shape::new(1, 2), 3, strides, alpha, Some(beta), S::ZERO)
+                .output(DType::BF16)
+                .epilogue(epilogue);
+            let block = Block::new(&params);
+            assert_eq!(block.bytes().len(), size_of_val(&params));
+            // SAFETY: the block has the struct's size and alignment and holds all of its fields.
+            let read = unsafe { block.words.as_ptr().cast::<GemmParams<S>>().read() };
+            assert_eq!(read, params);
+        }
+        check(7, -8);
+        check(0.5f32, -1.5);
+        check(0.25f64, -2.5);
+    }
+}

@@ -1,0 +1,183 @@
+//! Products with an epilogue.
+
+use super::bound::{Expected, Format, Rules};
+use super::outcome::{Exactness, Mismatch, Tally, Verdict};
+use super::sums::{self, PANEL, Sums};
+use super::{Checked, Problem, Rows};
+use crate::cpu::activate_f64;
+use crate::element::{Element, OutputOf};
+use crate::epilogue::HostEpilogue;
+use crate::matrix::MatrixRef;
+use crate::plan::Fusion;
+use gemm_spec::{Activation, DType, Shape};
+use rayon::prelude::*;
+
+/// Checks `out` as [`check`](super::check) does, for the product followed by `epilogue`.
+///
+/// The bound is that of the sum, carried through the epilogue's steps with one rounding of f32 for
+/// each, and the error of the activation's approximation; see docs/numerics.md. Where the value is
+/// not finite, `out` has to be the same infinity, or NaN. Amax is not looked at.
+///
+/// # Errors
+/// As [`check`](super::check), and where a matrix of the epilogue has a shape that does not fit.
+pub fn check_fused<T: Element, C: OutputOf<T> + Element<Scalar = f32>>(
+    problem: &Problem<'_, T, C>,
+    epilogue: &HostEpilogue<'_, C>,
+    out: MatrixRef<'_, C>,
+    rows: Rows,
+) -> Result<Exactness, Mismatch> {
+    let fusion = epilogue.fusion(MatrixRef::layout, MatrixRef::layout);
+    let checked = Checked::new(problem, out, fusion.gated)?;
+    let (k, cols) = (checked.k, checked.b.shape().cols);
+    let fusion = fusion.spread(Shape::new(out.shape().rows, cols));
+    let fusion = fusion.map_err(|error| Mismatch::epilogue(&error))?;
+    let rules = Rules::new((T::DTYPE, DType::F32), k, checked.alpha, None);
+    let rules = rules.precision(checked.precision);
+    let reference = Reference { checked: &checked, fusion, epilogue, rules };
+    let rows = rows.of(out.shape());
+    let panels = (0..cols.div_ceil(PANEL)).into_par_iter();
+    let tally = panels.map(|panel| reference.run_panel(&rows, panel));
+    tally.reduce(Tally::default, Tally::merge).finish(T::DTYPE, out.shape(), k)
+}
+
+/// Relative error of a rounding to f32.
+const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// The largest slope of an activation, of GELU at 1.4, rounded up.
+const SLOPE: f64 = 1.2;
+
+/// The error of an activation on the device, times max(|x|, 1).
+const ACTIVATION: f64 = 5e-7;
+
+/// A value, and how far the device's may be from it.
+#[derive(Clone, Copy)]
+struct Near {
+    value: f64,
+    error: f64,
+}
+
+impl Near {
+    fn rounded(value: f64, error: f64) -> Near {
+        Near { value, error: error + UNIT * (value.abs() + error) + f64::from(f32::MIN_POSITIVE) }
+    }
+
+    fn plus(self, addend: f64) -> Near {
+        Near::rounded(self.value + addend, self.error)
+    }
+
+    fn times(self, other: Near) -> Near {
+        let error = self.value.abs() * other.error + (other.value.abs() + other.error) * self.error;
+        Near::rounded(self.value * other.value, error)
+    }
+
+    fn activated(self, activation: Activation) -> Near {
+        let value = activate_f64(activation, self.value);
+        if activation == Activation::Identity {
+            return self;
+        }
+        let error = SLOPE * self.error + ACTIVATION * (self.value.abs() + self.error).max(1.0);
+        Near { value, error }
+    }
+
+    /// Rounded to C's elements.
+    fn expected(self, output: DType) -> Expected {
+        let Near { value, error } = self;
+        let format = Format::of(output);
+        let rounding = match output {
+            DType::F32 => 0.0,
+            _ => format.unit * (value.abs() + error) + format.least / 2.0,
+        };
+        Expected::near(value, error + rounding, format.overflow)
+    }
+}
+
+/// What the elements are held against.
+struct Reference<'a, T: Element, C: OutputOf<T>> {
+    checked: &'a Checked<'a, T, C>,
+    fusion: Fusion,
+    epilogue: &'a HostEpilogue<'a, C>,
+    rules: Rules,
+}
+
+impl<T: Element, C: OutputOf<T>> Reference<'_, T, C> {
+    /// Judges the elements in `rows` that the sums of one panel's columns go to.
+    fn run_panel(&self, rows: &[usize], panel: usize) -> Tally {
+        let Checked { a, b, k, .. } = *self.checked;
+        let first = panel * PANEL;
+        let lanes = PANEL.min(b.shape().cols - first);
+        let column = |p: usize| {
+            let element = |lane| if lane < lanes { b[(p, first + lane)].to_f64() } else { 0.0 };
+            std::array::from_fn(element)
+        };
+        let b: Vec<[f64; PANEL]> = (0..k).map(column).collect();
+        let mut tally = Tally::default();
+        for &i in rows {
+            let a: Vec<f64> = (0..k).map(|p| a[(i, p)].to_f64()).collect();
+            let sums = match T::DTYPE {
+                DType::I8 => sums::wrapped_row(&a, &b),
+                _ => sums::plain_row(&a, &b),
+            };
+            let step = if self.fusion.gated { 2 } else { 1 };
+            for lane in (0..lanes).step_by(step) {
+                let j = self.fusion.cols_of_c(first + lane);
+                let near = self.finished((i, j), (&sums, lane), (&a, &b));
+                let out = self.checked.out[(i, j)];
+                let verdict = Verdict::bounded(out.to_f64(), &near.expected(C::DTYPE));
+                tally.add((i, j), verdict);
+            }
+        }
+        tally
+    }
+
+    /// Element (i, j) of C.
+    fn finished(
+        &self,
+        (i, j): (usize, usize),
+        (sums, lane): (&Sums, usize),
+        operands: (&[f64], &[[f64; PANEL]]),
+    ) -> Near {
+        let x = self.biased((i, j), (sums, lane), operands);
+        let gate = x.activated(self.fusion.activation);
+        let x = match self.fusion.gated {
+            true => gate.times(self.biased((i, j), (sums, lane + 1), operands)),
+            false => gate,
+        };
+        match self.source(1, (i, j)) {
+            Some(residual) => x.plus(residual),
+            None => x,
+        }
+    }
+
+    /// The sum in a lane of row i, which goes to column j of C, up to its bias.
+    fn biased(
+        &self,
+        (i, j): (usize, usize),
+        (sums, lane): (&Sums, usize),
+        operands: (&[f64], &[[f64; PANEL]]),
+    ) -> Near {
+        let col = if self.fusion.gated { 2 * j + lane % 2 } else { j };
+        let sum = self.rules.expect(sums, lane, 0.0, operands);
+        let mut x = Near { value: sum.value(), error: sum.bound() };
+        for factor in [2, 3].into_iter().filter_map(|source| self.source(source, (i, col))) {
+            x = x.times(Near { value: factor, error: 0.0 });
+        }
+        if let (Some(beta), Some(c)) = (self.checked.beta, self.checked.c) {
+            let c = beta * c[(i, j)].to_f64();
+            x = Near { error: x.error + UNIT * c.abs(), ..x }.plus(c);
+        }
+        self.source(0, (i, col)).map_or(x, |bias| x.plus(bias))
+    }
+
+    /// An element of a source of the epilogue, which is repeated where it has but one row or column.
+    fn source(&self, number: usize, (i, j): (usize, usize)) -> Option<f64> {
+        fn element<E: Element>(of: &Option<MatrixRef<'_, E>>, i: usize, j: usize) -> Option<f64> {
+            let of = of.as_ref()?;
+            let Shape { rows, cols } = of.shape();
+            Some(of[(if rows == 1 { 0 } else { i }, if cols == 1 { 0 } else { j })].to_f64())
+        }
+        match number {
+            0 | 1 => element(&self.epilogue.matrices[number], i, j),
+            _ => element(&self.epilogue.factors[number - 2], i, j),
+        }
+    }
+}
