@@ -3,10 +3,34 @@
 use crate::suite::Row;
 use anyhow::{Context, Result, bail, ensure};
 use gemmite::verify::{self, Problem, Rows};
-use gemmite::{DType, Element, MatrixRef, Shape, random};
+use gemmite::{DType, Element, HostEpilogue, Layout, MatrixRef, OutputOf, Shape, random};
 use rayon::prelude::*;
+use std::any::Any;
 use std::fmt;
 use std::str::FromStr;
+
+/// Evaluates an expression, a `Result`, with `$T` as the type of a dtype whose products have
+/// epilogues in suites.
+macro_rules! with_epilogue {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            gemmite::DType::F16 => {
+                type $T = gemmite::f16;
+                $body
+            }
+            gemmite::DType::BF16 => {
+                type $T = gemmite::bf16;
+                $body
+            }
+            gemmite::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            other => Err(anyhow::anyhow!("{other} has no epilogue")),
+        }
+    };
+}
+pub(crate) use with_epilogue;
 
 /// What the operands hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +88,8 @@ pub struct Case<T: Element> {
     pub b: Vec<T>,
     /// What C's buffer holds before a product: its old value where that takes part, else poison.
     pub c: Vec<T::Output>,
+    /// The row that is added to each row of C, where the problem has one.
+    pub bias: Vec<T::Output>,
 }
 
 /// A byte that fills C before a product that is verified: NaN in every float dtype, and in i32 a
@@ -86,7 +112,8 @@ impl<T: Element> Case<T> {
                 poisoned
             }
         };
-        Ok(Case { row, a, b, c })
+        let bias = data.fill(if row.epilogue.bias { row.n } else { 0 }, 4)?;
+        Ok(Case { row, a, b, c, bias })
     }
 
     /// Alpha in the type of the sums.
@@ -125,6 +152,12 @@ impl<T: Element> Case<T> {
     pub fn verify(&self, out: &[T::Output]) -> Result<f64> {
         ensure!(out.len() == self.c.len(), "C has {} elements, not {}", out.len(), self.c.len());
         self.verify_writes(out)?;
+        if self.row.epilogue.is_fused() {
+            return with_epilogue!(self.row.dtype, E => {
+                let case = (self as &dyn Any).downcast_ref::<Case<E>>();
+                case.context("a case of its own dtype")?.verify_fused(bytemuck::cast_slice(out))
+            });
+        }
         let last = self.row.batch - 1;
         let mut products = vec![0, last / 2, last];
         products.dedup();
@@ -138,7 +171,8 @@ impl<T: Element> Case<T> {
             let product = Problem { precision: self.row.precision, ..Problem::product(a, b) };
             let problem = Problem { op_a, op_b, alpha, beta, c, ..product };
             let rows = self.affordable_rows(products.len());
-            let exactness = verify::check(&problem, out, rows).map_err(|wrong| {
+            let checked = verify::check(&problem, out, rows);
+            let exactness = checked.map_err(|wrong| {
                 let wrong = anyhow::Error::new(wrong);
                 if last == 0 { wrong } else { wrong.context(format!("product {index}")) }
             })?;
@@ -170,6 +204,34 @@ impl<T: Element> Case<T> {
         const MULTIPLICATIONS: usize = 1 << 29;
         let row = self.row.n.saturating_mul(self.row.k).saturating_mul(products).max(1);
         Rows::Sampled { count: (MULTIPLICATIONS / row).max(6), seed: 3 }
+    }
+}
+
+impl<T: OutputOf<T> + Element<Scalar = f32, Output = T>> Case<T> {
+    /// The epilogue with data on the host.
+    pub fn epilogue(&self) -> Result<HostEpilogue<'_, T>> {
+        let epilogue = HostEpilogue::new().activation(self.row.epilogue.activation);
+        if !self.row.epilogue.bias {
+            return Ok(epilogue);
+        }
+        let layout = Layout::row_major(Shape::new(1, self.row.n));
+        Ok(epilogue.bias(MatrixRef::new(&self.bias, layout)?))
+    }
+
+    /// [`Case::verify`] for a product with an epilogue, of which a batch has one.
+    fn verify_fused(&self, out: &[T]) -> Result<f64> {
+        let ([a, b], beta) = (self.factors(0)?, self.beta());
+        let problem = Problem {
+            precision: self.row.precision,
+            op_a: self.row.op_a,
+            op_b: self.row.op_b,
+            alpha: self.alpha(),
+            beta,
+            c: beta.map(|_| self.result(&self.c, 0)).transpose()?,
+            ..Problem::product(a, b)
+        };
+        let (out, rows) = (self.result(out, 0)?, self.affordable_rows(1));
+        Ok(verify::check_fused(&problem, &self.epilogue()?, out, rows)?.max_err_over_bound)
     }
 }
 

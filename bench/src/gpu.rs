@@ -166,6 +166,8 @@ impl Drop for Hold {
 /// L2 cache.
 pub struct Operands {
     buffers: [DeviceBuffer<u8>; 3],
+    /// One for all copies.
+    bias: DeviceBuffer<u8>,
     /// Bytes from one copy to the next.
     strides: [usize; 3],
     /// Bytes of C.
@@ -201,7 +203,14 @@ impl Operands {
             Ok(buffer)
         };
         let buffers = [buffer(0)?, buffer(1)?, buffer(2)?];
-        Ok(Operands { buffers, strides, c_bytes: sources[2].len(), copies, next: Cell::new(0) })
+        let bias = DeviceBuffer::from_slice(bytemuck::cast_slice(&case.bias))?;
+        let (c_bytes, next) = (sources[2].len(), Cell::new(0));
+        Ok(Operands { buffers, bias, strides, c_bytes, copies, next })
+    }
+
+    /// The address of the row that is added to each row of C.
+    pub fn bias(&self) -> u64 {
+        self.bias.as_device_ptr().as_raw()
     }
 
     /// How many copies there are.

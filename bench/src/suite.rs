@@ -7,7 +7,7 @@
 //! stored matrix without a gap, epilogue none, the kernel that the library chooses.
 
 use anyhow::{Context, Result, bail, ensure};
-use gemm_spec::{DType, Layout, Op, Precision, Shape, Strides};
+use gemm_spec::{Activation, DType, Layout, Op, Precision, Shape, Strides};
 use serde::Deserialize;
 use std::fmt;
 use std::path::Path;
@@ -74,6 +74,21 @@ pub struct Epilogue {
     pub alpha: f64,
     /// Factor of C's old value, which takes no part where this is `None`.
     pub beta: Option<f64>,
+    /// Whether a row is added to each row.
+    pub bias: bool,
+    /// The function that each element goes through after it.
+    pub activation: Activation,
+}
+
+impl Epilogue {
+    /// The product as it is.
+    pub const NONE: Epilogue =
+        Epilogue { alpha: 1.0, beta: None, bias: false, activation: Activation::Identity };
+
+    /// Whether there is more than alpha and beta.
+    pub fn is_fused(&self) -> bool {
+        self.bias || self.activation != Activation::Identity
+    }
 }
 
 /// Which kernels of ours take part.
@@ -193,7 +208,7 @@ impl Row {
             k,
             batch: 1,
             leading: [0; 3],
-            epilogue: Epilogue { alpha: 1.0, beta: None },
+            epilogue: Epilogue::NONE,
             kernels: Kernels::Auto,
         };
         row.leading = row.stored().map(|shape| shape.cols);
@@ -212,6 +227,9 @@ impl Row {
         }
         let bytes = self.lens().map(|len| len.checked_mul(self.dtype.output().size_bytes()));
         ensure!(bytes.iter().all(Option::is_some), "larger than any memory");
+        let has_epilogues = matches!(self.dtype, DType::F16 | DType::BF16 | DType::F32);
+        let may_be = !self.epilogue.is_fused() || has_epilogues && self.batch == 1;
+        ensure!(may_be, "bias and activation are for one product of f16, bf16 or f32");
         Ok(())
     }
 
@@ -307,14 +325,22 @@ impl FromStr for Epilogue {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Epilogue> {
-        let mut epilogue = Epilogue { alpha: 1.0, beta: None };
+        let mut epilogue = Epilogue::NONE;
         for part in text.split_whitespace().filter(|part| *part != "none") {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let value = value.parse().with_context(|| format!("epilogue: no number in {part:?}"));
             match name {
                 "alpha" => epilogue.alpha = value?,
                 "beta" => epilogue.beta = Some(value?),
-                _ => bail!("epilogue {part:?}: expected alpha=X or beta=Y"),
+                "bias" => epilogue.bias = true,
+                name => {
+                    let expected = || {
+                        format!(
+                            "epilogue {part:?}: expected alpha=X, beta=Y, bias or an activation"
+                        )
+                    };
+                    epilogue.activation = name.parse().with_context(expected)?;
+                }
             }
         }
         Ok(epilogue)
@@ -323,12 +349,14 @@ impl FromStr for Epilogue {
 
 impl fmt::Display for Epilogue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.alpha, self.beta) {
-            (1.0, None) => f.write_str("none"),
-            (alpha, None) => write!(f, "alpha={alpha}"),
-            (1.0, Some(beta)) => write!(f, "beta={beta}"),
-            (alpha, Some(beta)) => write!(f, "alpha={alpha} beta={beta}"),
-        }
+        let alpha = (self.alpha != 1.0).then(|| format!("alpha={}", self.alpha));
+        let beta = self.beta.map(|beta| format!("beta={beta}"));
+        let bias = self.bias.then(|| "bias".to_owned());
+        let activation =
+            (self.activation != Activation::Identity).then(|| self.activation.to_string());
+        let parts: Vec<String> = [alpha, beta, bias, activation].into_iter().flatten().collect();
+        f.write_str(if parts.is_empty() { "none" } else { "" })?;
+        f.write_str(&parts.join(" "))
     }
 }
 

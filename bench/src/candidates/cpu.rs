@@ -6,7 +6,7 @@
 
 use super::{Absence, Candidate, Entrant, Peer};
 use crate::case::Case;
-use crate::suite::Row;
+use crate::suite::{Epilogue, Row};
 use crate::timing::Work;
 use anyhow::Result;
 use gemmite::{Element, Layout};
@@ -25,7 +25,7 @@ pub fn entrants<'a, T: Element>(case: &'a Case<T>, peers: &[Peer]) -> Vec<Entran
 
 fn entrant<'a, T: Element>(case: &'a Case<T>, peer: Peer) -> Entrant<'a, T> {
     let name = peer.name();
-    if case.row.epilogue.beta.is_some() || case.row.epilogue.alpha != 1.0 {
+    if case.row.epilogue != Epilogue::NONE {
         return Entrant::absent(name, Absence::unsupported("only plain products are compared"));
     }
     match multiply::<T>(peer) {

@@ -185,6 +185,9 @@ impl Cublas {
         operands: &'a Operands,
         case: &'a Case<T>,
     ) -> Result<GpuWork<'a, T>, Absence> {
+        if case.row.epilogue.is_fused() {
+            return Err(Absence::unsupported("it has no epilogue; cuBLASLt's does"));
+        }
         let types = Types::of(T::DTYPE, case.row.precision)?;
         let scalars = Scalars::of(case);
         let sizes = Sizes::of(&case.row).map_err(|error| Absence::failed(&error))?;

@@ -1,14 +1,15 @@
 //! Our kernels, through the library's own entry.
 
 use super::{Absence, Candidate, Entrant};
-use crate::case::Case;
+use crate::case::{Case, with_epilogue};
 use crate::gpu::{Gpu, GpuWork, Operands};
 use crate::record::Side;
 use crate::suite::{Kernels, Row};
 use crate::timing::Work;
-use anyhow::Result;
-use gemmite::cuda::RawOperands;
-use gemmite::{Device, Element, Gemm, KernelChoice, MatrixMut, MatrixRef};
+use anyhow::{Context, Result};
+use gemmite::cuda::{RawEpilogue, RawMatrix, RawOperands};
+use gemmite::{Device, Element, Gemm, KernelChoice, Layout, MatrixMut, MatrixRef, Shape};
+use std::any::Any;
 use std::time::{Duration, Instant};
 
 /// The name of the library's own choice.
@@ -70,6 +71,9 @@ fn on_gpu<'a, T: Element>(
     let (bytes, c_bytes) = (size_of::<T>() as u64, size_of::<T::Output>() as u64);
     let strides = [a * bytes, b * bytes, c * c_bytes];
     let batch = case.row.batch as u64;
+    let epilogue = case.row.epilogue;
+    let bias = operands.bias();
+    let bias_layout = Layout::row_major(Shape::new(1, case.row.n));
     Box::new(GpuWork::new(
         gpu,
         operands,
@@ -87,7 +91,21 @@ fn on_gpu<'a, T: Element>(
                 };
                 // SAFETY: the addresses are those of buffers with the row's layouts on this device,
                 // and outlive the stream's work, which the caller waits for.
-                unsafe { gemm.enqueue_raw(&gpu.device, stream, operands)? };
+                unsafe {
+                    if !epilogue.is_fused() {
+                        gemm.enqueue_raw(&gpu.device, stream, operands)?;
+                        continue;
+                    }
+                    let mut fused = RawEpilogue::new().activation(epilogue.activation);
+                    if epilogue.bias {
+                        fused = fused.bias(RawMatrix { address: bias, layout: bias_layout });
+                    }
+                    with_epilogue!(T::DTYPE, E => {
+                        let gemm = (&gemm as &dyn Any).downcast_ref::<Gemm<E>>();
+                        let gemm = gemm.context("a product of its own dtype")?;
+                        Ok(gemm.fused(fused).enqueue_raw(&gpu.device, stream, operands)?)
+                    })?;
+                }
             }
             Ok(())
         }),
@@ -99,7 +117,11 @@ pub fn on_cpu<'a, T: Element>(case: &'a Case<T>) -> Entrant<'a, T> {
     let candidate: Box<dyn Candidate<T> + 'a> =
         Box::new(CpuEngine { gemm: gemm(case), device: Device::cpu(), case, c: case.c.clone() });
     let note = Device::cpu().name().to_owned();
-    Entrant { name: AUTO.into(), side: Side::Ours, note, candidate: Ok(candidate) }
+    let candidate = match case.row.epilogue.is_fused() {
+        true => Err(Absence::unsupported("bias and activation are measured on a GPU")),
+        false => Ok(candidate),
+    };
+    Entrant { name: AUTO.into(), side: Side::Ours, note, candidate }
 }
 
 struct CpuEngine<'a, T: Element> {

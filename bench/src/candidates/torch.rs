@@ -76,8 +76,14 @@ impl Torch {
     ) -> Vec<Entrant<'a, T>> {
         let asked: Vec<Peer> =
             [Peer::Torch, Peer::Triton].into_iter().filter(|peer| peers.contains(peer)).collect();
-        if case.row.precision == Precision::Tf32 {
-            let reason = "it is asked for all digits of f32 alone; its tf32 is cuBLAS's";
+        let unasked = match case.row {
+            row if row.precision == Precision::Tf32 => {
+                Some("it is asked for all digits of f32 alone; its tf32 is cuBLAS's")
+            }
+            row if row.epilogue.is_fused() => Some("its epilogues are kernels of their own"),
+            _ => None,
+        };
+        if let Some(reason) = unasked {
             let absent = |peer: Peer| Entrant::absent(peer.name(), Absence::unsupported(reason));
             return asked.into_iter().map(absent).collect();
         }

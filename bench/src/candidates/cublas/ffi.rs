@@ -23,6 +23,13 @@ pub const OP_T: c_int = 1;
 /// CUBLAS_GEMM_DEFAULT of cublasGemmAlgo_t.
 pub const GEMM_DEFAULT: c_int = -1;
 /// cublasLtMatmulDescAttributes_t.
+pub const DESC_EPILOGUE: c_int = 7;
+pub const DESC_BIAS_POINTER: c_int = 8;
+
+pub const EPILOGUE_RELU: u32 = 2;
+pub const EPILOGUE_BIAS: u32 = 4;
+pub const EPILOGUE_GELU: u32 = 32; // the approximation by tanh
+
 pub const DESC_TRANSA: c_int = 3;
 pub const DESC_TRANSB: c_int = 4;
 /// cublasLtMatrixLayoutAttribute_t.

@@ -8,7 +8,7 @@ use crate::gpu::{Gpu, GpuWork, Operands};
 use crate::timing::quick;
 use anyhow::{Context, Result};
 use cust::memory::DeviceBuffer;
-use gemmite::{Element, Op};
+use gemmite::{Activation, Element, Op};
 use std::ffi::{c_int, c_void};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -53,7 +53,7 @@ impl CublasLt {
         let absent = |absence: Absence| {
             names.iter().map(|name| Entrant::absent(name, absence.clone())).collect()
         };
-        let problem = match Problem::new(self, case) {
+        let problem = match Problem::new(self, operands, case) {
             Ok(problem) => Rc::new(problem),
             Err(absence) => return absent(absence),
         };
@@ -108,6 +108,19 @@ impl Drop for CublasLt {
     }
 }
 
+/// The library's epilogue for a case's, where that has one.
+fn epilogue<T: Element>(case: &Case<T>) -> Result<Option<u32>, Absence> {
+    let epilogue = case.row.epilogue;
+    let bias = if epilogue.bias { ffi::EPILOGUE_BIAS } else { 0 };
+    let activation = match epilogue.activation {
+        Activation::Identity => 0,
+        Activation::Relu => ffi::EPILOGUE_RELU,
+        Activation::GeluTanh => ffi::EPILOGUE_GELU,
+        other => return Err(Absence::unsupported(format!("cuBLASLt has no {other}"))),
+    };
+    Ok(Some(bias | activation).filter(|&which| which != 0))
+}
+
 /// A case in cuBLASLt's terms.
 struct Problem<'a> {
     lt: &'a CublasLt,
@@ -118,13 +131,22 @@ struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    fn new<T: Element>(lt: &'a CublasLt, case: &Case<T>) -> Result<Self, Absence> {
+    fn new<T: Element>(
+        lt: &'a CublasLt,
+        operands: &Operands,
+        case: &Case<T>,
+    ) -> Result<Self, Absence> {
+        let epilogue = epilogue(case)?;
         let types = Types::of(T::DTYPE, case.row.precision)?;
         let null = std::ptr::null_mut();
         let scalars = Scalars::of(case);
         // Freed by `drop`, also where the next lines fail.
         let mut problem = Problem { lt, desc: null, layouts: [null; 3], scalars };
-        problem.describe(types, case).map_err(|error| Absence::failed(&error))?;
+        let mut describe = || {
+            problem.describe(types, case)?;
+            problem.set_epilogue(epilogue, operands.bias())
+        };
+        describe().map_err(|error| Absence::failed(&error))?;
         Ok(problem)
     }
 
@@ -175,6 +197,22 @@ impl<'a> Problem<'a> {
                 let offset = (&raw const stride).cast();
                 set(ffi::LAYOUT_STRIDED_BATCH_OFFSET, offset, size_of::<i64>())?;
             }
+        }
+        Ok(())
+    }
+
+    /// Bias and activation; the bias is one element for each of the library's rows, our columns.
+    fn set_epilogue(&mut self, epilogue: Option<u32>, bias: u64) -> Result<()> {
+        let Some(epilogue) = epilogue else { return Ok(()) };
+        let set = |attribute, value: *const c_void, bytes| {
+            // SAFETY: the attributes are a uint32_t and a pointer.
+            let status =
+                unsafe { (self.lt.functions.desc_set)(self.desc, attribute, value, bytes) };
+            check("cublasLtMatmulDescSetAttribute", status)
+        };
+        set(ffi::DESC_EPILOGUE, (&raw const epilogue).cast(), size_of::<u32>())?;
+        if epilogue & ffi::EPILOGUE_BIAS != 0 {
+            set(ffi::DESC_BIAS_POINTER, (&raw const bias).cast(), size_of::<u64>())?;
         }
         Ok(())
     }
