@@ -110,12 +110,11 @@ impl<M: Memory> Sources<M> {
         product: &Product,
         operands: &HostOperands,
     ) -> Result<Self, Error> {
-        let dtypes = Fusion::dtypes(product.output);
         let mut sources = Sources { memory: [const { None }; SOURCES], layouts: [None; SOURCES] };
-        for i in 0..SOURCES {
+        for (i, dtype) in Fusion::dtypes(product.output).into_iter().enumerate() {
             if let (Some(layout), Some(data)) = (&product.fusion.sources[i], operands.sources[i]) {
                 // SAFETY: the caller's promise.
-                let (memory, layout) = unsafe { copy_in(device, dtypes[i], data, layout)? };
+                let (memory, layout) = unsafe { copy_in(device, dtype, data, layout)? };
                 (sources.memory[i], sources.layouts[i]) = (Some(memory), Some(layout));
             }
         }
