@@ -79,10 +79,10 @@ fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
 
 /// C = 2 A B - C through one kernel; returns the time.
 fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -> Duration {
-    let mut parts = kernel.split('_').skip(2);
-    let tile: Vec<usize> = parts.next().unwrap().split('x').map(|n| n.parse().unwrap()).collect();
-    let transposes = parts.next().unwrap();
+    let mut parts = kernel.rsplit('_');
     let dtype = parts.next().unwrap();
+    let transposes = parts.next().unwrap();
+    let tile: Vec<usize> = parts.next().unwrap().split('x').map(|n| n.parse().unwrap()).collect();
     let output = if dtype == "i8" { "i32" } else { dtype };
     let mut gpu = Emulator::new(options);
     let (a, b) = (Matrix::new(m, k, 1), Matrix::new(k, n, 0x777));

@@ -94,8 +94,8 @@ fn version_and_target_are_the_tables() {
 fn tensor_products(kernel: &Kernel) -> usize {
     match kernel.family {
         KernelFamily::TensorCore => (),
-        // A row of 128 bytes, 32 at a time.
-        KernelFamily::WarpGroup => return 4,
+        // A row of 128 bytes, 32 at a time, for each 64 rows that a group has.
+        KernelFamily::WarpGroup => return 4 * kernel.tiles.warp[0] / kernel.tiles.thread[0],
         _ => return 0,
     }
     let Tiles { block: [_, _, depth], warp, thread, .. } = kernel.tiles;
