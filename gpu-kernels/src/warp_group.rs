@@ -46,9 +46,7 @@ use bring::bring;
 use core::marker::PhantomData;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
-use cuda_std::wgmma::{
-    self, Accumulate, Accumulator, Descriptor, KMajor, MnMajor, Registers, Tile,
-};
+use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, KMajor, MnMajor, Tile};
 use cuda_std::{cluster, grid, misc, registers, shared, thread};
 use gemm_spec::{C_BOXES, GemmParams};
 use ring::Ring;
@@ -276,10 +274,6 @@ unsafe fn consume<T, A, B, G, const SUMS: usize, const PARTS: usize>(
         while let Some((row, col)) = tiles.next() {
             let mut sums = [[T::Sum::ZERO; SUMS]; PARTS];
             let mut step = 0;
-            if G::TAKES_TURNS {
-                // Cleared while the other group multiplies.
-                sums.pin();
-            }
             turns.wait();
             // N.B. K is not 0, and the loop is one that runs at least once: were there a way around
             // it, the sums would be copied where the ways meet, while instructions still add to

@@ -108,7 +108,8 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
         block.extend([2f32, -1.0].iter().flat_map(|factor| factor.to_le_bytes()));
     }
     block.extend([1u32, 0].iter().flat_map(|word| word.to_le_bytes()));
-    block.truncate(88);
+    // No epilogue.
+    block.resize(200, 0);
     // As gemm-spec's table has it.
     let cluster = if tile == [64, 64] { 1 } else { 2 };
     let tiles = m.div_ceil(tile[0]).next_multiple_of(cluster) * n.div_ceil(tile[1]);
