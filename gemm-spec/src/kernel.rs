@@ -225,7 +225,8 @@ impl Tiles {
         Tiles { block, warp: group, thread: group, stages, min_blocks: 1, cluster }
     }
 
-    /// The same, where each of the groups takes the whole tile, and the next group the next one.
+    /// The same where a tile is one group's, 64 rows after the other, and the next tile the next
+    /// group's (ping-pong).
     pub const fn in_turn(self) -> Tiles {
         Tiles { warp: [self.block[0], self.block[1]], ..self }
     }
@@ -382,9 +383,10 @@ impl Kernel {
                 let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
                 let groups = rows / self.tiles.thread[0];
                 let c = C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(groups);
-                // Two barriers a stage, of 8 bytes, and two more for turns.
+                // Two barriers a stage, of 8 bytes, and one for each group's turns.
+                let turns = if self.takes_turns() { 8 * groups } else { 0 };
                 let of_stages = stage.saturating_add(16).saturating_mul(stages);
-                of_stages.saturating_add(c).saturating_add(16)
+                of_stages.saturating_add(c).saturating_add(turns)
             }
         }
     }
@@ -392,6 +394,12 @@ impl Kernel {
     /// Blocks of a cluster.
     pub const fn cluster(&self) -> usize {
         self.tiles.cluster
+    }
+
+    /// Whether each of a block's groups of warps has tiles of its own, and multiplies while another
+    /// writes: see [`Tiles::in_turn`].
+    pub const fn takes_turns(&self) -> bool {
+        self.takes_maps() && self.tiles.warp[0] > self.tiles.thread[0]
     }
 
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a

@@ -269,7 +269,8 @@ unsafe fn consume<T, A, B, G, const SUMS: usize, const PARTS: usize>(
     unsafe {
         let c = c.add(group * C_BOXES);
         if G::TAKES_TURNS && group > 0 {
-            (tiles.skip(), ring.skip(steps));
+            tiles.skip();
+            ring.skip(steps);
         }
         while let Some((row, col)) = tiles.next() {
             let mut sums = [[T::Sum::ZERO; SUMS]; PARTS];
@@ -304,10 +305,11 @@ unsafe fn consume<T, A, B, G, const SUMS: usize, const PARTS: usize>(
             wgmma::wait_group::<0, _>(&mut sums);
             let last = ring.before();
             if G::TAKES_TURNS {
-                // The other group goes on, and needs the stage.
+                // The other group goes on, with the next tile, and needs the stage.
                 last.release();
                 holds = false;
-                (tiles.skip(), ring.skip(steps));
+                tiles.skip();
+                ring.skip(steps);
             }
             let last = stages.add(last.stage() * (G::GROUPS + tiles_b(SUMS)));
             let boxes = [c, last.add(group * C_BOXES).cast()];

@@ -50,8 +50,7 @@ fn stale_files(workspace: &Workspace, sources: &Sources) -> Vec<String> {
 }
 
 fn build_all(workspace: &Workspace, sources: &Sources) -> Result<()> {
-    let only = std::env::var("ONLY").unwrap_or_default();
-    for target in Target::ALL.into_iter().filter(|t| only.is_empty() || t.arch() == only) {
+    for target in Target::ALL {
         let text = build(workspace, sources, target)?;
         let path = workspace.ptx_file(target.arch());
         let said = workspace.display(&path);
