@@ -141,7 +141,10 @@ fn plans_of_warp_group(kernel: &Kernel) -> Vec<Plan> {
     let two = two.map(|(c, reads_c)| of(tiles, stages + 1, c, reads_c));
     // With a single step, C of a tile is written soon after that of the tile before.
     let short = of(stages + 2, 1, Way::Rows, false);
-    [short].into_iter().chain(one).chain(two).collect()
+    // Where groups take turns, the last stage of the group that ends first is another for each.
+    let few = (2..stages).filter(|_| kernel.takes_turns());
+    let few = few.map(|steps| of(2, steps, Way::Rows, false));
+    [short].into_iter().chain(one).chain(two).chain(few).collect()
 }
 
 /// The cases that together come to all of a kernel's code: with the C that its operands have if

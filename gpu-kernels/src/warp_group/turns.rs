@@ -7,8 +7,11 @@
 //!
 //! A group passes the turn on when its last products of a tile have started, so that the tensor
 //! cores go on with the other's. (The schedule is that of CUTLASS's
-//! `KernelTmaWarpSpecializedPingpong`.) The ring says which stages are whose, so that products
-//! would be right without turns; but the groups' would mix where one tile ends and the next starts.
+//! `KernelTmaWarpSpecializedPingpong`.)
+//!
+//! The ring needs turns too: by its parity a stage's round is told from the one before and from no
+//! other, so that a group may wait for a stage only when the rounds before are over. They are when
+//! it is its turn, since the other group has waited for all stages in between.
 
 use super::Geometry;
 use crate::SharedTile;
