@@ -32,8 +32,10 @@ use gemm_spec::{Activation, DType, EpilogueParams, GemmParams, Source};
 /// Neighbours of a row that a thread finishes together.
 pub const RUN: usize = 4;
 
-const F16: u32 = DType::F16 as u32;
-const BF16: u32 = DType::BF16 as u32;
+/// C's dtype where [`Code`] tells it.
+pub const F16: u32 = DType::F16 as u32;
+/// The same.
+pub const BF16: u32 = DType::BF16 as u32;
 const F32: u32 = DType::F32 as u32;
 const I32: u32 = DType::I32 as u32;
 
@@ -84,7 +86,7 @@ pub unsafe fn finish<T: Element>(
         }
         add(&mut x, epilogue.bias, at, left, code);
         let ups = x;
-        activate(&mut x, epilogue.activation);
+        activate::<RUN, true>(&mut x, epilogue.activation);
         if epilogue.gated != 0 {
             let pairs = [x[0] * ups[1], x[2] * ups[3]];
             return write_out(pairs, epilogue, to, ((row, col / 2), left / 2), code);
@@ -107,7 +109,7 @@ unsafe fn scale(x: &mut [f32; RUN], source: Source, at: (u64, u64), left: usize)
 }
 
 /// Tells C's dtype.
-struct Code;
+pub struct Code;
 
 impl<S: Sum> Write<S> for Code {
     type Done = u32;
@@ -167,19 +169,36 @@ unsafe fn add<const N: usize>(
 
 /// The functions of [`Activation`]. GELU by the error function of Abramowitz and Stegun, formula
 /// 7.1.26, whose absolute error is 1.5e-7; the others by [`approx`], with relative errors of some
-/// 2^-21.
+/// 2^-21. Below -6 and -30, where they are less than 1e-10, the latter keep their value.
+///
+/// Without `ERF`, [`Activation::Gelu`], the longest, is left out.
+///
+/// Two elements share a reciprocal, 1 / a = b (1 / a b): the unit that computes it is the slowest.
 #[inline(always)]
-fn activate(x: &mut [f32; RUN], activation: u32) {
+pub fn activate<const N: usize, const ERF: bool>(x: &mut [f32; N], activation: u32) {
+    const { assert!(N.is_multiple_of(2)) };
     const RELU: u32 = Activation::Relu as u32;
     const GELU: u32 = Activation::Gelu as u32;
     const GELU_TANH: u32 = Activation::GeluTanh as u32;
     const SILU: u32 = Activation::Silu as u32;
     match activation {
-        RELU => *x = x.map(relu),
-        GELU => *x = x.map(gelu),
-        GELU_TANH => *x = x.map(|x| x * sigmoid(x * (1.595_769_1 + 0.071_354_814 * (x * x)))),
-        SILU => *x = x.map(|x| x * sigmoid(x)),
+        RELU => in_pairs(x, |pair| pair.map(relu)),
+        GELU if ERF => in_pairs(x, gelu),
+        GELU_TANH => in_pairs(x, |pair| {
+            let x = pair.map(|x| if x < -6.0 { -6.0 } else { x });
+            times_sigmoid(x, |x| x * (1.595_769_1 + 0.071_354_814 * (x * x)))
+        }),
+        SILU => in_pairs(x, |pair| {
+            times_sigmoid(pair.map(|x| if x < -30.0 { -30.0 } else { x }), |x| x)
+        }),
         _ => {}
+    }
+}
+
+#[inline(always)]
+fn in_pairs<const N: usize>(x: &mut [f32; N], function: impl Fn([f32; 2]) -> [f32; 2]) {
+    for i in 0..N / 2 {
+        [x[2 * i], x[2 * i + 1]] = function([x[2 * i], x[2 * i + 1]]);
     }
 }
 
@@ -188,20 +207,27 @@ fn relu(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
 }
 
+/// x σ(of(x)).
 #[inline(always)]
-fn sigmoid(x: f32) -> f32 {
-    approx::recip(1.0 + approx::exp2(x * -core::f32::consts::LOG2_E))
+fn times_sigmoid(x: [f32; 2], of: impl Fn(f32) -> f32) -> [f32; 2] {
+    let [a, b] = x.map(|x| 1.0 + approx::exp2(of(x) * -core::f32::consts::LOG2_E));
+    let both = approx::recip(a * b);
+    [x[0] * (both * b), x[1] * (both * a)]
 }
 
+/// max(x, 0) - |x| Φ(-|x|), and no infinity times 0.
 #[inline(always)]
-fn gelu(x: f32) -> f32 {
-    // max(x, 0) - |x| Φ(-|x|), and no infinity times 0.
-    let size = if x.abs() < 1e18 { x.abs() } else { 1e18 };
-    let t = approx::recip(1.0 + size * (0.327_591_1 * core::f32::consts::FRAC_1_SQRT_2));
-    let series = 1.061_405_4 * t - 1.453_152;
-    let series = ((series * t + 1.421_413_8) * t - 0.284_496_74) * t + 0.254_829_6;
-    let tail = 0.5 * (series * t) * approx::exp2(size * size * (-0.5 * core::f32::consts::LOG2_E));
-    relu(x) - size * tail
+fn gelu(x: [f32; 2]) -> [f32; 2] {
+    let size = x.map(|x| if x.abs() < 1e18 { x.abs() } else { 1e18 });
+    let [a, b] = size.map(|x| 1.0 + x * (0.327_591_1 * core::f32::consts::FRAC_1_SQRT_2));
+    let both = approx::recip(a * b);
+    let of = |x: f32, size: f32, t: f32| {
+        let series = 1.061_405_4 * t - 1.453_152;
+        let series = ((series * t + 1.421_413_8) * t - 0.284_496_74) * t + 0.254_829_6;
+        let power = size * size * (-0.5 * core::f32::consts::LOG2_E);
+        relu(x) - size * (0.5 * (series * t) * approx::exp2(power))
+    };
+    [of(x[0], size[0], both * b), of(x[1], size[1], both * a)]
 }
 
 /// `N` neighbours of a row, of which `left` are there; the others are 0.
@@ -319,7 +345,7 @@ unsafe fn write_pack<W: Copy, const N: usize>(address: u64, words: [W; N]) {
 
 /// The value of an element of 16 bits.
 #[inline(always)]
-fn widen(bits: u16, code: u32) -> f32 {
+pub fn widen(bits: u16, code: u32) -> f32 {
     match code {
         BF16 => f32::from_bits(u32::from(bits) << 16),
         _ => f16::from_bits(bits).to_f32_gpu(),
@@ -436,7 +462,7 @@ mod tests {
         for i in -4000..=4000 {
             let x = i as f32 / 400.0;
             let mut run = [x; RUN];
-            activate(&mut run, activation as u32);
+            activate::<RUN, true>(&mut run, activation as u32);
             let error = (f64::from(run[3]) - exact(f64::from(x))).abs();
             assert!(error <= bound * f64::from(x.abs()).max(1.0), "{activation} of {x}: {error}");
         }
@@ -471,7 +497,7 @@ mod tests {
     fn nan_and_infinity_pass() {
         for activation in Activation::ALL {
             let mut run = [f32::NAN, f32::INFINITY, 0.0, 0.0];
-            activate(&mut run, activation as u32);
+            activate::<RUN, true>(&mut run, activation as u32);
             assert!(run[0].is_nan() && run[1] == f32::INFINITY && run[2] == 0.0, "{activation}");
         }
     }

@@ -1,12 +1,13 @@
 //! A group's sums on their way to C.
 
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
-use crate::finish::{RUN, finish, raise};
+use crate::finish::{BF16, Code, F16, RUN, activate, finish, raise, widen};
 use crate::{Element, Output, OutputTile, SharedTile, Sum, Write};
 use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
+use cuda_std::half::{HalfExt, bf16, f16};
 use cuda_std::{fence, misc, mma, thread, tma, warp};
-use gemm_spec::{C_BOXES, GemmParams};
+use gemm_spec::{Activation, C_BOXES, GemmParams};
 
 /// A box of C: 64 rows of 128 bytes.
 pub type BoxOfC = Rows64<u8>;
@@ -34,7 +35,9 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     let group = Group { operands, p: &fresh, at, boxes, number, sums, geometry };
     // SAFETY: the caller's promise.
     unsafe {
-        if !T::with_output(p, group) {
+        if is_light::<T>(operands.start, p) {
+            write_light::<T, G, SUMS>(operands, &fresh, at, (boxes, number), *sums);
+        } else if !T::with_output(p, group) {
             write_runs::<T, G, SUMS>(operands, p, at, (boxes[0].cast(), number), sums);
         }
     }
@@ -75,10 +78,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         // SAFETY: the caller's promise.
         unsafe {
             if by_boxes {
-                match SUMS / 32 > C_BOXES {
-                    true => sync_all::<G>(number),
-                    false => sync::<G>(number),
-                }
+                sync_for_boxes::<G, SUMS>(number);
             }
             if !is_inside {
                 return true;
@@ -96,6 +96,26 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
             by_pairs
         }
     }
+}
+
+/// Whether the epilogue is one of the usual, a row of biases and an activation, of a C of 16 bits
+/// whose map is used.
+#[inline(always)]
+fn is_light<T: Element>(start: *mut T::Output, p: &GemmParams<T::Sum>) -> bool {
+    let epilogue = p.epilogue;
+    let bias = epilogue.bias;
+    let is_row = bias.row_stride == 0 && bias.col_stride == 1 && bias.address.is_multiple_of(4);
+    let others = epilogue.residual.address
+        | epilogue.row_scale.address
+        | epilogue.col_scale.address
+        | epilogue.amax
+        | u64::from(epilogue.gated | p.reads_c);
+    // SAFETY: nothing is written.
+    let code = unsafe { T::with_output(p, Code) };
+    let is_half = code == F16 || code == BF16;
+    let is_short = epilogue.activation != Activation::Gelu as u32;
+    let is_usual = is_short && others == 0 && (is_row || !bias.is_there());
+    is_usual && is_half && !epilogue.is_none() && is_mappable::<u16, _>(start as u64, p)
 }
 
 /// Whether C's map is used: its rows are contiguous, and start and end at multiples of 16 bytes,
@@ -143,6 +163,15 @@ fn thread_of_group() -> usize {
 fn place() -> (usize, usize) {
     let thread = thread_of_group();
     (thread / 32 * 16 + thread % 32 / 4, thread % 4 * 2)
+}
+
+/// The row of a box that a thread has the address of when matrices of 8 x 8 are stored, and the
+/// first of its columns: rows 0 to 7, then 8 to 15; of the first 8 columns, then of the next.
+#[inline(always)]
+fn place_of_rows() -> (u32, u32) {
+    let thread = thread_of_group() as u32;
+    let lane = thread % 32;
+    (thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8)
 }
 
 /// # Safety
@@ -268,34 +297,161 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     (boxes, group): ([SharedTile<Rows64<C>>; 2], usize),
     sums: &[T::Sum; SUMS],
 ) {
-    let thread = thread_of_group() as u32;
-    let lane = thread % 32;
     let alpha = C::factor(p.alpha);
-    // Matrices of 8 x 8: rows 0 to 7, then 8 to 15; of the first 8 columns, then of the next.
-    let (to_row, to_col) = (thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
+    let (to_row, to_col) = place_of_rows();
     // SAFETY: the boxes are free, and read by the copy engine when all threads have written.
     unsafe {
-        let box_of = |i: usize| boxes[i / C_BOXES].add(i % C_BOXES);
         for i in 0..SUMS / 32 {
             for part in 0..4 {
                 let value = |j: usize| alpha.mul(C::convert(sums[32 * i + 8 * part + j]));
                 let pack = |j: usize| word(C::narrow_pair([value(j), value(j + 1)]));
-                let to = box_of(i).element(to_row, part as u32 * 16 + to_col);
+                let to = box_of(boxes, i).element(to_row, part as u32 * 16 + to_col);
                 mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
             }
         }
+        send_boxes::<T, G, SUMS>(operands, p, (row, col), (boxes.map(|of| of.cast()), group));
+    }
+}
+
+/// Waits until the boxes may be written: for the groups that read the last stage, where some of
+/// them lie in it.
+///
+/// # Safety
+/// By all threads of all groups.
+#[inline(always)]
+unsafe fn sync_for_boxes<G: Geometry, const SUMS: usize>(group: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match SUMS / 32 > C_BOXES {
+            true => sync_all::<G>(group),
+            false => sync::<G>(group),
+        }
+    }
+}
+
+/// Box number `i`, of the group's own and then of those in the last stage.
+///
+/// # Safety
+/// There are so many.
+#[inline(always)]
+unsafe fn box_of<B>(boxes: [SharedTile<B>; 2], i: usize) -> SharedTile<B> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match i < C_BOXES {
+            true => boxes[0].add(i),
+            false => boxes[1].add(i - C_BOXES),
+        }
+    }
+}
+
+/// Has the boxes copied to C, when all threads have written them.
+///
+/// # Safety
+/// By all threads of the group; C's map is used.
+#[inline(always)]
+unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<T::Sum>,
+    (row, col): (u64, u64),
+    (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
         fence::async_shared();
         sync::<G>(group);
-        if thread == 0 {
+        if thread_of_group() == 0 {
             for i in 0..SUMS / 32 {
                 let col = col + 64 * i as u64;
                 if col < p.n {
-                    tma::store(operands.c, [col as i32, row as i32], box_of(i));
+                    tma::store(operands.c, [col as i32, row as i32], box_of(boxes, i));
                 }
             }
             tma::commit_group();
         }
     }
+}
+
+/// As [`write_boxes`] for any C of 16 bits, with biases and an activation. A loop over boxes, in
+/// which the sums move up: what an activation takes is long, and a driver compiles it once.
+///
+/// # Safety
+/// As [`write_boxes`]; by all threads of all groups; [`is_light`] says so.
+#[inline(always)]
+unsafe fn write_light<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<T::Sum>,
+    (row, col): (u64, u64),
+    (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
+    mut sums: [T::Sum; SUMS],
+) {
+    let alpha = p.alpha.float_factor();
+    // SAFETY: the boxes are free, and read by the copy engine when all threads have written.
+    unsafe {
+        sync_for_boxes::<G, SUMS>(group);
+        if row >= p.m || col >= p.n {
+            return;
+        }
+        let mut i = misc::afresh(0) as usize;
+        loop {
+            // Afresh, or the compiler makes a loop for each activation, with and without biases,
+            // and for each dtype.
+            let code = misc::afresh(T::with_output(p, Code));
+            let bias = misc::afresh_i64(p.epilogue.bias.address as i64) as u64;
+            let words = biases(bias, (col + (64 * i + place().1) as u64, p.n));
+            let (to_row, to_col) = place_of_rows();
+            let to: SharedTile<Rows64<u16>> = box_of(boxes, i).cast();
+            for part in 0..4 {
+                let mut x: [f32; 8] = core::array::from_fn(|j| alpha * sums[8 * part + j].to_f32());
+                for j in 0..8 {
+                    // Columns 0 and 1 of both rows, then 8 and 9.
+                    let word = words[2 * part + j / 4] >> (16 * (j % 2));
+                    x[j] += widen(word as u16, code);
+                }
+                activate::<8, false>(&mut x, misc::afresh(p.epilogue.activation));
+                let pack = |j: usize| halves([x[j], x[j + 1]], code);
+                let to = to.element(to_row, part as u32 * 16 + to_col);
+                mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
+            }
+            i = misc::afresh(i as u32 + 1) as usize;
+            // What comes up behind them is not used, and another number each time: of sums that are
+            // the same from some iteration on, the compiler would take the iterations before out of
+            // the loop.
+            let other: T::Sum = core::mem::transmute_copy(&(i as u32));
+            sums = core::array::from_fn(|j| if j + 32 < SUMS { sums[j + 32] } else { other });
+            if i == SUMS / 32 {
+                break;
+            }
+        }
+        send_boxes::<T, G, SUMS>(operands, p, (row, col), (boxes, group));
+    }
+}
+
+/// A thread's biases of 64 columns, whose first is `col` of `n`, in pairs; zeros where the row's
+/// address is 0.
+///
+/// # Safety
+/// The row has `n` elements that may be read, of 16 bits, and starts at a multiple of 4 bytes; both
+/// numbers are even.
+#[inline(always)]
+unsafe fn biases(row: u64, (col, n): (u64, u64)) -> [u32; 8] {
+    let mut words = [0; 8];
+    if row != 0 {
+        for i in 0..8 {
+            let col = col + 8 * i as u64;
+            if col < n {
+                // SAFETY: the caller's promise.
+                words[i] = unsafe { ((row + 2 * col) as *const u32).read() };
+            }
+        }
+    }
+    words
+}
+
+/// A pair, rounded to elements of 16 bits, as a word.
+#[inline(always)]
+fn halves(pair: [f32; 2], code: u32) -> u32 {
+    let [as_f16, as_bf16] = [f16::pack_gpu(pair), bf16::pack_gpu(pair)];
+    if code == BF16 { as_bf16 } else { as_f16 }
 }
 
 /// Two elements of 16 bits as a word.
