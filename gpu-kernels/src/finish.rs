@@ -210,7 +210,8 @@ fn relu(x: f32) -> f32 {
 /// x σ(of(x)).
 #[inline(always)]
 fn times_sigmoid(x: [f32; 2], of: impl Fn(f32) -> f32) -> [f32; 2] {
-    let [a, b] = x.map(|x| 1.0 + approx::exp2(of(x) * -core::f32::consts::LOG2_E));
+    // The lesser of a number and NaN is the number: of NaN the neighbour gets nothing.
+    let [a, b] = x.map(|x| 1.0 + approx::exp2((of(x) * -core::f32::consts::LOG2_E).min(60.0)));
     let both = approx::recip(a * b);
     [x[0] * (both * b), x[1] * (both * a)]
 }
