@@ -32,10 +32,8 @@ use gemm_spec::{Activation, DType, EpilogueParams, GemmParams, Source};
 /// Neighbours of a row that a thread finishes together.
 pub const RUN: usize = 4;
 
-/// C's dtype where [`Code`] tells it.
-pub const F16: u32 = DType::F16 as u32;
-/// The same.
-pub const BF16: u32 = DType::BF16 as u32;
+const F16: u32 = DType::F16 as u32;
+const BF16: u32 = DType::BF16 as u32;
 const F32: u32 = DType::F32 as u32;
 const I32: u32 = DType::I32 as u32;
 
@@ -109,7 +107,7 @@ unsafe fn scale(x: &mut [f32; RUN], source: Source, at: (u64, u64), left: usize)
 }
 
 /// Tells C's dtype.
-pub struct Code;
+struct Code;
 
 impl<S: Sum> Write<S> for Code {
     type Done = u32;
@@ -211,8 +209,8 @@ fn relu(x: f32) -> f32 {
 #[inline(always)]
 fn times_sigmoid(x: [f32; 2], of: impl Fn(f32) -> f32) -> [f32; 2] {
     // The lesser of a number and NaN is the number: of NaN the neighbour gets nothing.
-    let [a, b] = x.map(|x| 1.0 + approx::exp2((of(x) * -core::f32::consts::LOG2_E).min(60.0)));
-    let both = approx::recip(a * b);
+    let [a, b] = x.map(|x| 1.0 + approx::exp2_ftz((of(x) * -core::f32::consts::LOG2_E).min(60.0)));
+    let both = approx::recip_ftz(a * b);
     [x[0] * (both * b), x[1] * (both * a)]
 }
 
@@ -221,12 +219,12 @@ fn times_sigmoid(x: [f32; 2], of: impl Fn(f32) -> f32) -> [f32; 2] {
 fn gelu(x: [f32; 2]) -> [f32; 2] {
     let size = x.map(|x| if x.abs() < 1e18 { x.abs() } else { 1e18 });
     let [a, b] = size.map(|x| 1.0 + x * (0.327_591_1 * core::f32::consts::FRAC_1_SQRT_2));
-    let both = approx::recip(a * b);
+    let both = approx::recip_ftz(a * b);
     let of = |x: f32, size: f32, t: f32| {
         let series = 1.061_405_4 * t - 1.453_152;
         let series = ((series * t + 1.421_413_8) * t - 0.284_496_74) * t + 0.254_829_6;
         let power = size * size * (-0.5 * core::f32::consts::LOG2_E);
-        relu(x) - size * (0.5 * (series * t) * approx::exp2(power))
+        relu(x) - size * (0.5 * (series * t) * approx::exp2_ftz(power))
     };
     [of(x[0], size[0], both * b), of(x[1], size[1], both * a)]
 }

@@ -1,7 +1,8 @@
 //! Functions of f32 that the hardware approximates, each one instruction, with the error that the
 //! PTX ISA states.
 //!
-//! Subnormal arguments and results are kept. On the host std's functions take their place, which
+//! Subnormal arguments and results are kept, unless the name ends in `ftz`: then they are zeros,
+//! which is faster. On the host std's functions take their place, which
 //! are more exact.
 
 #[cfg(target_arch = "nvptx64")]
@@ -63,4 +64,14 @@ approximations! {
     ///
     /// Lowers to `rcp.approx.f32` (PTX ISA, floating-point instructions).
     recip = "rcp.approx.f32", |x| 1.0 / x;
+
+    /// [`exp2`], whose subnormal results are 0.
+    ///
+    /// Lowers to `ex2.approx.ftz.f32` (PTX ISA, floating-point instructions).
+    exp2_ftz = "ex2.approx.ftz.f32", |x| x.exp2();
+
+    /// [`recip`] of numbers whose reciprocals are normal; 0 of others that are large.
+    ///
+    /// Lowers to `rcp.approx.ftz.f32` (PTX ISA, floating-point instructions).
+    recip_ftz = "rcp.approx.ftz.f32", |x| 1.0 / x;
 }

@@ -1,13 +1,13 @@
 //! A group's sums on their way to C.
 
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
-use crate::finish::{BF16, Code, F16, RUN, activate, finish, raise, widen};
+use crate::finish::{RUN, activate, finish, raise, widen};
 use crate::{Element, Output, OutputTile, SharedTile, Sum, Write};
 use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::half::{HalfExt, bf16, f16};
 use cuda_std::{fence, misc, mma, thread, tma, warp};
-use gemm_spec::{Activation, C_BOXES, GemmParams};
+use gemm_spec::{Activation, C_BOXES, DType, GemmParams};
 
 /// A box of C: 64 rows of 128 bytes.
 pub type BoxOfC = Rows64<u8>;
@@ -35,7 +35,8 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     let group = Group { operands, p: &fresh, at, boxes, number, sums, geometry };
     // SAFETY: the caller's promise.
     unsafe {
-        if is_light::<T>(operands.start, p) {
+        // The first says so where the compiler sees it.
+        if size_of::<T::Output>() == 2 && is_light::<T>(operands.start, p) {
             write_light::<T, G, SUMS>(operands, &fresh, at, (boxes, number), *sums);
         } else if !T::with_output(p, group) {
             write_runs::<T, G, SUMS>(operands, p, at, (boxes[0].cast(), number), sums);
@@ -98,8 +99,8 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
     }
 }
 
-/// Whether the epilogue is one of the usual, a row of biases and an activation, of a C of 16 bits
-/// whose map is used.
+/// Whether the epilogue is one of the usual, a row of biases and an activation, of the usual C, of
+/// 16 bits, whose map is used.
 #[inline(always)]
 fn is_light<T: Element>(start: *mut T::Output, p: &GemmParams<T::Sum>) -> bool {
     let epilogue = p.epilogue;
@@ -110,9 +111,7 @@ fn is_light<T: Element>(start: *mut T::Output, p: &GemmParams<T::Sum>) -> bool {
         | epilogue.col_scale.address
         | epilogue.amax
         | u64::from(epilogue.gated | p.reads_c);
-    // SAFETY: nothing is written.
-    let code = unsafe { T::with_output(p, Code) };
-    let is_half = code == F16 || code == BF16;
+    let is_half = size_of::<T::Output>() == 2 && T::is_plain(p);
     let is_short = epilogue.activation != Activation::Gelu as u32;
     let is_usual = is_short && others == 0 && (is_row || !bias.is_there());
     is_usual && is_half && !epilogue.is_none() && is_mappable::<u16, _>(start as u64, p)
@@ -371,7 +370,7 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
     }
 }
 
-/// As [`write_boxes`] for any C of 16 bits, with biases and an activation. A loop over boxes, in
+/// As [`write_boxes`] for the usual C, with biases and an activation. A loop over boxes, in
 /// which the sums move up: what an activation takes is long, and a driver compiles it once.
 ///
 /// # Safety
@@ -393,24 +392,26 @@ unsafe fn write_light<T: Element, G: Geometry, const SUMS: usize>(
         }
         let mut i = misc::afresh(0) as usize;
         loop {
-            // Afresh, or the compiler makes a loop for each activation, with and without biases,
-            // and for each dtype.
-            let code = misc::afresh(T::with_output(p, Code));
+            // Afresh, or the compiler makes a loop for each activation, with and without biases.
             let bias = misc::afresh_i64(p.epilogue.bias.address as i64) as u64;
             let words = biases(bias, (col + (64 * i + place().1) as u64, p.n));
             let (to_row, to_col) = place_of_rows();
             let to: SharedTile<Rows64<u16>> = box_of(boxes, i).cast();
-            for part in 0..4 {
-                let mut x: [f32; 8] = core::array::from_fn(|j| alpha * sums[8 * part + j].to_f32());
-                for j in 0..8 {
+            // Half a box at a time: of a whole one there are too many numbers for the registers.
+            for half in 0..2 {
+                let mut x: [f32; 16] =
+                    core::array::from_fn(|j| alpha * sums[16 * half + j].to_f32());
+                for j in 0..16 {
                     // Columns 0 and 1 of both rows, then 8 and 9.
-                    let word = words[2 * part + j / 4] >> (16 * (j % 2));
-                    x[j] += widen(word as u16, code);
+                    let word = words[4 * half + j / 4] >> (16 * (j % 2));
+                    x[j] += widen(word as u16, <T::Output as Output<T::Sum>>::CODE);
                 }
-                activate::<8, false>(&mut x, misc::afresh(p.epilogue.activation));
-                let pack = |j: usize| halves([x[j], x[j + 1]], code);
-                let to = to.element(to_row, part as u32 * 16 + to_col);
-                mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
+                activate::<16, false>(&mut x, misc::afresh(p.epilogue.activation));
+                for part in 0..2 {
+                    let pack = |j: usize| halves::<T>([x[8 * part + j], x[8 * part + j + 1]]);
+                    let to = to.element(to_row, (2 * half + part) as u32 * 16 + to_col);
+                    mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
+                }
             }
             i = misc::afresh(i as u32 + 1) as usize;
             // What comes up behind them is not used, and another number each time: of sums that are
@@ -447,11 +448,13 @@ unsafe fn biases(row: u64, (col, n): (u64, u64)) -> [u32; 8] {
     words
 }
 
-/// A pair, rounded to elements of 16 bits, as a word.
+/// A pair, rounded to elements of the usual C, of 16 bits, as a word.
 #[inline(always)]
-fn halves(pair: [f32; 2], code: u32) -> u32 {
-    let [as_f16, as_bf16] = [f16::pack_gpu(pair), bf16::pack_gpu(pair)];
-    if code == BF16 { as_bf16 } else { as_f16 }
+fn halves<T: Element>(pair: [f32; 2]) -> u32 {
+    match <T::Output as Output<T::Sum>>::CODE == DType::BF16 as u32 {
+        true => bf16::pack_gpu(pair),
+        false => f16::pack_gpu(pair),
+    }
 }
 
 /// Two elements of 16 bits as a word.
