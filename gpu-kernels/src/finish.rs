@@ -9,8 +9,9 @@
 //!     C = x, rounded once
 //! ```
 //!
-//! Kernels for Hopper do this with the sums that they have; for the others the kernel `finish` does
-//! it with sums that they left in memory, which may be parts of a product that was split along K.
+//! The kernel `finish` does this with sums that a product left in memory, which may be parts of a
+//! product that was split along K. Kernels for Hopper do the usual, bias and activation, with the
+//! sums that they have.
 //!
 //! # Mapping
 //!

@@ -10,9 +10,9 @@ use crate::backend::Each;
 use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::plan::{Chosen, KernelChoice, Product, Task, choose, choose_kernel};
+use crate::plan::{Chosen, KernelChoice, Product, Task, choose, choose_kernel, mappable};
 use block::Block;
-use gemm_spec::{DType, Kernel, Launch, Layout, Op, Strides};
+use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Op, Strides};
 
 /// Takes launches: a GPU's driver, or the emulator.
 pub(crate) trait Driver {
@@ -68,8 +68,9 @@ pub(crate) unsafe fn enqueue(
     if shape.is_empty() {
         return Ok(());
     }
-    // Kernels that read tensor maps have epilogues, the others' sums go another way.
-    let is_separate = |kernel: &Kernel| !product.fusion.is_none() && !kernel.takes_maps();
+    let within = is_within_kernel(product, addresses);
+    let is_separate =
+        |kernel: &Kernel| !(product.fusion.is_none() || kernel.takes_maps() && within);
     if is_separate(kernel) {
         // SAFETY: the caller's promise.
         return unsafe { finish::enqueue(driver, product, kernel, addresses) };
@@ -112,6 +113,27 @@ pub(crate) unsafe fn enqueue(
         }
     }
     Ok(())
+}
+
+/// Whether kernels that read tensor maps have the product's epilogue: a row of biases and an
+/// activation other than the longest, for the usual C, of 16 bits, that a map can describe to its
+/// end.
+fn is_within_kernel(product: &Product, addresses: &Addresses) -> bool {
+    let Product { output, c, fusion, .. } = product;
+    let [bias, others @ ..] = &fusion.sources;
+    let is_usual = *output == product.dtype.output() && output.size_bytes() == 2;
+    let in_chunks = c.shape.cols.is_multiple_of(8) && c.strides.col == 1;
+    let is_row = bias.is_none_or(|bias| {
+        let address = address(addresses.sources[0].unwrap_or(0), *output, &bias, 0, 0);
+        let Strides { row, col } = bias.strides;
+        row == 0 && col == 1 && address.is_multiple_of(4)
+    });
+    let is_little = others.iter().all(Option::is_none)
+        && !fusion.amax
+        && !fusion.gated
+        && fusion.activation != Activation::Gelu
+        && product.beta.is_none();
+    is_usual && in_chunks && mappable(c, *output, addresses.c) && is_row && is_little
 }
 
 /// The same product with rows of C that are contiguous, if its rows or columns are: kernels write

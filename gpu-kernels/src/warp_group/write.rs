@@ -1,13 +1,13 @@
 //! A group's sums on their way to C.
 
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
-use crate::finish::{RUN, activate, finish, raise, widen};
-use crate::{Element, Output, OutputTile, SharedTile, Sum, Write};
+use crate::finish::{activate, widen};
+use crate::{Element, Output, OutputTile, SharedTile, Sum, Write, store};
 use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::half::{HalfExt, bf16, f16};
 use cuda_std::{fence, misc, mma, thread, tma, warp};
-use gemm_spec::{Activation, C_BOXES, DType, GemmParams};
+use gemm_spec::{C_BOXES, DType, GemmParams};
 
 /// A box of C: 64 rows of 128 bytes.
 pub type BoxOfC = Rows64<u8>;
@@ -35,11 +35,11 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     let group = Group { operands, p: &fresh, at, boxes, number, sums, geometry };
     // SAFETY: the caller's promise.
     unsafe {
-        // The first says so where the compiler sees it.
-        if size_of::<T::Output>() == 2 && is_light::<T>(operands.start, p) {
-            write_light::<T, G, SUMS>(operands, &fresh, at, (boxes, number), *sums);
+        // Only products with such a C get epilogues.
+        if size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
+            write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number), *sums);
         } else if !T::with_output(p, group) {
-            write_runs::<T, G, SUMS>(operands, p, at, (boxes[0].cast(), number), sums);
+            write_singles::<T, G, SUMS>(operands, p, at, (boxes[0].cast(), number), sums);
         }
     }
 }
@@ -56,7 +56,7 @@ struct Group<'a, T: Element, G, const SUMS: usize> {
 }
 
 impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, G, SUMS> {
-    /// Whether they have been written; else they have to be, by runs.
+    /// Whether they have been written; else they have to be, one by one.
     type Done = bool;
 
     /// Elements of 16 bits go past shared memory by whole boxes, while the next tile is multiplied,
@@ -71,11 +71,8 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         // Groups of a cluster's tile may lie past the end of C.
         let is_inside = at.0 < p.m && at.1 < p.n;
         let is_usual = C::CODE == T::Output::CODE;
-        let is_plain = p.epilogue.is_none();
-        let by_boxes = size_of::<C>() == 2
-            && is_plain
-            && p.reads_c == 0
-            && is_mappable::<C, _>(operands.start as u64, p);
+        let by_boxes =
+            size_of::<C>() == 2 && p.reads_c == 0 && is_mappable::<C, _>(operands.start as u64, p);
         // SAFETY: the caller's promise.
         unsafe {
             if by_boxes {
@@ -90,31 +87,13 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
                 return true;
             }
             let tile = OutputTile::new(operands.start, p, at, [GROUP_ROWS, 2 * SUMS]);
-            let by_pairs = is_plain && (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
+            let by_pairs = (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
             if by_pairs {
                 write_pairs::<T, C, SUMS>(tile, p, sums);
             }
             by_pairs
         }
     }
-}
-
-/// Whether the epilogue is one of the usual, a row of biases and an activation, of the usual C, of
-/// 16 bits, whose map is used.
-#[inline(always)]
-fn is_light<T: Element>(start: *mut T::Output, p: &GemmParams<T::Sum>) -> bool {
-    let epilogue = p.epilogue;
-    let bias = epilogue.bias;
-    let is_row = bias.row_stride == 0 && bias.col_stride == 1 && bias.address.is_multiple_of(4);
-    let others = epilogue.residual.address
-        | epilogue.row_scale.address
-        | epilogue.col_scale.address
-        | epilogue.amax
-        | u64::from(epilogue.gated | p.reads_c);
-    let is_half = size_of::<T::Output>() == 2 && T::is_plain(p);
-    let is_short = epilogue.activation != Activation::Gelu as u32;
-    let is_usual = is_short && others == 0 && (is_row || !bias.is_there());
-    is_usual && is_half && !epilogue.is_none() && is_mappable::<u16, _>(start as u64, p)
 }
 
 /// Whether C's map is used: its rows are contiguous, and start and end at multiples of 16 bytes,
@@ -193,14 +172,14 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
     }
 }
 
-/// Puts the sums into shared memory, 64 columns at a time, and writes them from there by runs of a
-/// row to a C of any kind, with any epilogue. A loop over runs, and not the elements' own
-/// instructions: those would be thousands, which a driver compiles for seconds.
+/// Puts the sums into shared memory, 64 columns at a time, and writes them from there one by one to
+/// a C of any kind, as far as they lie in it. Loops over columns and elements, and not the elements'
+/// own instructions: those would be thousands, which a driver compiles for seconds.
 ///
 /// # Safety
 /// As [`write`].
 #[inline(always)]
-unsafe fn write_runs<T: Element, G: Geometry, const SUMS: usize>(
+unsafe fn write_singles<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
     (row, col): (u64, u64),
@@ -208,13 +187,10 @@ unsafe fn write_runs<T: Element, G: Geometry, const SUMS: usize>(
     sums: &[T::Sum; SUMS],
 ) {
     const { assert!(size_of::<[BoxOfC; C_BOXES]>() >= GROUP_ROWS * 64 * size_of::<T::Sum>()) };
-    // Rows of 64, in which runs change places by eights, so that rows that lanes write together lie
-    // in different banks.
+    // Rows of 64, in which chunks of 8 change places, so that rows that lanes write together lie in
+    // different banks.
     let element = |row: usize, col: usize| row * 64 + (col ^ (row % 8 * 8));
-    let thread = thread_of_group();
-    let mut largest = 0;
-    // Both counters afresh, so that the loops stay loops: what finishes a run is long, and a driver
-    // compiles it once.
+    // All counters afresh, so that the loops stay loops.
     let mut part = misc::afresh(0) as usize;
     while part < SUMS / 32 {
         // SAFETY: the group writes when all of it has read, and reads when all of it has written.
@@ -226,22 +202,18 @@ unsafe fn write_runs<T: Element, G: Geometry, const SUMS: usize>(
                 }
             }
             sync::<G>(group);
-            let mut run = thread;
-            while run < misc::afresh((GROUP_ROWS * 64 / RUN) as u32) as usize {
-                let (from_row, from_col) = (run * RUN / 64, run * RUN % 64);
+            let mut e = thread_of_group();
+            while e < misc::afresh(GROUP_ROWS as u32 * 64) as usize {
+                let (from_row, from_col) = (e / 64, e % 64);
                 let at = (row + from_row as u64, col + (64 * part + from_col) as u64);
                 if at.0 < p.m && at.1 < p.n {
-                    let sums = read_run(memory.add(element(from_row, from_col)));
-                    largest = finish::<T>(operands.start, p, at, sums).max(largest);
+                    let sum = memory.add(element(from_row, from_col)).read();
+                    store::<T>(operands.start, p, at.0, at.1, sum);
                 }
-                run += 128;
+                e += 128;
             }
         }
         part = misc::afresh(part as u32 + 1) as usize;
-    }
-    if p.epilogue.amax != 0 {
-        // SAFETY: all lanes are here, and the host's promise.
-        unsafe { raise(p.epilogue.amax, largest) };
     }
 }
 
@@ -269,17 +241,6 @@ unsafe fn put<S: Copy>(
             }
         }
     }
-}
-
-/// A run of sums of 4 bytes in shared memory.
-///
-/// # Safety
-/// They may be read, and start at a multiple of 16 bytes.
-#[inline(always)]
-unsafe fn read_run<S: Copy>(memory: SharedTile<S>) -> [S; RUN] {
-    const { assert!(size_of::<[S; RUN]>() == 16) };
-    // SAFETY: the caller's promise.
-    unsafe { core::mem::transmute_copy(&memory.cast::<u128>().read()) }
 }
 
 /// Multiplies by alpha and rounds, puts the sums into shared memory as the copy engine reads them,
@@ -374,9 +335,10 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
 /// which the sums move up: what an activation takes is long, and a driver compiles it once.
 ///
 /// # Safety
-/// As [`write_boxes`]; by all threads of all groups; [`is_light`] says so.
+/// As [`write_boxes`]; by all threads of all groups; the host has seen that C's map is used, and
+/// that the epilogue has no more than these.
 #[inline(always)]
-unsafe fn write_light<T: Element, G: Geometry, const SUMS: usize>(
+unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
     (row, col): (u64, u64),
