@@ -219,16 +219,10 @@ impl Tiles {
     }
 
     /// Tiles of a [`KernelFamily::WarpGroup`] kernel: a group of four warps takes 64 rows, in one
-    /// instruction. The block has a group for each 64 rows.
+    /// instruction.
     pub const fn of_groups(block: [usize; 3], cluster: usize, stages: usize) -> Tiles {
         let group = [64, block[1]];
         Tiles { block, warp: group, thread: group, stages, min_blocks: 1, cluster }
-    }
-
-    /// The same where a tile is one group's, 64 rows after the other, and the next tile the next
-    /// group's (ping-pong).
-    pub const fn in_turn(self) -> Tiles {
-        Tiles { warp: [self.block[0], self.block[1]], ..self }
     }
 
     /// Elements that follow each row of a padded tile in shared memory: where a row's length is a
@@ -313,7 +307,7 @@ impl Kernel {
             }
             // One group of four warps brings what the others multiply.
             KernelFamily::WarpGroup => {
-                let groups = threads(rows, thread_rows).saturating_add(1);
+                let groups = threads(rows, self.tiles.warp[0]).saturating_add(1);
                 (count(groups.saturating_mul(128)), 1)
             }
             _ => (count(x.saturating_mul(y)), 1),
@@ -381,12 +375,10 @@ impl Kernel {
             KernelFamily::WarpGroup => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
-                let groups = rows / self.tiles.thread[0];
-                let c = C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(groups);
-                // Two barriers a stage, of 8 bytes, and one for each group's turns.
-                let turns = if self.takes_turns() { 8 * groups } else { 0 };
-                let of_stages = stage.saturating_add(16).saturating_mul(stages);
-                of_stages.saturating_add(c).saturating_add(turns)
+                let c =
+                    C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);
+                // Two barriers a stage, of 8 bytes.
+                stage.saturating_add(16).saturating_mul(stages).saturating_add(c)
             }
         }
     }
@@ -394,12 +386,6 @@ impl Kernel {
     /// Blocks of a cluster.
     pub const fn cluster(&self) -> usize {
         self.tiles.cluster
-    }
-
-    /// Whether each of a block's groups of warps has tiles of its own, and multiplies while another
-    /// writes: see [`Tiles::in_turn`].
-    pub const fn takes_turns(&self) -> bool {
-        self.takes_maps() && self.tiles.warp[0] > self.tiles.thread[0]
     }
 
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a

@@ -201,8 +201,7 @@ macro_rules! k11_tensor_core_sm90_kernels {
 }
 
 /// Calls `$with!` once with every `warp_group` kernel: entry point, variant, element, how A and B
-/// are stored, and the numbers of [`Tiles::of_groups`]: block, cluster, stages; behind them `PingPong`
-/// where the groups take tiles in turn.
+/// are stored, and the numbers of [`Tiles::of_groups`]: block, cluster, stages.
 #[macro_export]
 macro_rules! warp_group_kernels {
     ($with:ident) => {
@@ -242,22 +241,6 @@ macro_rules! warp_group_kernels {
         (warp_group_64x64_nt_bf16, "warp_group_64x64", bf16, Nt, [64, 64, 64], 1, 8),
         (warp_group_64x64_tn_bf16, "warp_group_64x64", bf16, Tn, [64, 64, 64], 1, 8),
         (warp_group_64x64_tt_bf16, "warp_group_64x64", bf16, Tt, [64, 64, 64], 1, 8),
-        (warp_group_ping_pong_128x128_nn_f16, "warp_group_ping_pong_128x128", f16, Nn,
-            [128, 128, 64], 2, 6, PingPong),
-        (warp_group_ping_pong_128x128_nt_f16, "warp_group_ping_pong_128x128", f16, Nt,
-            [128, 128, 64], 2, 6, PingPong),
-        (warp_group_ping_pong_128x128_tn_f16, "warp_group_ping_pong_128x128", f16, Tn,
-            [128, 128, 64], 2, 6, PingPong),
-        (warp_group_ping_pong_128x128_tt_f16, "warp_group_ping_pong_128x128", f16, Tt,
-            [128, 128, 64], 2, 6, PingPong),
-        (warp_group_ping_pong_128x128_nn_bf16, "warp_group_ping_pong_128x128", bf16, Nn,
-            [128, 128, 64], 2, 6, PingPong),
-        (warp_group_ping_pong_128x128_nt_bf16, "warp_group_ping_pong_128x128", bf16, Nt,
-            [128, 128, 64], 2, 6, PingPong),
-        (warp_group_ping_pong_128x128_tn_bf16, "warp_group_ping_pong_128x128", bf16, Tn,
-            [128, 128, 64], 2, 6, PingPong),
-        (warp_group_ping_pong_128x128_tt_bf16, "warp_group_ping_pong_128x128", bf16, Tt,
-            [128, 128, 64], 2, 6, PingPong),
         }
     };
 }
@@ -310,15 +293,6 @@ macro_rules! dtype {
     };
 }
 
-macro_rules! of_groups {
-    ($block:tt, $cluster:tt, $stages:tt) => {
-        Tiles::of_groups($block, $cluster, $stages)
-    };
-    ($block:tt, $cluster:tt, $stages:tt, PingPong) => {
-        Tiles::of_groups($block, $cluster, $stages).in_turn()
-    };
-}
-
 macro_rules! precision {
     (tf32) => {
         Precision::Tf32
@@ -350,14 +324,14 @@ macro_rules! rows {
     };
     ($((
         $name:ident, $variant:literal, $element:ident, $stored:ident, $block:tt, $cluster:tt,
-        $stages:tt $(, $schedule:ident)?
+        $stages:tt
     ),)*) => {
         rows! {$((
             $name,
             $variant,
             $element,
             Stored::$stored,
-            of_groups!($block, $cluster, $stages $(, $schedule)?),
+            Tiles::of_groups($block, $cluster, $stages),
             ThreadOrder::AlongColumns
         ),)*}
     };

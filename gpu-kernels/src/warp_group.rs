@@ -12,9 +12,6 @@
 //!     write the sums, while the copies for the next tile are on their way
 //! ```
 //!
-//! Where the groups take turns ([`PingPong`]), each has tiles of its own, 128 x 128, and writes one
-//! while the other group multiplies the next; see [`turns`].
-//!
 //! # Mapping
 //!
 //! The blocks of a cluster take tiles of C that lie one below the other. Each brings its own rows
@@ -38,20 +35,17 @@
 mod bring;
 mod ring;
 mod tiles;
-mod turns;
 mod write;
 
 use crate::{Element, SharedTile, Sum};
 use bring::bring;
-use core::marker::PhantomData;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, KMajor, MnMajor, Tile};
-use cuda_std::{cluster, grid, misc, registers, shared, thread};
+use cuda_std::{cluster, grid, registers, shared, thread};
 use gemm_spec::{C_BOXES, GemmParams};
 use ring::Ring;
 use tiles::ClusterTiles;
-use turns::Turns;
 use write::BoxOfC;
 
 /// Rows of C that a group of four warps computes.
@@ -59,15 +53,12 @@ pub const GROUP_ROWS: usize = 64;
 
 /// How a kernel deals out its work.
 pub trait Geometry: Copy {
-    /// Groups that multiply: one for each 64 rows of the block's tile.
+    /// Groups that multiply, each 64 rows of the block's tile.
     const GROUPS: usize;
     /// Blocks of a cluster.
     const CLUSTER: usize;
     /// Stages of the ring.
     const STAGES: usize;
-    /// Whether a tile is one group's, and the next tile the next group's; else each has 64 rows of
-    /// every tile.
-    const TAKES_TURNS: bool = false;
 }
 
 /// The numbers of a [`Geometry`].
@@ -80,17 +71,6 @@ impl<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize> Geometry
     const GROUPS: usize = GROUPS;
     const CLUSTER: usize = CLUSTER;
     const STAGES: usize = STAGES;
-}
-
-/// `G`, with groups that take turns.
-#[derive(Clone, Copy)]
-pub struct PingPong<G>(PhantomData<G>);
-
-impl<G: Geometry> Geometry for PingPong<G> {
-    const GROUPS: usize = G::GROUPS;
-    const CLUSTER: usize = G::CLUSTER;
-    const STAGES: usize = G::STAGES;
-    const TAKES_TURNS: bool = true;
 }
 
 /// Elements that Hopper's tensor cores multiply.
@@ -173,8 +153,7 @@ impl<T: Element> Operands<'_, T> {
     }
 }
 
-/// Computes a cluster's tiles of C, with the blocks of the cluster. `PARTS` are the times 64 rows
-/// that a group has of a tile: all of them where groups take turns, else one.
+/// Computes a cluster's tiles of C, with the blocks of the cluster.
 ///
 /// # Safety
 ///
@@ -183,7 +162,7 @@ impl<T: Element> Operands<'_, T> {
 /// The maps and the parameter block describe matrices that the grid may read (A, B) and write (C),
 /// and no other code touches C during the launch.
 #[inline(always)]
-pub unsafe fn multiply<T, A, B, G, const SUMS: usize, const PARTS: usize>(
+pub unsafe fn multiply<T, A, B, G, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
 ) where
@@ -201,11 +180,9 @@ pub unsafe fn multiply<T, A, B, G, const SUMS: usize, const PARTS: usize>(
         let c = stages.add(G::STAGES * (G::GROUPS + tiles_b(SUMS))).cast::<BoxOfC>();
         let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
         let ring = Ring::<G>::new(barriers);
-        let turns = barriers.add(2 * G::STAGES);
         if thread::thread_idx_x() == 0 {
             operands.prefetch_maps();
             ring.init();
-            turns::init::<G>(turns);
             mbarrier::fence_init();
         }
         // That fence covers the barriers, and nothing else was written.
@@ -229,9 +206,8 @@ pub unsafe fn multiply<T, A, B, G, const SUMS: usize, const PARTS: usize>(
                 if G::GROUPS > 1 {
                     registers::increase::<232>();
                 }
-                let turns = Turns::<G>::new(turns, group as usize - 1);
-                let memory = (stages, c);
-                consume::<T, A, B, G, SUMS, PARTS>(operands, p, tiles, ring, memory, turns);
+                let group = group as usize - 1;
+                consume::<T, A, B, G, SUMS>(operands, p, tiles, ring, (stages, c), group);
             }
         }
     }
@@ -241,15 +217,15 @@ pub unsafe fn multiply<T, A, B, G, const SUMS: usize, const PARTS: usize>(
 ///
 /// # Safety
 ///
-/// As [`multiply`]; by the 128 threads of the group that `turns` says.
+/// As [`multiply`]; by the 128 threads of group number `group` of those that multiply.
 #[inline(always)]
-unsafe fn consume<T, A, B, G, const SUMS: usize, const PARTS: usize>(
+unsafe fn consume<T, A, B, G, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
     mut tiles: ClusterTiles<G>,
     mut ring: Ring<G>,
     (stages, c): (SharedTile<Rows64<T>>, SharedTile<BoxOfC>),
-    mut turns: Turns<G>,
+    group: usize,
 ) where
     T: WarpGroup,
     G: Geometry,
@@ -257,10 +233,7 @@ unsafe fn consume<T, A, B, G, const SUMS: usize, const PARTS: usize>(
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
 {
-    const { assert!(PARTS == if G::TAKES_TURNS { G::GROUPS } else { 1 }) };
     let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
-    let group = turns.group();
-    let first_part = if G::TAKES_TURNS { 0 } else { group };
     // Whether the stage before is still this group's.
     let mut holds = false;
     // SAFETY: a stage is read when its copies have arrived, and given back when the products that
@@ -268,14 +241,9 @@ unsafe fn consume<T, A, B, G, const SUMS: usize, const PARTS: usize>(
     // promises.
     unsafe {
         let c = c.add(group * C_BOXES);
-        if G::TAKES_TURNS && group > 0 {
-            tiles.skip();
-            ring.skip(steps);
-        }
         while let Some((row, col)) = tiles.next() {
-            let mut sums = [[T::Sum::ZERO; SUMS]; PARTS];
+            let mut sums = [T::Sum::ZERO; SUMS];
             let mut step = 0;
-            turns.wait();
             // N.B. K is not 0, and the loop is one that runs at least once: were there a way around
             // it, the sums would be copied where the ways meet, while instructions still add to
             // them.
@@ -283,12 +251,12 @@ unsafe fn consume<T, A, B, G, const SUMS: usize, const PARTS: usize>(
                 ring.wait_full();
                 let stage = stages.add(ring.stage() * (G::GROUPS + tiles_b(SUMS)));
                 let start = if step == 0 { Accumulate::Start } else { Accumulate::Continue };
-                let (a, b) = (stage.add(first_part), stage.add(G::GROUPS));
-                multiply_stage::<T, A, B, _, PARTS>(&mut sums, (a, b), start);
+                let (a, b) = (A::parts(stage.add(group)), B::parts(stage.add(G::GROUPS)));
+                multiply_stage(&mut sums, a, b, start);
                 wgmma::commit_group();
                 // The products of the step before are done; these go on.
                 wgmma::wait_group::<1, _>(&mut sums);
-                if step == 0 && !G::TAKES_TURNS {
+                if step == 0 {
                     write::wait_for_copies();
                 }
                 if holds {
@@ -301,20 +269,11 @@ unsafe fn consume<T, A, B, G, const SUMS: usize, const PARTS: usize>(
                     break;
                 }
             }
-            turns.pass();
             wgmma::wait_group::<0, _>(&mut sums);
-            let last = ring.before();
-            if G::TAKES_TURNS {
-                // The other group goes on, with the next tile, and needs the stage.
-                last.release();
-                holds = false;
-                tiles.skip();
-                ring.skip(steps);
-            }
-            let last = stages.add(last.stage() * (G::GROUPS + tiles_b(SUMS)));
+            let row = row + (group * GROUP_ROWS) as u64;
+            let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
             let boxes = [c, last.add(group * C_BOXES).cast()];
-            let row = row + (first_part * GROUP_ROWS) as u64;
-            write_parts::<T, G, SUMS, PARTS>(operands, p, (row, col), (boxes, group), sums);
+            write::write::<T, G, SUMS>(operands, p, (row, col), (boxes, group), &sums);
         }
         write::wait_for_copies();
         if holds {
@@ -323,66 +282,25 @@ unsafe fn consume<T, A, B, G, const SUMS: usize, const PARTS: usize>(
     }
 }
 
-/// Writes a group's sums, 64 rows after the other.
+/// Starts the products of one stage: four instructions, each of 32 bytes of K.
 ///
 /// # Safety
 ///
-/// As [`write::write`]; where there are several parts, each of no more columns than the group's own
-/// boxes have.
+/// By all threads of the group, on tiles that have arrived.
 #[inline(always)]
-unsafe fn write_parts<T: Element, G: Geometry, const SUMS: usize, const PARTS: usize>(
-    operands: &Operands<'_, T>,
-    p: &GemmParams<T::Sum>,
-    (row, col): (u64, u64),
-    (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
-    mut sums: [[T::Sum; SUMS]; PARTS],
-) {
-    const { assert!(PARTS == 1 || PARTS == 2 && SUMS / 32 <= C_BOXES) };
-    let mut part = 0;
-    loop {
-        // SAFETY: the caller's promise; the boxes are free when the copies from them are done.
-        unsafe {
-            if PARTS > 1 {
-                write::wait_for_copies();
-            }
-            let row = row + u64::from(part) * GROUP_ROWS as u64;
-            write::write::<T, G, SUMS>(operands, p, (row, col), (boxes, group), &sums[0]);
-        }
-        part += 1;
-        // Afresh, so that it stays a loop, of which the code is there once.
-        if PARTS == 1 || part == misc::afresh(PARTS as u32) {
-            break;
-        }
-        sums[0] = sums[PARTS - 1];
-    }
-}
-
-/// Starts the products of one stage: for each part four instructions, each of 32 bytes of K.
-///
-/// # Safety
-///
-/// By all threads of the group, on tiles that have arrived: of A one a part, and B's.
-#[inline(always)]
-unsafe fn multiply_stage<T, A, B, R, const PARTS: usize>(
-    sums: &mut [R; PARTS],
-    (a, b): (SharedTile<Rows64<T>>, SharedTile<Rows64<T>>),
+unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>>(
+    sums: &mut R,
+    a: [Descriptor<T, A>; 4],
+    b: [Descriptor<T, B>; 4],
     start: Accumulate,
-) where
-    T: WarpGroup,
-    A: Side<T>,
-    B: Side<T>,
-    R: Accumulator<T>,
-{
+) {
     // SAFETY: the caller's promise.
     unsafe {
-        let b = B::parts(b);
         wgmma::fence(sums);
-        for k in 0..4 {
-            let accumulate = if k == 0 { start } else { Accumulate::Continue };
-            for part in 0..PARTS {
-                wgmma::multiply(&mut sums[part], A::parts(a.add(part))[k], b[k], accumulate);
-            }
-        }
+        wgmma::multiply(sums, a[0], b[0], start);
+        wgmma::multiply(sums, a[1], b[1], Accumulate::Continue);
+        wgmma::multiply(sums, a[2], b[2], Accumulate::Continue);
+        wgmma::multiply(sums, a[3], b[3], Accumulate::Continue);
     }
 }
 
@@ -392,7 +310,6 @@ macro_rules! warp_group {
     ($((
         $name:ident, $variant:literal, $element:ident, $stored:ident,
         [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
-        $(, $schedule:ident)?
     ),)*) => {$(
         #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
         ///
@@ -421,7 +338,7 @@ macro_rules! warp_group {
             unsafe {
                 let operands = $crate::warp_group::Operands { a, b, c, start };
                 $crate::warp_group!(
-                    @multiply $stored, $element, [$bm / 64, $cluster, $stages $(, $schedule)?], $bn,
+                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
                     (&operands, &p)
                 )
             }
@@ -431,23 +348,14 @@ macro_rules! warp_group {
     (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, KMajor, $($rest)*) };
     (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, MnMajor, $($rest)*) };
     (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, KMajor, $($rest)*) };
-    (@geometry $groups:expr, $cluster:literal, $stages:literal) => {
-        $crate::warp_group::Blocks<{ $groups }, $cluster, $stages>
-    };
-    (@geometry $groups:expr, $cluster:literal, $stages:literal, PingPong) => {
-        $crate::warp_group::PingPong<$crate::warp_group!(@geometry $groups, $cluster, $stages)>
-    };
-    (@parts $groups:expr, $cluster:literal, $stages:literal) => { 1 };
-    (@parts $groups:expr, $cluster:literal, $stages:literal, PingPong) => { $groups };
-    (@call $a:ident, $b:ident, $element:ident, [$($geometry:tt)*], $bn:literal,
-        $arguments:tt) => {
+    (@call $a:ident, $b:ident, $element:ident, [$groups:expr, $cluster:literal, $stages:literal],
+        $bn:literal, $arguments:tt) => {
         $crate::warp_group::multiply::<
             $element,
             ::cuda_std::wgmma::$a,
             ::cuda_std::wgmma::$b,
-            $crate::warp_group!(@geometry $($geometry)*),
+            $crate::warp_group::Blocks<{ $groups }, $cluster, $stages>,
             { $bn / 2 },
-            { $crate::warp_group!(@parts $($geometry)*) },
         > $arguments
     };
 }

@@ -136,15 +136,10 @@ fn plans_of_warp_group(kernel: &Kernel) -> Vec<Plan> {
     };
     let one = (1..=stages).map(|more| of(1, stages + more, Way::Rows, false));
     let two = [(Way::Rows, false), (Way::OddRows, true), (Way::Rows, true)];
-    // Two for each group, where they take turns.
-    let tiles = if kernel.takes_turns() { 4 } else { 2 };
-    let two = two.map(|(c, reads_c)| of(tiles, stages + 1, c, reads_c));
+    let two = two.map(|(c, reads_c)| of(2, stages + 1, c, reads_c));
     // With a single step, C of a tile is written soon after that of the tile before.
     let short = of(stages + 2, 1, Way::Rows, false);
-    // Where groups take turns, the last stage of the group that ends first is another for each.
-    let few = (2..stages).filter(|_| kernel.takes_turns());
-    let few = few.map(|steps| of(2, steps, Way::Rows, false));
-    [short].into_iter().chain(one).chain(two).chain(few).collect()
+    [short].into_iter().chain(one).chain(two).collect()
 }
 
 /// The cases that together come to all of a kernel's code: with the C that its operands have if

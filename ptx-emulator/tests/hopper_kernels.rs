@@ -77,23 +77,12 @@ fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
     Argument::bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>())
 }
 
-/// C = 2 A B - C through one kernel, a tile a block; returns the time.
-fn run(module: &Module, kernel: &str, sizes: [usize; 3], options: Options) -> Duration {
-    run_in(usize::MAX, module, kernel, sizes, options)
-}
-
-/// The same in at most so many clusters, which go on from tile to tile.
-fn run_in(
-    clusters: usize,
-    module: &Module,
-    kernel: &str,
-    [m, n, k]: [usize; 3],
-    options: Options,
-) -> Duration {
-    let mut parts = kernel.rsplit('_');
-    let dtype = parts.next().unwrap();
-    let transposes = parts.next().unwrap();
+/// C = 2 A B - C through one kernel; returns the time.
+fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -> Duration {
+    let mut parts = kernel.split('_').skip(2);
     let tile: Vec<usize> = parts.next().unwrap().split('x').map(|n| n.parse().unwrap()).collect();
+    let transposes = parts.next().unwrap();
+    let dtype = parts.next().unwrap();
     let output = if dtype == "i8" { "i32" } else { dtype };
     let mut gpu = Emulator::new(options);
     let (a, b) = (Matrix::new(m, k, 1), Matrix::new(k, n, 0x777));
@@ -125,7 +114,7 @@ fn run_in(
     let cluster = if tile == [64, 64] { 1 } else { 2 };
     let tiles = m.div_ceil(tile[0]).next_multiple_of(cluster) * n.div_ceil(tile[1]);
     let launch = Launch {
-        grid: [tiles.min(clusters.saturating_mul(cluster)) as u32, 1, 1],
+        grid: [tiles as u32, 1, 1],
         block: [128 + 2 * tile[0] as u32, 1, 1],
         cluster: [cluster as u32, 1, 1],
         dynamic_shared: 227 << 10,
@@ -187,24 +176,6 @@ fn timing_does_not_matter() {
     let Some(module) = module() else { return };
     for timing in [Timing::Eager, Timing::Seeded(1), Timing::Seeded(2)] {
         run(&module, "warp_group_128x256_nn_f16", [136, 264, 200], Options { timing, ..options() });
-    }
-}
-
-/// Two groups of a block take its tiles in turn: from one tile, which leaves none to the second
-/// group, to five; of one step, of as many as there are stages, and of more; the last tile with a
-/// block of the cluster that has nothing of C.
-#[test]
-fn groups_take_turns() {
-    let Some(module) = module() else { return };
-    let kernel = "warp_group_ping_pong_128x128_nn_f16";
-    for tiles in 1..=5 {
-        for k in [8, 64, 6 * 64, 7 * 64 + 8] {
-            run_in(1, &module, kernel, [256 * tiles - 136, 40, k], options());
-        }
-    }
-    for timing in [Timing::Eager, Timing::Seeded(1), Timing::Seeded(2)] {
-        let sizes = [256 * 4 - 136, 136, 72];
-        run_in(2, &module, kernel, sizes, Options { timing, ..options() });
     }
 }
 

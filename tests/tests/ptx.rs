@@ -94,8 +94,8 @@ fn version_and_target_are_the_tables() {
 fn tensor_products(kernel: &Kernel) -> usize {
     match kernel.family {
         KernelFamily::TensorCore => (),
-        // A row of 128 bytes, 32 at a time, for each 64 rows that a group has.
-        KernelFamily::WarpGroup => return 4 * kernel.tiles.warp[0] / kernel.tiles.thread[0],
+        // A row of 128 bytes, 32 at a time.
+        KernelFamily::WarpGroup => return 4,
         _ => return 0,
     }
     let Tiles { block: [_, _, depth], warp, thread, .. } = kernel.tiles;
@@ -137,9 +137,8 @@ fn no_barrier_was_copied() {
                 // The same in eight loops: each operand stored along K or not, in packs or not.
                 KernelFamily::TensorCore => 16,
                 // For each output of 16 bits, one before its boxes are written, of all groups where
-                // the last stage is among them, and one behind; for sums that leave one by one, two in a
-                // loop over the columns. Those of a group stand there for each of them. Where groups
-                // take turns, all that is in a loop over the group's rows.
+                // the last stage is among them, and one behind; for sums that leave one by one, two
+                // in a loop over the columns. Those of a group stand there for each of them.
                 KernelFamily::WarpGroup => {
                     let outputs = kernel.dtype.outputs().iter();
                     let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();

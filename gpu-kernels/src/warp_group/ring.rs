@@ -25,17 +25,14 @@ impl<G: Geometry> Ring<G> {
         Ring { barriers, stage: 0, round: 0, geometry: PhantomData }
     }
 
-    /// Groups of a block that read a stage.
-    const READERS: usize = if G::TAKES_TURNS { 1 } else { G::GROUPS };
-
-    /// Makes the barriers ready: before a stage is empty, its readers in all blocks of the cluster
+    /// Makes the barriers ready: before a stage is empty, the groups of all blocks of the cluster
     /// give it back.
     ///
     /// # Safety
     /// By one thread, before anybody uses them.
     #[inline(always)]
     pub unsafe fn init(self) {
-        let readers = (Self::READERS * G::CLUSTER) as u32;
+        let readers = (G::GROUPS * G::CLUSTER) as u32;
         for stage in 0..G::STAGES {
             // SAFETY: the caller's promise.
             unsafe {
@@ -59,15 +56,6 @@ impl<G: Geometry> Ring<G> {
             self.stage = 0;
             self.round += 1;
         }
-    }
-
-    /// Goes on past as many stages as a tile has steps: they are another group's.
-    #[inline(always)]
-    pub fn skip(&mut self, steps: u32) {
-        let stages = G::STAGES as u32;
-        let next = self.stage + steps % stages;
-        self.round = self.round.wrapping_add(steps / stages + next / stages);
-        self.stage = next % stages;
     }
 
     /// The place before this one.

@@ -39,12 +39,6 @@ impl<G: Geometry> ClusterTiles<G> {
         }
     }
 
-    /// Leaves one tile to another group of each block.
-    #[inline(always)]
-    pub fn skip(&mut self) {
-        self.next += cluster::cluster_dim_x();
-    }
-
     /// Row and column of C at which this block's part of the next tile starts.
     #[inline(always)]
     pub fn next(&mut self) -> Option<(u64, u64)> {
@@ -53,7 +47,7 @@ impl<G: Geometry> ClusterTiles<G> {
         }
         let group = (ORDER_GROUP / G::CLUSTER) as u32;
         let (row, col) = order::grouped(self.next, self.rows, self.cols, group);
-        self.skip();
+        self.next += cluster::cluster_dim_x();
         let row = row * G::CLUSTER as u32 + cluster::block_rank();
         Some((u64::from(row) * Self::HEIGHT as u64, u64::from(col) * u64::from(self.width)))
     }

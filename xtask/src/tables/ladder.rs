@@ -101,9 +101,6 @@ fn idea(kernel: &Kernel) -> String {
     if sizes_differ {
         text += &format!(", {rows} x {cols}");
     }
-    if kernel.takes_turns() {
-        text += ", one writes while the other multiplies";
-    }
     if kernel.order == ThreadOrder::AlongRows {
         text += ", `threadIdx.x` along the rows";
     }
