@@ -38,6 +38,8 @@ macro_rules! k02_tiled_kernels {
         (k02_tiled_8_f32, "k02_tiled_8", f32, 8, AlongColumns),
         (k02_tiled_8_f64, "k02_tiled_8", f64, 8, AlongColumns),
         (k02_tiled_16_i8, "k02_tiled_16", i8, 16, AlongColumns),
+        (k02_tiled_16_f8e4m3, "k02_tiled_16", F8E4M3, 16, AlongColumns),
+        (k02_tiled_16_f8e5m2, "k02_tiled_16", F8E5M2, 16, AlongColumns),
         (k02_tiled_16_i32, "k02_tiled_16", i32, 16, AlongColumns),
         (k02_tiled_16_f16, "k02_tiled_16", f16, 16, AlongColumns),
         (k02_tiled_16_bf16, "k02_tiled_16", bf16, 16, AlongColumns),
@@ -215,6 +217,8 @@ macro_rules! warp_group_kernels {
         (warp_group_128x256_tn_bf16, "warp_group_128x256", bf16, Tn, [128, 256, 64], 2, 4),
         (warp_group_128x256_tt_bf16, "warp_group_128x256", bf16, Tt, [128, 256, 64], 2, 4),
         (warp_group_128x256_nt_i8, "warp_group_128x256", i8, Nt, [128, 256, 128], 2, 4),
+        (warp_group_128x256_nt_f8e4m3, "warp_group_128x256", F8E4M3, Nt, [128, 256, 128], 2, 4),
+        (warp_group_128x256_nt_f8e5m2, "warp_group_128x256", F8E5M2, Nt, [128, 256, 128], 2, 4),
         (warp_group_128x256_nt_tf32, "warp_group_128x256", tf32, Nt, [128, 256, 32], 2, 4),
         (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn, [128, 128, 64], 2, 6),
         (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt, [128, 128, 64], 2, 6),
@@ -224,6 +228,8 @@ macro_rules! warp_group_kernels {
         (warp_group_128x128_nt_bf16, "warp_group_128x128", bf16, Nt, [128, 128, 64], 2, 6),
         (warp_group_128x128_tn_bf16, "warp_group_128x128", bf16, Tn, [128, 128, 64], 2, 6),
         (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nt_f8e4m3, "warp_group_128x128", F8E4M3, Nt, [128, 128, 128], 2, 6),
+        (warp_group_128x128_nt_f8e5m2, "warp_group_128x128", F8E5M2, Nt, [128, 128, 128], 2, 6),
         (warp_group_128x128_nt_tf32, "warp_group_128x128", tf32, Nt, [128, 128, 32], 2, 6),
         (warp_group_64x128_nn_f16, "warp_group_64x128", f16, Nn, [64, 128, 64], 2, 6),
         (warp_group_64x128_nt_f16, "warp_group_64x128", f16, Nt, [64, 128, 64], 2, 6),
@@ -264,6 +270,12 @@ macro_rules! dtype {
     };
     (i32) => {
         DType::I32
+    };
+    (F8E4M3) => {
+        DType::F8E4M3
+    };
+    (F8E5M2) => {
+        DType::F8E5M2
     };
     (f16) => {
         DType::F16

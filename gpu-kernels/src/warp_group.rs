@@ -83,6 +83,8 @@ impl WarpGroup for cuda_std::half::f16 {}
 impl WarpGroup for cuda_std::half::bf16 {}
 impl WarpGroup for wgmma::Tf32 {}
 impl WarpGroup for i8 {}
+impl WarpGroup for cuda_std::F8E4M3 {}
+impl WarpGroup for cuda_std::F8E5M2 {}
 
 /// The direction in which tiles of an operand are contiguous.
 pub trait Side<T>: wgmma::Major<T> {
@@ -364,6 +366,7 @@ macro_rules! warp_group {
 #[cfg(feature = "sm_90a")]
 pub mod entries {
     use cuda_std::half::{bf16, f16};
+    use cuda_std::{F8E4M3, F8E5M2};
     #[allow(non_camel_case_types)] // As it stands in the table.
     type tf32 = cuda_std::wgmma::Tf32;
     gemm_spec::warp_group_kernels!(warp_group);
