@@ -31,8 +31,8 @@
 //! without a branch it cannot be copied or moved away from them.
 
 use crate::gpu_only;
-use crate::{F8E4M3, F8E5M2};
 use crate::half::{bf16, f16};
+use crate::{F8E4M3, F8E5M2};
 
 mod descriptor;
 mod instructions;
@@ -240,6 +240,9 @@ mod tests {
 
     #[test]
     fn an_instruction_has_32_bytes_of_k() {
-        assert_eq!([f16::K, bf16::K, Tf32::K, F8E4M3::K, F8E5M2::K, i8::K], [16, 16, 8, 32, 32, 32]);
+        assert_eq!(
+            [f16::K, bf16::K, Tf32::K, F8E4M3::K, F8E5M2::K, i8::K],
+            [16, 16, 8, 32, 32, 32]
+        );
     }
 }

@@ -156,8 +156,7 @@ impl F8E5M2 {
         let sign = (self.0 as u32 & 0x80) << 24;
         // The bits at their places, in f32's range of exponents: 2^(127 - 15) too small.
         let value = f32::from_bits(magnitude << 21) * f32::from_bits((127 + 112) << 23);
-        let bits =
-            if magnitude >= 0x7c { 0x7f80_0000 | magnitude << 21 } else { value.to_bits() };
+        let bits = if magnitude >= 0x7c { 0x7f80_0000 | magnitude << 21 } else { value.to_bits() };
         f32::from_bits(bits | sign)
     }
 

@@ -47,6 +47,7 @@ pub mod verify;
 pub use device::{Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceMatrix, Stream};
 pub use element::{Element, OutputOf, Scalar};
 pub use error::Error;
+pub use fp8::{F8E4M3, F8E5M2};
 pub use gemm::{Gemm, matmul};
 pub use gemm_spec::{DType, Kernel, Layout, LayoutError, Op, Precision, Shape, Strides, Tiles};
 pub use half::{bf16, f16};

@@ -1,6 +1,6 @@
 //! Checks a product against a reference that is more exact than any engine.
 //!
-//! [`check`] sums every element again, for f16, bf16 and f32 in f64, for f64 in compensated
+//! [`check`] sums every element again, for floats of up to 32 bits in f64, for f64 in compensated
 //! arithmetic of about twice its precision, for i8 and i32 in the same wrapping arithmetic, and
 //! compares within a bound that follows from K and the dtype. NaN passes only where IEEE arithmetic
 //! gives NaN. The bound and the rules are derived in docs/numerics.md.
@@ -17,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod aligned;
 mod bound;
 mod outcome;
 mod sums;
@@ -97,7 +98,8 @@ pub enum Rows {
 ///
 /// # Errors
 /// [`Mismatch`] where an element is wrong, where the shapes do not fit each other, or where K is so
-/// large that the dtype's bound would let anything pass (2^23 for sums in f32).
+/// large that the dtype's bound would let anything pass (2^23 for sums in f32, 2^15 where the
+/// elements have 8 bits).
 pub fn check<T: Element, C: OutputOf<T>>(
     problem: &Problem<'_, T, C>,
     out: MatrixRef<'_, C>,
@@ -108,6 +110,8 @@ pub fn check<T: Element, C: OutputOf<T>>(
     let tally = match T::DTYPE {
         _ if C::DTYPE == DType::I32 => checked.run(&Wrapping::new(problem), &rows),
         DType::I8 => checked.run(&Floating::new(&checked, sums::wrapped_row), &rows),
+        DType::F8E4M3 => checked.run(&Floating::new(&checked, sums::e4m3_row), &rows),
+        DType::F8E5M2 => checked.run(&Floating::new(&checked, sums::e5m2_row), &rows),
         DType::F64 => checked.run(&Floating::new(&checked, sums::compensated_row), &rows),
         _ => checked.run(&Floating::new(&checked, sums::plain_row), &rows),
     };

@@ -38,6 +38,13 @@ fn element(dtype: &str, value: i32) -> Vec<u8> {
     let bits = (value as f32).to_bits();
     match dtype {
         "i8" => (value as i8).to_le_bytes().to_vec(),
+        "f8e4m3" | "f8e5m2" => {
+            let (mantissa, bias) = if dtype == "f8e4m3" { (3, 7) } else { (2, 15) };
+            let exponent = (bits >> 23 & 0xff) as i32 - 127 + bias;
+            assert!([0, 1, 2].contains(&value.abs()), "a power of 2");
+            let magnitude = if value == 0 { 0 } else { exponent << mantissa };
+            vec![magnitude as u8 | if value < 0 { 0x80 } else { 0 }]
+        }
         "i32" => value.to_le_bytes().to_vec(),
         "tf32" => bits.to_le_bytes().to_vec(),
         "bf16" => {
@@ -63,7 +70,7 @@ fn upload(gpu: &mut Emulator, matrix: &Matrix, dtype: &str) -> u64 {
 /// The tensor map of a matrix in boxes of 64 rows of 128 bytes.
 fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
     let (element, bytes) = match dtype {
-        "i8" => (TensorElement::U8, 1),
+        "i8" | "f8e4m3" | "f8e5m2" => (TensorElement::U8, 1),
         "i32" => (TensorElement::I32, 4),
         "tf32" => (TensorElement::F32, 4),
         "bf16" => (TensorElement::Bf16, 2),
@@ -83,7 +90,11 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let tile: Vec<usize> = parts.next().unwrap().split('x').map(|n| n.parse().unwrap()).collect();
     let transposes = parts.next().unwrap();
     let dtype = parts.next().unwrap();
-    let output = if dtype == "i8" { "i32" } else { dtype };
+    let output = match dtype {
+        "i8" => "i32",
+        "f8e4m3" | "f8e5m2" => "bf16",
+        _ => dtype,
+    };
     let mut gpu = Emulator::new(options);
     let (a, b) = (Matrix::new(m, k, 1), Matrix::new(k, n, 0x777));
     let c = Matrix::new(m, n, 0x9_9999);
@@ -164,7 +175,11 @@ fn kernels_of_sm_90a() {
     let kernels: Vec<&str> = module.kernels().collect();
     for kernel in kernels {
         // Rows of whole chunks of 16 bytes, whatever the elements.
-        let sizes = if kernel.ends_with("i8") { [208, 272, 144] } else { [200, 264, 136] };
+        let sizes = if ["i8", "f8e4m3", "f8e5m2"].iter().any(|dtype| kernel.ends_with(dtype)) {
+            [208, 272, 144]
+        } else {
+            [200, 264, 136]
+        };
         let time = run(&module, kernel, sizes, options());
         println!("{kernel}: {time:?}");
     }

@@ -2,8 +2,8 @@
 
 use super::{Element, Major, Tf32, sealed};
 use crate::gpu_only;
-use crate::{F8E4M3, F8E5M2};
 use crate::half::{bf16, f16};
+use crate::{F8E4M3, F8E5M2};
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 
