@@ -84,12 +84,12 @@ pub(super) fn aligned_body<const NORMAL: i32, const LEAST: i32>(
         let mut products = [[0.0f64; PANEL]; STEP];
         let (mut sums, mut abs, mut largest) = ([0.0; PANEL], [0.0; PANEL], [0.0f64; PANEL]);
         for ((&a, b), products) in a.iter().zip(b).zip(&mut products) {
-            let raised_a = a.abs().max(least);
+            let power_a = power_of(a.abs().max(least));
             for lane in 0..PANEL {
                 let product = a * b[lane];
-                let raised = raised_a * b[lane].abs().max(least);
-                let raised = if product == 0.0 { 0.0 } else { raised };
-                largest[lane] = if raised > largest[lane] { raised } else { largest[lane] };
+                let power = power_a * power_of(b[lane].abs().max(least));
+                let power = if product == 0.0 { 0.0 } else { power };
+                largest[lane] = if power > largest[lane] { power } else { largest[lane] };
                 products[lane] = product;
                 sums[lane] += product;
                 abs[lane] += product.abs();
@@ -97,7 +97,7 @@ pub(super) fn aligned_body<const NORMAL: i32, const LEAST: i32>(
         }
         let mut units = [0.0; PANEL];
         for lane in 0..PANEL {
-            units[lane] = power_of(largest[lane].max(lanes[lane].largest())) * KEPT;
+            units[lane] = largest[lane].max(power_of(lanes[lane].largest())) * KEPT;
         }
         let (mut below, mut above) = ([0.0; PANEL], [0.0; PANEL]);
         for products in &products[..a.len()] {
@@ -109,9 +109,8 @@ pub(super) fn aligned_body<const NORMAL: i32, const LEAST: i32>(
             }
         }
         for (lane, sum) in lanes.iter_mut().enumerate() {
-            // The exponent of a product is at most 1 less than that of its value.
-            let least_of_terms = sum.smallest().max(largest[lane] / 2.0);
-            if sum.smallest() < largest[lane] {
+            let least_of_terms = power_of(sum.smallest()).max(largest[lane]);
+            if power_of(sum.smallest()) < largest[lane] {
                 sum.cut(units[lane].max(f64::MIN_POSITIVE));
             }
             sum.sum += sums[lane];
@@ -120,7 +119,7 @@ pub(super) fn aligned_body<const NORMAL: i32, const LEAST: i32>(
             sum.below += below[lane];
             sum.above += above[lane];
             let of_result = power_of(sum.largest());
-            if of_result > power_of(least_of_terms) {
+            if of_result > least_of_terms {
                 sum.cut(of_result * KEPT);
             }
         }
