@@ -35,6 +35,8 @@ pub enum KernelFamily {
     /// Groups of four warps multiply tiles that the tensor memory accelerator brings
     /// (`warp_group`).
     WarpGroup,
+    /// The same for operands with scales for blocks of 128 along K (`warp_group`).
+    WarpGroupScaled,
     /// No product: an operand is copied, to rows along K (`repack`).
     Repack,
 }
@@ -44,7 +46,7 @@ impl KernelFamily {
     pub const fn target(self, dtype: DType) -> Target {
         match (self, dtype) {
             (KernelFamily::TensorCore, DType::F64) => Target::Sm90,
-            (KernelFamily::WarpGroup, _) => Target::Sm90a,
+            (KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled, _) => Target::Sm90a,
             (
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore,
                 _,
@@ -68,6 +70,7 @@ impl KernelFamily {
             KernelFamily::GroupedOrder => "blocks that run together share operands in the L2 cache",
             KernelFamily::TensorCore => "warps multiply small matrices on their tensor cores",
             KernelFamily::WarpGroup => "groups of warps multiply tiles, others bring them",
+            KernelFamily::WarpGroupScaled => "they multiply each step's sums by scales",
             KernelFamily::Repack => "an operand is copied to rows along K",
         }
     }
@@ -303,7 +306,7 @@ impl Kernel {
                 (count(warps.saturating_mul(32)), 1)
             }
             // One group of four warps brings what the others multiply.
-            KernelFamily::WarpGroup => {
+            KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
                 let groups = threads(rows, self.tiles.warp[0]).saturating_add(1);
                 (count(groups.saturating_mul(128)), 1)
             }
@@ -325,6 +328,7 @@ impl Kernel {
             | KernelFamily::GroupedOrder
             | KernelFamily::TensorCore
             | KernelFamily::WarpGroup
+            | KernelFamily::WarpGroupScaled
             | KernelFamily::Repack => warp,
             KernelFamily::Naive
             | KernelFamily::Tiled
@@ -368,7 +372,7 @@ impl Kernel {
                 let b = Tiles::tensor_len([cols, depth], bytes);
                 a.saturating_add(b).saturating_mul(stages).saturating_mul(bytes)
             }
-            KernelFamily::WarpGroup => {
+            KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
                 let c =
@@ -387,7 +391,7 @@ impl Kernel {
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a
     /// multiple of 16 bytes from row to row.
     pub const fn takes_maps(&self) -> bool {
-        matches!(self.family, KernelFamily::WarpGroup)
+        matches!(self.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled)
     }
 
     /// The kernel in the module of 9.0, where it takes more shared memory than a block has on most
@@ -405,7 +409,8 @@ impl Kernel {
             KernelFamily::AsyncCopy
             | KernelFamily::GroupedOrder
             | KernelFamily::TensorCore
-            | KernelFamily::WarpGroup => self.shared_bytes(),
+            | KernelFamily::WarpGroup
+            | KernelFamily::WarpGroupScaled => self.shared_bytes(),
             _ => 0,
         }
     }

@@ -23,5 +23,5 @@ pub use kernel::{
     ThreadOrder, Tiles,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
-pub use params::{GemmParams, RepackParams, is_along_k};
-pub use table::{entries, kernels, repack, variants};
+pub use params::{GemmParams, RepackParams, SCALE_BLOCK, ScaleParams, is_along_k};
+pub use table::{entries, kernels, repack, scaled, variants};

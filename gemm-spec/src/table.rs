@@ -251,6 +251,20 @@ macro_rules! warp_group_kernels {
     };
 }
 
+/// Calls `$with!` once with every `warp_group` kernel for operands with scales for blocks along K:
+/// as [`warp_group_kernels!`](crate::warp_group_kernels).
+#[macro_export]
+macro_rules! warp_group_scaled_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_scaled_128x128_nt_f8e4m3, "warp_group_scaled_128x128", F8E4M3, Nt,
+            [128, 128, 128], 2, 6
+        ),
+        }
+    };
+}
+
 /// Calls `$with!` once with every `repack` kernel: entry point, variant, an element of the size
 /// that it copies, and the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
@@ -410,6 +424,18 @@ static FAMILIES: &[&[Kernel]] = &[
     },
 ];
 
+/// The kernels for operands with scales.
+static SCALED: &[Kernel] = {
+    const FAMILY: KernelFamily = KernelFamily::WarpGroupScaled;
+    warp_group_scaled_kernels!(rows)
+};
+
+/// The kernel for operands of `dtype` with scales for blocks of them; see
+/// [`ScaleParams`](crate::ScaleParams).
+pub fn scaled(dtype: DType) -> Option<&'static Kernel> {
+    SCALED.iter().find(|kernel| kernel.dtype == dtype)
+}
+
 /// The kernels that copy an operand before a product.
 static REPACKS: &[Kernel] = {
     const FAMILY: KernelFamily = KernelFamily::Repack;
@@ -421,12 +447,12 @@ pub fn repack(dtype: DType) -> Option<&'static Kernel> {
     REPACKS.iter().find(|kernel| kernel.dtype.size_bytes() == dtype.size_bytes())
 }
 
-/// Every entry point: the kernels that multiply, and those that copy.
+/// Every entry point: the kernels that multiply, those that do so with scales, and those that copy.
 pub fn entries() -> impl Iterator<Item = &'static Kernel> + Clone {
-    kernels().chain(REPACKS)
+    kernels().chain(SCALED).chain(REPACKS)
 }
 
-/// Every kernel that multiplies, family by family.
+/// Every kernel that multiplies operands without scales, family by family.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> + Clone {
     FAMILIES.iter().copied().flatten()
 }

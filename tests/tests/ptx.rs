@@ -3,7 +3,8 @@
 
 use cuda_builder::ptx;
 use gemm_spec::{
-    C_BOXES, DType, GemmParams, Kernel, KernelFamily, RepackParams, Target, Tiles, entries as table,
+    C_BOXES, DType, GemmParams, Kernel, KernelFamily, RepackParams, ScaleParams, Target, Tiles,
+    entries as table,
 };
 use std::path::PathBuf;
 
@@ -25,6 +26,9 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
     };
     match kernel.family {
         KernelFamily::Repack => vec![8, 8, size_of::<RepackParams>()],
+        KernelFamily::WarpGroupScaled => {
+            vec![128, 128, 128, 8, block, 8, 8, size_of::<ScaleParams>()]
+        }
         _ if kernel.takes_maps() => vec![128, 128, 128, 8, block],
         _ => vec![8, 8, 8, block],
     }
@@ -94,7 +98,7 @@ fn tensor_products(kernel: &Kernel) -> usize {
     match kernel.family {
         KernelFamily::TensorCore => (),
         // A row of 128 bytes, 32 at a time.
-        KernelFamily::WarpGroup => return 4,
+        KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => return 4,
         _ => return 0,
     }
     let Tiles { block: [_, _, depth], warp, thread, .. } = kernel.tiles;
@@ -138,7 +142,7 @@ fn no_barrier_was_copied() {
                 // For each output of 16 bits, one before its boxes are written, of all groups where
                 // the last stage is among them, and one behind; for sums that leave one by one, two
                 // for each 64 columns. Those of a group stand there for each of them.
-                KernelFamily::WarpGroup => {
+                KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
                     let outputs = kernel.dtype.outputs().iter();
                     let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
                     let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);

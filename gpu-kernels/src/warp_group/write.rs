@@ -136,7 +136,7 @@ fn part<S: Copy, const SUMS: usize>(sums: &[S; SUMS], q: usize) -> [[[S; 2]; 2];
 
 /// The first of a thread's rows of the group's tile, and the first of its columns.
 #[inline(always)]
-fn place() -> (usize, usize) {
+pub fn place() -> (usize, usize) {
     let thread = thread::thread_idx_x() as usize % 128;
     (thread / 32 * 16 + thread % 32 / 4, thread % 4 * 2)
 }
