@@ -5,7 +5,7 @@
 
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::plan::{KernelChoice, Product};
+use crate::plan::{KernelChoice, Product, ScaledProduct};
 use gemm_spec::Kernel;
 use std::any::Any;
 use std::fmt::Debug;
@@ -44,6 +44,16 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
         product: &Product,
         kernel: &KernelChoice,
         operands: Operands<'_>,
+    ) -> Result<(), Error>;
+
+    /// The same with scales, those of A and of B.
+    fn multiply_scaled(
+        &self,
+        queue: Option<&dyn Queue>,
+        product: &ScaledProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        scales: [&dyn Memory; 2],
     ) -> Result<(), Error>;
 }
 

@@ -6,14 +6,15 @@
 //! product rounds to f16 after every block of k.)
 
 mod int;
+mod scaled;
 mod tiles;
 
 use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
-use crate::plan::{KernelChoice, Product};
-use crate::with_elements;
+use crate::plan::{KernelChoice, Product, ScaledProduct};
+use crate::{bf16, f16, with_elements};
 use gemm_spec::{DType, Precision};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -73,16 +74,7 @@ impl Backend for CpuBackend {
         kernel: &KernelChoice,
         operands: HostOperands,
     ) -> Result<(), Error> {
-        match kernel {
-            KernelChoice::Auto => {}
-            KernelChoice::Named(name) => {
-                return Err(Error::new(Kind::KernelOnCpu { name: name.clone() }));
-            }
-            KernelChoice::Spec(kernel) => {
-                let name = kernel.variant.to_string();
-                return Err(Error::new(Kind::KernelOnCpu { name }));
-            }
-        }
+        check_choice(kernel)?;
         if product.c.shape.is_empty() {
             return Ok(());
         }
@@ -98,26 +90,87 @@ impl Backend for CpuBackend {
         kernel: &KernelChoice,
         operands: Operands<'_>,
     ) -> Result<(), Error> {
-        let expected = || self.info.name.clone();
-        if queue.is_some_and(|queue| !(queue as &dyn Any).is::<Immediate>()) {
-            return Err(Error::new(Kind::ForeignStream { expected: expected() }));
-        }
-        let foreign =
-            |operand| Error::new(Kind::DifferentDevices { operand, expected: expected() });
-        let host = |memory| (memory as &dyn Any).downcast_ref::<HostMemory>();
-        let a = host(operands.a).ok_or_else(|| foreign(Operand::A))?;
-        let b = host(operands.b).ok_or_else(|| foreign(Operand::B))?;
-        let c = (operands.c as &mut dyn Any).downcast_mut::<HostMemory>();
-        let c = c.ok_or_else(|| foreign(Operand::C))?;
-        let operands = HostOperands {
-            a: a.as_bytes().as_ptr(),
-            b: b.as_bytes().as_ptr(),
-            c: c.as_mut_bytes().as_mut_ptr(),
-        };
+        let operands = self.host_operands(queue, operands)?;
         // SAFETY: a `DeviceMatrix` keeps its layout inside its memory, A and B are borrowed, C
         // exclusively.
         unsafe { self.multiply_host(product, kernel, operands) }
     }
+
+    fn multiply_scaled(
+        &self,
+        queue: Option<&dyn Queue>,
+        scaled: &ScaledProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        [a_scales, b_scales]: [&dyn Memory; 2],
+    ) -> Result<(), Error> {
+        check_choice(kernel)?;
+        let operands = self.host_operands(queue, operands)?;
+        let a_scales = self.host(a_scales, Operand::A)?.as_bytes().as_ptr();
+        let b_scales = self.host(b_scales, Operand::B)?.as_bytes().as_ptr();
+        let product = &scaled.product;
+        if product.k == 0 || product.c.shape.is_empty() {
+            // SAFETY: as above.
+            return unsafe { self.multiply_host(product, kernel, operands) };
+        }
+        let HostOperands { a, b, c } = operands;
+        let sources = scaled::Sources {
+            a: a.cast(),
+            b: b.cast(),
+            a_scales: a_scales.cast(),
+            b_scales: b_scales.cast(),
+        };
+        // SAFETY: as above, for the scales as for A and B; memory is aligned for every dtype.
+        unsafe {
+            match product.output {
+                DType::BF16 => scaled::multiply::<bf16>(scaled, sources, c.cast()),
+                DType::F16 => scaled::multiply::<f16>(scaled, sources, c.cast()),
+                DType::F32 => scaled::multiply::<f32>(scaled, sources, c.cast()),
+                _ => unreachable!("{NO_PRODUCT}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CpuBackend {
+    fn foreign(&self, operand: Operand) -> Error {
+        Error::new(Kind::DifferentDevices { operand, expected: self.info.name.clone() })
+    }
+
+    fn host<'a>(&self, memory: &'a dyn Memory, operand: Operand) -> Result<&'a HostMemory, Error> {
+        (memory as &dyn Any).downcast_ref::<HostMemory>().ok_or_else(|| self.foreign(operand))
+    }
+
+    /// Where the operands lie; an error for a queue or for memory of another device.
+    fn host_operands(
+        &self,
+        queue: Option<&dyn Queue>,
+        operands: Operands<'_>,
+    ) -> Result<HostOperands, Error> {
+        if queue.is_some_and(|queue| !(queue as &dyn Any).is::<Immediate>()) {
+            return Err(Error::new(Kind::ForeignStream { expected: self.info.name.clone() }));
+        }
+        let a = self.host(operands.a, Operand::A)?;
+        let b = self.host(operands.b, Operand::B)?;
+        let c = (operands.c as &mut dyn Any).downcast_mut::<HostMemory>();
+        let c = c.ok_or_else(|| self.foreign(Operand::C))?;
+        Ok(HostOperands {
+            a: a.as_bytes().as_ptr(),
+            b: b.as_bytes().as_ptr(),
+            c: c.as_mut_bytes().as_mut_ptr(),
+        })
+    }
+}
+
+/// An error for a kernel, of which the CPU has none.
+fn check_choice(kernel: &KernelChoice) -> Result<(), Error> {
+    let name = match kernel {
+        KernelChoice::Auto => return Ok(()),
+        KernelChoice::Named(name) => name.clone(),
+        KernelChoice::Spec(kernel) => kernel.variant.to_string(),
+    };
+    Err(Error::new(Kind::KernelOnCpu { name }))
 }
 
 /// Host memory, aligned for every dtype.

@@ -41,6 +41,7 @@ mod plan;
 mod ptx;
 pub mod random;
 pub mod reference;
+mod scaled;
 mod stage;
 pub mod verify;
 
@@ -53,6 +54,7 @@ pub use gemm_spec::{DType, Kernel, Layout, LayoutError, Op, Precision, Shape, St
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
 pub use plan::{KernelChoice, LaunchLimits, Plan};
+pub use scaled::ScaledGemm;
 
 /// The README's program compiles and runs.
 #[cfg(doctest)]

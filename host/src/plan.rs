@@ -10,6 +10,10 @@ use crate::error::{Error, Kind, Operand};
 use gemm_spec::{DType, Kernel, Launch, Layout, Op, Precision, Shape, is_along_k};
 use std::fmt;
 
+mod scaled;
+
+pub(crate) use scaled::{ScaledProduct, choose_scaled};
+
 /// Which kernel computes a product.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum KernelChoice {

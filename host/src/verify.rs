@@ -20,6 +20,7 @@
 mod aligned;
 mod bound;
 mod outcome;
+mod scaled;
 mod sums;
 
 use rand::SeedableRng;
@@ -35,6 +36,7 @@ use outcome::{Tally, Verdict};
 use sums::{PANEL, Sums};
 
 pub use outcome::{Exactness, Mismatch, Wrong};
+pub use scaled::check_scaled;
 
 /// A product C = alpha * op(A) * op(B) + beta * C, as it was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -220,7 +222,7 @@ impl<'a, T: Element, C: OutputOf<T>> Checked<'a, T, C> {
         }
         let judge = |(at, &i): (usize, &usize)| {
             let a = &a[at * self.k..][..self.k];
-            let sums = reference.sums(a, &b);
+            let sums = reference.sums((i, first), a, &b);
             let mut tally = Tally::default();
             for lane in 0..lanes {
                 let j = first + lane;
@@ -248,8 +250,13 @@ trait Reference<T, C>: Sync {
 
     fn operand(element: T) -> Self::Operand;
 
-    /// a: (k,), b: (k, PANEL).
-    fn sums(&self, a: &[Self::Operand], b: &[[Self::Operand; PANEL]]) -> Self::Sums;
+    /// Of the row and of the columns from `at` on. a: (k,), b: (k, PANEL).
+    fn sums(
+        &self,
+        at: (usize, usize),
+        a: &[Self::Operand],
+        b: &[[Self::Operand; PANEL]],
+    ) -> Self::Sums;
 
     /// Judges `out`, whose sum is in lane `lane`; `c` is C's old value where it takes part.
     fn judge(
@@ -284,7 +291,7 @@ impl<T: Element, C: Element> Reference<T, C> for Wrapping {
         element.to_f64() as i32
     }
 
-    fn sums(&self, a: &[i32], b: &[[i32; PANEL]]) -> [i32; PANEL] {
+    fn sums(&self, _: (usize, usize), a: &[i32], b: &[[i32; PANEL]]) -> [i32; PANEL] {
         sums::wrapping_row(a, b)
     }
 
@@ -328,7 +335,7 @@ impl<T: Element, C: Element> Reference<T, C> for Floating {
         element.to_f64()
     }
 
-    fn sums(&self, a: &[f64], b: &[[f64; PANEL]]) -> Sums {
+    fn sums(&self, _: (usize, usize), a: &[f64], b: &[[f64; PANEL]]) -> Sums {
         (self.sum_row)(a, b)
     }
 

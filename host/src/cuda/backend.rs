@@ -7,8 +7,8 @@ use super::stream::{CudaQueue, CudaStream};
 use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
 use crate::device::{Device, DeviceInfo};
 use crate::error::{Error, Kind, Operand};
-use crate::launch::{self, Addresses};
-use crate::plan::{KernelChoice, Product};
+use crate::launch::{self, Addresses, Scales};
+use crate::plan::{KernelChoice, Product, ScaledProduct};
 use crate::stage::{self, Stage};
 use gemm_spec::Kernel;
 use std::any::Any;
@@ -58,7 +58,8 @@ impl CudaBackend {
         kernel: &KernelChoice,
         operands: [&CudaMemory; 3],
     ) -> Result<(), Error> {
-        self.wait_for_operands(stream, product, operands)?;
+        let [a, b, c] = operands;
+        self.wait_for_operands(stream, read(product, &[a, b]), c)?;
         self.launch(stream, product, kernel, operands)
     }
 
@@ -67,14 +68,53 @@ impl CudaBackend {
     fn wait_for_operands(
         &self,
         stream: &CudaStream,
-        product: &Product,
-        [a, b, c]: [&CudaMemory; 3],
+        read: &[&CudaMemory],
+        c: &CudaMemory,
     ) -> Result<(), Error> {
-        if product.k > 0 {
-            a.before_read(stream)?;
-            b.before_read(stream)?;
-        }
+        read.iter().try_for_each(|memory| memory.before_read(stream))?;
         c.before_write(stream)
+    }
+
+    /// Has `launch` enqueue work that reads and writes these: on `queue`, or to the end where there
+    /// is none. The context is current.
+    fn in_order(
+        &self,
+        queue: Option<&dyn Queue>,
+        read: &[&CudaMemory],
+        c: &mut CudaMemory,
+        launch: impl Fn(&CudaStream, &CudaMemory) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(queue) = queue else {
+            return self.context.blocking(|stream| {
+                self.wait_for_operands(stream, read, c)?;
+                launch(stream, c)
+            });
+        };
+        let queue = (queue as &dyn Any).downcast_ref::<CudaQueue>();
+        let (stream, _order) = match queue.filter(|queue| queue.belongs_to(&self.context)) {
+            Some(queue) => queue.in_order(),
+            None => {
+                let expected = self.context.name().to_string();
+                return Err(Error::new(Kind::ForeignStream { expected }));
+            }
+        };
+        self.wait_for_operands(stream, read, c)?;
+        let launched = launch(stream, c);
+        // Some of several panels may be under way even where one failed.
+        let mark = Mark::new(&self.context, stream).or_else(|error| {
+            // Without a mark nobody can wait for the work later, so it is waited for now.
+            stream.synchronize(self.context.name()).and(Err(error))
+        })?;
+        read.iter().for_each(|memory| memory.reading(mark.clone()));
+        c.writing(mark);
+        launched
+    }
+
+    /// C's memory, an error for that of another device.
+    fn target<'a>(&self, memory: &'a mut dyn Memory) -> Result<&'a mut CudaMemory, Error> {
+        let c = (memory as &mut dyn Any).downcast_mut::<CudaMemory>();
+        let c = c.filter(|memory| memory.belongs_to(&self.context));
+        c.ok_or_else(|| self.foreign(Operand::C))
     }
 
     /// Launches on a stream that waits for its operands. The context is current.
@@ -92,6 +132,11 @@ impl CudaBackend {
         // caller marks it or waits for it.
         unsafe { launch::enqueue(&driver, product, kernel, addresses) }
     }
+}
+
+/// Those of the operands that the product reads.
+fn read<'a, 'b>(product: &Product, operands: &'b [&'a CudaMemory]) -> &'b [&'a CudaMemory] {
+    if product.k > 0 { operands } else { &[] }
 }
 
 /// The context is current in every call.
@@ -155,35 +200,34 @@ impl Backend for CudaBackend {
     ) -> Result<(), Error> {
         let a = self.memory(operands.a, Operand::A)?;
         let b = self.memory(operands.b, Operand::B)?;
-        let c = (operands.c as &mut dyn Any).downcast_mut::<CudaMemory>();
-        let c = c.filter(|memory| memory.belongs_to(&self.context));
-        let c = c.ok_or_else(|| self.foreign(Operand::C))?;
+        let c = self.target(operands.c)?;
         let _current = self.context.make_current()?;
-        let Some(queue) = queue else {
-            return self
-                .context
-                .blocking(|stream| self.enqueue(stream, product, kernel, [a, b, c]));
-        };
-        let queue = (queue as &dyn Any).downcast_ref::<CudaQueue>();
-        let (stream, _order) = match queue.filter(|queue| queue.belongs_to(&self.context)) {
-            Some(queue) => queue.in_order(),
-            None => {
-                let expected = self.context.name().to_string();
-                return Err(Error::new(Kind::ForeignStream { expected }));
-            }
-        };
-        self.wait_for_operands(stream, product, [a, b, c])?;
-        let launched = self.launch(stream, product, kernel, [a, b, c]);
-        // Some of several panels may be under way even where one failed.
-        let mark = Mark::new(&self.context, stream).or_else(|error| {
-            // Without a mark nobody can wait for the work later, so it is waited for now.
-            stream.synchronize(self.context.name()).and(Err(error))
-        })?;
-        if product.k > 0 {
-            a.reading(mark.clone());
-            b.reading(mark.clone());
-        }
-        c.writing(mark);
-        launched
+        self.in_order(queue, read(product, &[a, b]), c, |stream, c| {
+            self.launch(stream, product, kernel, [a, b, c])
+        })
+    }
+
+    fn multiply_scaled(
+        &self,
+        queue: Option<&dyn Queue>,
+        scaled: &ScaledProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        [a_scales, b_scales]: [&dyn Memory; 2],
+    ) -> Result<(), Error> {
+        let a = self.memory(operands.a, Operand::A)?;
+        let b = self.memory(operands.b, Operand::B)?;
+        let a_scales = self.memory(a_scales, Operand::A)?;
+        let b_scales = self.memory(b_scales, Operand::B)?;
+        let c = self.target(operands.c)?;
+        let _current = self.context.make_current()?;
+        let reads = [a, b, a_scales, b_scales];
+        self.in_order(queue, read(&scaled.product, &reads), c, |stream, c| {
+            let addresses = Addresses { a: a.address(), b: b.address(), c: c.address() };
+            let scales = Scales { a: a_scales.address(), b: b_scales.address() };
+            let driver = CudaDriver { context: &self.context, stream: stream.raw() };
+            // SAFETY: as in `launch`, for the scales as for A and B.
+            unsafe { launch::enqueue_scaled(&driver, scaled, kernel, addresses, scales) }
+        })
     }
 }
