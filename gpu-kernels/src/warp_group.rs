@@ -12,6 +12,9 @@
 //!     write the sums, while the copies for the next tile are on their way
 //! ```
 //!
+//! With scales for blocks of 128 along K (`BlockScaled`), a step's sums start at 0 and are added to
+//! others, times the scales, while the other group multiplies.
+//!
 //! # Mapping
 //!
 //! The blocks of a cluster take tiles of C that lie one below the other. Each brings its own rows
@@ -381,6 +384,8 @@ macro_rules! scaled {
         /// # Safety
         ///
         /// As the kernels without scales; the grid may read the scales.
+        // Pointers in a block would be generic ones, and slower.
+        #[allow(clippy::too_many_arguments)]
         #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
         pub unsafe fn $name(
             #[grid_constant] a: &TensorMap<2>,

@@ -86,7 +86,7 @@ fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
 
 /// The scale of a row of A and a block of K: a sign, so that sums stay small.
 fn sign_of_a(row: usize, block: usize) -> i32 {
-    if (row / 3 + block) % 2 == 0 { 1 } else { -1 }
+    if (row / 3 + block).is_multiple_of(2) { 1 } else { -1 }
 }
 
 /// That of a block of K and one of columns.

@@ -12,8 +12,8 @@ pub enum Data {
     Integers,
     /// N(0, 1) with NaN in the last row and column of A, and in the last of B.
     Nan,
-    /// N(0, 1) with infinities of both signs (e4m3: the largest numbers) in A's last column and in B's last row, and zeros to
-    /// meet them.
+    /// N(0, 1) with infinities of both signs (e4m3: the largest numbers) in A's last column and in
+    /// B's last row, and zeros to meet them.
     Infinite,
     /// Numbers whose products reach the end of the dtype's range and go past it; i32 wraps around,
     /// i8 has its whole range.

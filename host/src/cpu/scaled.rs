@@ -1,5 +1,5 @@
-//! Products with scales for blocks of 128: as `tiles`, and the sums of each block of K are multiplied
-//! by their scales before they are added up.
+//! Products with scales for blocks of 128: as `tiles`, and the sums of each block of K are
+//! multiplied by their scales before they are added up.
 
 use super::tiles::{Block, Blocks, Origins, add_product, pack, store_tile};
 use crate::element::OutputOf;
