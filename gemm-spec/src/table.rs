@@ -126,6 +126,8 @@ macro_rules! k07_warp_tile_kernels {
     ($with:ident) => {
         $with! {
         (k07_warp_tile_i8, "k07_warp_tile", i8, [128, 128, 32], [32, 64], [8, 8], 1, 1),
+        (k07_warp_tile_f8e4m3, "k07_warp_tile", F8E4M3, [128, 128, 32], [32, 64], [8, 8], 1, 1),
+        (k07_warp_tile_f8e5m2, "k07_warp_tile", F8E5M2, [128, 128, 32], [32, 64], [8, 8], 1, 1),
         (k07_warp_tile_i32, "k07_warp_tile", i32, [128, 128, 8], [32, 64], [8, 8], 1, 2),
         (k07_warp_tile_f16, "k07_warp_tile", f16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
         (k07_warp_tile_bf16, "k07_warp_tile", bf16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
