@@ -1,4 +1,4 @@
-"""torch.matmul (torch._int_mm for i8) and a Triton product as peers of the benchmark harness.
+"""torch.matmul (torch._int_mm for i8, torch._scaled_mm for f8) and a Triton product as peers of the benchmark harness.
 
 The harness starts this program and talks to it in lines of JSON: a request on standard input, one
 answer on standard output. Operands and results travel as files. Times are those between two CUDA
@@ -36,8 +36,14 @@ TORCH = {
     "f64": torch.float64,
     "i32": torch.int32,
     "i8": torch.int8,
+    "f8e4m3": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2,
 }
-NUMPY = {"f16": "u2", "bf16": "u2", "f32": "u4", "f64": "u8", "i32": "i4", "i8": "i1"}
+NUMPY = {
+    "f16": "u2", "bf16": "u2", "f32": "u4", "f64": "u8", "i32": "i4", "i8": "i1", "f8e4m3": "u1",
+    "f8e5m2": "u1",
+}
+FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 VIEW = {"u2": torch.int16, "u4": torch.int32, "u8": torch.int64, "i4": torch.int32}
 # A busy wait of some 100 microseconds for each run: longer than Python takes to enqueue it.
 HOLD_CYCLES = 200_000
@@ -165,6 +171,11 @@ class Case:
         alpha, beta = self.request["alpha"], self.request["beta"]
         if self.dtype == torch.int8:
             torch._int_mm(a, b, out=c)
+        elif self.dtype in FP8:
+            one = self.one
+            torch._scaled_mm(
+                a, b, scale_a=one, scale_b=one, out_dtype=c.dtype, use_fast_accum=True, out=c
+            )
         elif beta is None and alpha == 1:
             torch.matmul(a, b, out=c)
         else:
@@ -201,6 +212,12 @@ class Case:
                 raise NotImplementedError("torch.matmul has no int32 product on CUDA")
             if dtype == "i8" and not (self.is_plain() and self.request["batch"] == 1):
                 raise NotImplementedError("torch._int_mm takes single plain products alone")
+            if self.dtype in FP8:
+                if not (self.is_plain() and self.request["batch"] == 1):
+                    raise NotImplementedError("torch._scaled_mm is asked for plain products alone")
+                if dtype == "f8e5m2" or self.request["layout"] != "nt":
+                    raise NotImplementedError("torch._scaled_mm takes e4m3 in layout nt")
+                self.one = torch.ones((), device="cuda")
             self.runs[name] = self.torch_run
         else:
             if not triton:

@@ -83,7 +83,8 @@ pub enum Peer {
     Cublas,
     /// NVIDIA's cuBLASLt: its heuristic's first candidate, and the fastest of all of them.
     CublasLt,
-    /// torch.matmul, torch.addmm or torch.baddbmm where C takes part, torch._int_mm for i8.
+    /// torch.matmul, torch.addmm or torch.baddbmm where C takes part, torch._int_mm for i8,
+    /// torch._scaled_mm for floats of 8 bits.
     Torch,
     /// A matrix product in Triton, with its tiles tuned.
     Triton,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gemmite::{DType, Device, DeviceChoice, Shape};
 use gemmite_bench::command::MeasureArgs;
@@ -49,8 +49,9 @@ Examples:
   gemmite matmul a.npy b.npy -o c.npy --device emulator --kernel k02_tiled_16 --statistics
 
 A and B are matrices of one dtype: int8, int32, float16, float32 or float64 as numpy.save writes
-them, or bfloat16 of the package ml_dtypes. Sums run in f32 for f16 and bf16; the product of int8
-matrices is one of int32; i32 wraps around.
+them, or bfloat16 of the package ml_dtypes. Floats of 8 bits are those of that package too, or bytes
+(uint8) with --dtype f8e4m3 or --dtype f8e5m2. Sums run in f32 for floats of 8 and 16 bits; the
+product of int8 matrices is one of int32, that of floats of 8 bits one of bf16; i32 wraps around.
 
 The emulator runs a GPU kernel's PTX on the CPU, thousands of times slower than a GPU, and stops
 with a report where the kernel misuses memory or a barrier: for products of some hundred rows.
@@ -290,7 +291,11 @@ fn parse_shape(text: &str) -> Result<Shape, &'static str> {
 
 fn dtype_parser() -> impl clap::builder::TypedValueParser<Value = DType> {
     use clap::builder::TypedValueParser;
-    PossibleValuesParser::new(DType::ALL.map(DType::name)).try_map(|name| name.parse::<DType>())
+    let values = DType::ALL.map(|dtype| {
+        let value = PossibleValue::new(dtype.name());
+        if dtype.is_fp8() { value.alias(&dtype.name()[2..]) } else { value }
+    });
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<DType>())
 }
 
 #[cfg(test)]

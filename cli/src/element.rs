@@ -1,7 +1,7 @@
 //! From a dtype, known when a file has been opened, to a type, known when the program was compiled.
 
 use anyhow::{Context, Result};
-use gemmite::{Element, bf16, f16};
+use gemmite::{Element, F8E4M3, F8E5M2, bf16, f16};
 
 use crate::args::Scalar;
 
@@ -24,4 +24,4 @@ macro_rules! cli_elements {
     )*};
 }
 
-cli_elements!(i8, i32, f16, bf16, f32, f64);
+cli_elements!(i8, i32, F8E4M3, F8E5M2, f16, bf16, f32, f64);

@@ -3,7 +3,9 @@
 //! A reader of our own, because the crates for the format know neither f16 nor bf16. NumPy has no
 //! name for bfloat16: with the package ml_dtypes it writes `'<V2'`, two bytes of no stated kind,
 //! which is therefore read, and written, as bf16. `'|V2'`, raw bytes (what such a file becomes when
-//! NumPy loads and saves it), is read as bf16 only for a user who says so.
+//! NumPy loads and saves it), is read as bf16 only for a user who says so. Of floats of 8 bits
+//! ml_dtypes writes e5m2 as `'<f1'`, and e4m3 as `'<V1'`, as it does a dozen other types; that, raw
+//! bytes and `'|u1'` are read as one of the two for a user who says which.
 
 mod header;
 

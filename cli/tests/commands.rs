@@ -116,17 +116,29 @@ fn report_takes_the_fullest_record_of_the_latest_day() {
 #[test]
 fn demo_verifies_every_dtype() {
     let stdout = Folder::new().gemmite(&["demo", "--size", "100", "--device", "cpu"]).ok();
-    for word in ["i8 ", "i32", "f16", "bf16", "f32", "f64", "ijk", "kij", "unrolled_16", "tiled_16"]
-    {
+    for word in [
+        "i8 ",
+        "i32",
+        "f8e4m3",
+        "f8e5m2",
+        "f16",
+        "bf16",
+        "f32",
+        "f64",
+        "ijk",
+        "kij",
+        "unrolled_16",
+        "tiled_16",
+    ] {
         assert!(stdout.contains(word), "no {word:?} in:\n{stdout}");
     }
-    assert!(stdout.ends_with("10 products verified, 0 wrong, 0 skipped\n"), "{stdout}");
+    assert!(stdout.ends_with("12 products verified, 0 wrong, 0 skipped\n"), "{stdout}");
 
     let best = Folder::new().gemmite(&["demo", "--size", "100"]).ok();
     let last = if has_gpu() {
-        "6 products verified, 0 wrong, 0 skipped\n"
+        "8 products verified, 0 wrong, 0 skipped\n"
     } else {
-        "11 products verified, 0 wrong, 6 skipped\n"
+        "13 products verified, 0 wrong, 8 skipped\n"
     };
     assert!(best.ends_with(last), "{best}");
     assert!(has_gpu() || best.contains("emulated 128x128"), "{best}");

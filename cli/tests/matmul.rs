@@ -179,6 +179,33 @@ fn raw_bytes_are_bfloat16_where_the_user_says_so() {
 }
 
 #[test]
+fn floats_of_8_bits_by_ml_dtypes_and_as_bytes() {
+    let folder = Folder::new();
+    let header =
+        |descr: &str| format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1, 2), }}");
+    // 3 and -0.5 in e4m3 and in e5m2: 9.25 with themselves.
+    let (e4m3, e5m2) = ([0x44, 0xb0], [0x42, 0xb8]);
+    let cases: [(&str, [u8; 2], &[&str]); 4] = [
+        ("<V1", e4m3, &["--dtype", "f8e4m3"]),
+        ("|u1", e4m3, &["--dtype", "e4m3"]),
+        ("|u1", e5m2, &["--dtype", "e5m2"]),
+        ("<f1", e5m2, &[]),
+    ];
+    for (descr, bytes, dtype) in cases {
+        folder.npy("a.npy", &header(descr), &bytes);
+        let matmul = ["matmul", "a.npy", "a.npy", "--transpose-b", "-o", "c.npy", "--force"];
+        folder.gemmite(&[&matmul[..], &["--verify"], dtype].concat()).ok();
+        assert_eq!(folder.data("c.npy"), bf16::from_f32(9.25).to_le_bytes(), "{descr}");
+    }
+    folder.npy("a.npy", &header("<V1"), &e4m3);
+    let matmul = ["matmul", "a.npy", "a.npy", "--transpose-b", "-o", "d.npy"];
+    folder.gemmite(&matmul).error(&["raw bytes", "--dtype f8e4m3"]);
+    let generate = ["generate", "--shape", "3x4", "--dtype", "f8e5m2", "-o", "e.npy"];
+    folder.gemmite(&generate).ok();
+    folder.gemmite(&["matmul", "e.npy", "e.npy", "--transpose-b", "-o", "f.npy"]).ok();
+}
+
+#[test]
 fn empty_matrices() {
     let folder = Folder::new();
     folder.f32("a.npy", 2, 0, &[]);

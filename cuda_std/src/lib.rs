@@ -77,6 +77,7 @@ pub mod wgmma;
 
 pub use cuda_std_macros::{gpu_only, kernel, shared_array};
 pub use float::GpuFloat;
+pub use fp8::{F8E4M3, F8E5M2};
 pub use half::{bf16, f16};
 pub use shared::SharedPtr;
 

@@ -3,7 +3,7 @@
 //! A warpgroup is four warps, of which the first has a number that is a multiple of 4. Its 128
 //! threads hold the sums of a 64 x N tile in registers; A (64 x K) and B (K x N) come from shared
 //! memory, by [`Descriptor`]s, or A from registers. K of one instruction is 32 bytes: 16 elements
-//! of `f16` or `bf16`, 8 of [`Tf32`], 32 of [`E4m3`], [`E5m2`] or `i8`.
+//! of `f16` or `bf16`, 8 of [`Tf32`], 32 of [`F8E4M3`], [`F8E5M2`] or `i8`.
 //!
 //! The products run beside the threads' other work:
 //!
@@ -32,6 +32,7 @@
 
 use crate::gpu_only;
 use crate::half::{bf16, f16};
+use crate::{F8E4M3, F8E5M2};
 
 mod descriptor;
 mod instructions;
@@ -54,16 +55,6 @@ pub trait Element: sealed::Sealed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tf32(pub f32);
 
-/// A float of 8 bits, 4 of exponent and 3 of mantissa, by its bits.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct E4m3(pub u8);
-
-/// A float of 8 bits, 5 of exponent and 2 of mantissa, by its bits.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct E5m2(pub u8);
-
 macro_rules! elements {
     ($($type:ty)*) => {$(
         impl sealed::Sealed for $type {}
@@ -74,7 +65,7 @@ macro_rules! elements {
     )*};
 }
 
-elements! { f16 bf16 Tf32 E4m3 E5m2 i8 }
+elements! { f16 bf16 Tf32 F8E4M3 F8E5M2 i8 }
 
 /// What becomes of the sums that are there.
 #[repr(u32)]
@@ -249,6 +240,9 @@ mod tests {
 
     #[test]
     fn an_instruction_has_32_bytes_of_k() {
-        assert_eq!([f16::K, bf16::K, Tf32::K, E4m3::K, E5m2::K, i8::K], [16, 16, 8, 32, 32, 32]);
+        assert_eq!(
+            [f16::K, bf16::K, Tf32::K, F8E4M3::K, F8E5M2::K, i8::K],
+            [16, 16, 8, 32, 32, 32]
+        );
     }
 }

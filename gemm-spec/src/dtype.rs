@@ -11,6 +11,10 @@ use core::str::FromStr;
 pub enum DType {
     /// 8-bit signed integer; sums are i32.
     I8,
+    /// 8-bit float with 4 bits of exponent and no infinity (OCP's e4m3); sums are f32.
+    F8E4M3,
+    /// 8-bit float with 5 bits of exponent (OCP's e5m2); sums are f32.
+    F8E5M2,
     /// 32-bit signed integer; sums and products wrap around, as in two's complement.
     I32,
     /// IEEE 754 binary16.
@@ -25,13 +29,21 @@ pub enum DType {
 
 impl DType {
     /// Every dtype, in the order of the tables.
-    pub const ALL: [DType; 6] =
-        [DType::I8, DType::I32, DType::F16, DType::BF16, DType::F32, DType::F64];
+    pub const ALL: [DType; 8] = [
+        DType::I8,
+        DType::I32,
+        DType::F8E4M3,
+        DType::F8E5M2,
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+    ];
 
     /// Bytes of one element.
     pub const fn size_bytes(self) -> usize {
         match self {
-            DType::I8 => 1,
+            DType::I8 | DType::F8E4M3 | DType::F8E5M2 => 1,
             DType::F16 | DType::BF16 => 2,
             DType::I32 | DType::F32 => 4,
             DType::F64 => 8,
@@ -42,7 +54,7 @@ impl DType {
     pub const fn accumulator(self) -> DType {
         match self {
             DType::I8 => DType::I32,
-            DType::F16 | DType::BF16 => DType::F32,
+            DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 => DType::F32,
             other => other,
         }
     }
@@ -59,7 +71,7 @@ impl DType {
             DType::I8 => &[DType::I32, DType::F32, DType::F16, DType::BF16],
             DType::I32 => &[DType::I32],
             DType::F16 => &[DType::F16, DType::BF16, DType::F32],
-            DType::BF16 => &[DType::BF16, DType::F16, DType::F32],
+            DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => &[DType::BF16, DType::F16, DType::F32],
             DType::F32 => &[DType::F32],
             DType::F64 => &[DType::F64],
         }
@@ -75,11 +87,18 @@ impl DType {
         matches!(self, DType::I8 | DType::I32)
     }
 
+    /// Whether it is one of the floats of 8 bits.
+    pub const fn is_fp8(self) -> bool {
+        matches!(self, DType::F8E4M3 | DType::F8E5M2)
+    }
+
     /// The name as it stands in kernel names and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             DType::I8 => "i8",
             DType::I32 => "i32",
+            DType::F8E4M3 => "f8e4m3",
+            DType::F8E5M2 => "f8e5m2",
             DType::F16 => "f16",
             DType::BF16 => "bf16",
             DType::F32 => "f32",
@@ -115,13 +134,13 @@ impl fmt::Display for DType {
     }
 }
 
-/// A dtype's name was not one of `i8`, `i32`, `f16`, `bf16`, `f32`, `f64`.
+/// A dtype's name was not one of [`DType::name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownDType;
 
 impl fmt::Display for UnknownDType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown dtype: expected i8, i32, f16, bf16, f32 or f64")
+        f.write_str("unknown dtype: expected i8, i32, f8e4m3, f8e5m2, f16, bf16, f32 or f64")
     }
 }
 
@@ -130,8 +149,12 @@ impl core::error::Error for UnknownDType {}
 impl FromStr for DType {
     type Err = UnknownDType;
 
+    /// By [`DType::name`]; the floats of 8 bits also without their `f8`.
     fn from_str(name: &str) -> Result<Self, UnknownDType> {
-        DType::ALL.into_iter().find(|dtype| dtype.name() == name).ok_or(UnknownDType)
+        let is_it = |dtype: &DType| {
+            dtype.name() == name || dtype.is_fp8() && dtype.name().strip_prefix("f8") == Some(name)
+        };
+        DType::ALL.into_iter().find(is_it).ok_or(UnknownDType)
     }
 }
 
@@ -156,6 +179,10 @@ mod tests {
         for dtype in DType::ALL {
             assert_eq!(dtype.to_string().parse(), Ok(dtype));
         }
-        assert_eq!("f8".parse::<DType>(), Err(UnknownDType));
+        assert_eq!("e4m3".parse(), Ok(DType::F8E4M3));
+        assert_eq!("e5m2".parse(), Ok(DType::F8E5M2));
+        for name in ["f8", "", "16", "8e4m3"] {
+            assert_eq!(name.parse::<DType>(), Err(UnknownDType));
+        }
     }
 }

@@ -35,6 +35,8 @@ pub enum KernelFamily {
     /// Groups of four warps multiply tiles that the tensor memory accelerator brings
     /// (`warp_group`).
     WarpGroup,
+    /// The same for operands with scales for blocks of 128 along K (`warp_group`).
+    WarpGroupScaled,
     /// No product: an operand is copied, to rows along K (`repack`).
     Repack,
     /// No product: sums in memory go through an epilogue to C (`finish`).
@@ -46,7 +48,7 @@ impl KernelFamily {
     pub const fn target(self, dtype: DType) -> Target {
         match (self, dtype) {
             (KernelFamily::TensorCore, DType::F64) => Target::Sm90,
-            (KernelFamily::WarpGroup, _) => Target::Sm90a,
+            (KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled, _) => Target::Sm90a,
             (
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore,
                 _,
@@ -70,6 +72,7 @@ impl KernelFamily {
             KernelFamily::GroupedOrder => "blocks that run together share operands in the L2 cache",
             KernelFamily::TensorCore => "warps multiply small matrices on their tensor cores",
             KernelFamily::WarpGroup => "groups of warps multiply tiles, others bring them",
+            KernelFamily::WarpGroupScaled => "they multiply each step's sums by scales",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",
         }
@@ -306,7 +309,7 @@ impl Kernel {
                 (count(warps.saturating_mul(32)), 1)
             }
             // One group of four warps brings what the others multiply.
-            KernelFamily::WarpGroup => {
+            KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
                 let groups = threads(rows, self.tiles.warp[0]).saturating_add(1);
                 (count(groups.saturating_mul(128)), 1)
             }
@@ -328,6 +331,7 @@ impl Kernel {
             | KernelFamily::GroupedOrder
             | KernelFamily::TensorCore
             | KernelFamily::WarpGroup
+            | KernelFamily::WarpGroupScaled
             | KernelFamily::Repack
             | KernelFamily::Finish => warp,
             KernelFamily::Naive
@@ -372,7 +376,7 @@ impl Kernel {
                 let b = Tiles::tensor_len([cols, depth], bytes);
                 a.saturating_add(b).saturating_mul(stages).saturating_mul(bytes)
             }
-            KernelFamily::WarpGroup => {
+            KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
                 let c =
@@ -391,7 +395,7 @@ impl Kernel {
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a
     /// multiple of 16 bytes from row to row.
     pub const fn takes_maps(&self) -> bool {
-        matches!(self.family, KernelFamily::WarpGroup)
+        matches!(self.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled)
     }
 
     /// The kernel in the module of 9.0, where it takes more shared memory than a block has on most
@@ -409,7 +413,8 @@ impl Kernel {
             KernelFamily::AsyncCopy
             | KernelFamily::GroupedOrder
             | KernelFamily::TensorCore
-            | KernelFamily::WarpGroup => self.shared_bytes(),
+            | KernelFamily::WarpGroup
+            | KernelFamily::WarpGroupScaled => self.shared_bytes(),
             _ => 0,
         }
     }

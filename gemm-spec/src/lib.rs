@@ -25,5 +25,5 @@ pub use kernel::{
     ThreadOrder, Tiles,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
-pub use params::{GemmParams, RepackParams, is_along_k};
-pub use table::{entries, finish, kernels, repack, variants};
+pub use params::{GemmParams, RepackParams, SCALE_BLOCK, ScaleParams, is_along_k};
+pub use table::{entries, finish, kernels, repack, scaled, variants};

@@ -50,6 +50,37 @@ pub struct GemmParams<S> {
     pub epilogue: EpilogueParams,
 }
 
+/// Elements along K that have one scale, and columns of B that do.
+pub const SCALE_BLOCK: usize = 128;
+
+/// Where the scales of A and B lie, for kernels that take the parameters `a_scales: *const f32`,
+/// `b_scales: *const f32` and this block behind those of every kernel.
+///
+/// With q = k / [`SCALE_BLOCK`], C = alpha * (sum over q of a_scale(i, q) * b_scale(q, j /
+/// `SCALE_BLOCK`) * the sum of block q's products) + beta * C: a scale of A is for one row and a
+/// block of K, one of B for a block of K and one of columns, as in DeepSeek-V3 (arXiv 2412.19437,
+/// section 3.3.2). Strides count elements and may be negative.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScaleParams {
+    /// Elements from A's scale of a row to that of the next row.
+    pub a_row_stride: i64,
+    /// Elements from A's scale of a block of K to that of the next.
+    pub a_k_stride: i64,
+    /// Elements from B's scale of a block of K to that of the next.
+    pub b_k_stride: i64,
+    /// Elements from B's scale of a block of columns to that of the next.
+    pub b_col_stride: i64,
+}
+
+impl ScaleParams {
+    /// The block's bytes, as words.
+    pub fn words(&self) -> [u64; 4] {
+        let ScaleParams { a_row_stride, a_k_stride, b_k_stride, b_col_stride } = *self;
+        [a_row_stride, a_k_stride, b_k_stride, b_col_stride].map(i64::cast_unsigned)
+    }
+}
+
 /// Sizes and strides of a copy to rows that are contiguous, by a kernel with the parameters
 /// `source: *const T`, `target: *mut T`, both the addresses of element (0, 0), and this block.
 #[repr(C)]

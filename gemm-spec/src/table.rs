@@ -38,6 +38,8 @@ macro_rules! k02_tiled_kernels {
         (k02_tiled_8_f32, "k02_tiled_8", f32, 8, AlongColumns),
         (k02_tiled_8_f64, "k02_tiled_8", f64, 8, AlongColumns),
         (k02_tiled_16_i8, "k02_tiled_16", i8, 16, AlongColumns),
+        (k02_tiled_16_f8e4m3, "k02_tiled_16", F8E4M3, 16, AlongColumns),
+        (k02_tiled_16_f8e5m2, "k02_tiled_16", F8E5M2, 16, AlongColumns),
         (k02_tiled_16_i32, "k02_tiled_16", i32, 16, AlongColumns),
         (k02_tiled_16_f16, "k02_tiled_16", f16, 16, AlongColumns),
         (k02_tiled_16_bf16, "k02_tiled_16", bf16, 16, AlongColumns),
@@ -124,6 +126,8 @@ macro_rules! k07_warp_tile_kernels {
     ($with:ident) => {
         $with! {
         (k07_warp_tile_i8, "k07_warp_tile", i8, [128, 128, 32], [32, 64], [8, 8], 1, 1),
+        (k07_warp_tile_f8e4m3, "k07_warp_tile", F8E4M3, [128, 128, 32], [32, 64], [8, 8], 1, 1),
+        (k07_warp_tile_f8e5m2, "k07_warp_tile", F8E5M2, [128, 128, 32], [32, 64], [8, 8], 1, 1),
         (k07_warp_tile_i32, "k07_warp_tile", i32, [128, 128, 8], [32, 64], [8, 8], 1, 2),
         (k07_warp_tile_f16, "k07_warp_tile", f16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
         (k07_warp_tile_bf16, "k07_warp_tile", bf16, [128, 128, 16], [32, 64], [8, 8], 1, 2),
@@ -215,6 +219,8 @@ macro_rules! warp_group_kernels {
         (warp_group_128x256_tn_bf16, "warp_group_128x256", bf16, Tn, [128, 256, 64], 2, 4),
         (warp_group_128x256_tt_bf16, "warp_group_128x256", bf16, Tt, [128, 256, 64], 2, 4),
         (warp_group_128x256_nt_i8, "warp_group_128x256", i8, Nt, [128, 256, 128], 2, 4),
+        (warp_group_128x256_nt_f8e4m3, "warp_group_128x256", F8E4M3, Nt, [128, 256, 128], 2, 4),
+        (warp_group_128x256_nt_f8e5m2, "warp_group_128x256", F8E5M2, Nt, [128, 256, 128], 2, 4),
         (warp_group_128x256_nt_tf32, "warp_group_128x256", tf32, Nt, [128, 256, 32], 2, 4),
         (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn, [128, 128, 64], 2, 6),
         (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt, [128, 128, 64], 2, 6),
@@ -224,6 +230,8 @@ macro_rules! warp_group_kernels {
         (warp_group_128x128_nt_bf16, "warp_group_128x128", bf16, Nt, [128, 128, 64], 2, 6),
         (warp_group_128x128_tn_bf16, "warp_group_128x128", bf16, Tn, [128, 128, 64], 2, 6),
         (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nt_f8e4m3, "warp_group_128x128", F8E4M3, Nt, [128, 128, 128], 2, 6),
+        (warp_group_128x128_nt_f8e5m2, "warp_group_128x128", F8E5M2, Nt, [128, 128, 128], 2, 6),
         (warp_group_128x128_nt_tf32, "warp_group_128x128", tf32, Nt, [128, 128, 32], 2, 6),
         (warp_group_64x128_nn_f16, "warp_group_64x128", f16, Nn, [64, 128, 64], 2, 6),
         (warp_group_64x128_nt_f16, "warp_group_64x128", f16, Nt, [64, 128, 64], 2, 6),
@@ -241,6 +249,20 @@ macro_rules! warp_group_kernels {
         (warp_group_64x64_nt_bf16, "warp_group_64x64", bf16, Nt, [64, 64, 64], 1, 8),
         (warp_group_64x64_tn_bf16, "warp_group_64x64", bf16, Tn, [64, 64, 64], 1, 8),
         (warp_group_64x64_tt_bf16, "warp_group_64x64", bf16, Tt, [64, 64, 64], 1, 8),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `warp_group` kernel for operands with scales for blocks along K:
+/// as [`warp_group_kernels!`](crate::warp_group_kernels).
+#[macro_export]
+macro_rules! warp_group_scaled_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_scaled_128x128_nt_f8e4m3, "warp_group_scaled_128x128", F8E4M3, Nt,
+            [128, 128, 128], 2, 6
+        ),
         }
     };
 }
@@ -275,6 +297,12 @@ macro_rules! dtype {
     };
     (i32) => {
         DType::I32
+    };
+    (F8E4M3) => {
+        DType::F8E4M3
+    };
+    (F8E5M2) => {
+        DType::F8E5M2
     };
     (f16) => {
         DType::F16
@@ -409,6 +437,18 @@ static FAMILIES: &[&[Kernel]] = &[
     },
 ];
 
+/// The kernels for operands with scales.
+static SCALED: &[Kernel] = {
+    const FAMILY: KernelFamily = KernelFamily::WarpGroupScaled;
+    warp_group_scaled_kernels!(rows)
+};
+
+/// The kernel for operands of `dtype` with scales for blocks of them; see
+/// [`ScaleParams`](crate::ScaleParams).
+pub fn scaled(dtype: DType) -> Option<&'static Kernel> {
+    SCALED.iter().find(|kernel| kernel.dtype == dtype)
+}
+
 /// The kernels that copy an operand before a product.
 static REPACKS: &[Kernel] = {
     const FAMILY: KernelFamily = KernelFamily::Repack;
@@ -431,12 +471,13 @@ pub fn finish() -> &'static Kernel {
     &FINISH[0]
 }
 
-/// Every entry point: the kernels that multiply, those that copy, and the one that finishes.
+/// Every entry point: the kernels that multiply, those that do so with scales, those that copy, and
+/// the one that finishes.
 pub fn entries() -> impl Iterator<Item = &'static Kernel> + Clone {
-    kernels().chain(REPACKS).chain(FINISH)
+    kernels().chain(SCALED).chain(REPACKS).chain(FINISH)
 }
 
-/// Every kernel that multiplies, family by family.
+/// Every kernel that multiplies operands without scales, family by family.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> + Clone {
     FAMILIES.iter().copied().flatten()
 }

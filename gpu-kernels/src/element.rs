@@ -1,9 +1,9 @@
 //! What a kernel does with single elements: load, widen, multiply, add, round.
 
 use crate::Packed;
-use cuda_std::GpuFloat;
 use cuda_std::half::{HalfExt, bf16, f16};
 use cuda_std::wgmma::Tf32;
+use cuda_std::{F8E4M3, F8E5M2, GpuFloat};
 use gemm_spec::{DType, GemmParams};
 
 /// The type in which products are summed: i32, f32 or f64.
@@ -172,6 +172,8 @@ macro_rules! element {
 
 element!(i8, i32, |x| i32::from(x), i32, f32, f16, bf16);
 element!(i32, i32, |x| x, i32);
+element!(F8E4M3, f32, |x| x.to_f32(), bf16, f16, f32);
+element!(F8E5M2, f32, |x| x.to_f32(), bf16, f16, f32);
 element!(f16, f32, |x| x.to_f32_gpu(), f16, bf16, f32);
 element!(bf16, f32, |x| x.to_f32_gpu(), bf16, f16, f32);
 element!(f32, f32, |x| x, f32);

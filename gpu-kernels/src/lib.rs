@@ -23,6 +23,7 @@ pub mod tensor;
 #[cfg(feature = "sm_90a")]
 pub mod warp_group;
 
+pub use cuda_std::{F8E4M3, F8E5M2};
 pub use element::{Element, Output, Sum, Write};
 pub use epilogue::{One, store};
 pub use output_tile::OutputTile;

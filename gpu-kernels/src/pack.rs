@@ -3,6 +3,7 @@
 use crate::SharedTile;
 use cuda_std::half::{bf16, f16};
 use cuda_std::wgmma::Tf32;
+use cuda_std::{F8E4M3, F8E5M2};
 
 /// A type of which as many as fit make 16 bytes.
 pub trait Packed: Copy {
@@ -27,6 +28,8 @@ macro_rules! packs {
 packs! {
     i8: 16 of 0,
     i32: 4 of 0,
+    F8E4M3: 16 of F8E4M3::from_bits(0),
+    F8E5M2: 16 of F8E5M2::from_bits(0),
     f16: 8 of f16::from_bits(0),
     bf16: 8 of bf16::from_bits(0),
     f32: 4 of 0.0,

@@ -12,6 +12,9 @@
 //!     write the sums, while the copies for the next tile are on their way
 //! ```
 //!
+//! With scales for blocks of 128 along K (`BlockScaled`), a step's sums start at 0 and are added to
+//! others, times the scales, while the other group multiplies.
+//!
 //! # Mapping
 //!
 //! The blocks of a cluster take tiles of C that lie one below the other. Each brings its own rows
@@ -34,6 +37,7 @@
 
 mod bring;
 mod ring;
+mod summing;
 mod tiles;
 mod write;
 
@@ -45,6 +49,7 @@ use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, KMajor, MnMajor
 use cuda_std::{cluster, grid, registers, shared, thread};
 use gemm_spec::{C_BOXES, GemmParams};
 use ring::Ring;
+pub use summing::{BlockScaled, InPlace, Summing};
 use tiles::ClusterTiles;
 use write::BoxOfC;
 
@@ -83,6 +88,8 @@ impl WarpGroup for cuda_std::half::f16 {}
 impl WarpGroup for cuda_std::half::bf16 {}
 impl WarpGroup for wgmma::Tf32 {}
 impl WarpGroup for i8 {}
+impl WarpGroup for cuda_std::F8E4M3 {}
+impl WarpGroup for cuda_std::F8E5M2 {}
 
 /// The direction in which tiles of an operand are contiguous.
 pub trait Side<T>: wgmma::Major<T> {
@@ -160,14 +167,16 @@ impl<T: Element> Operands<'_, T> {
 /// Called by all threads of a block of 128 for each group and 128 more, in clusters as `G` says,
 /// whose dynamic shared memory holds the stages, [`C_BOXES`] boxes of C a group and the barriers.
 /// The maps and the parameter block describe matrices that the grid may read (A, B) and write (C),
-/// and no other code touches C during the launch.
+/// and no other code touches C during the launch; the grid may read what `summing` says.
 #[inline(always)]
-pub unsafe fn multiply<T, A, B, G, const SUMS: usize>(
+pub unsafe fn multiply<T, A, B, G, S, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
+    summing: S,
 ) where
     T: WarpGroup,
     G: Geometry,
+    S: Summing<T, SUMS>,
     A: Side<T>,
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
@@ -207,7 +216,8 @@ pub unsafe fn multiply<T, A, B, G, const SUMS: usize>(
                     registers::increase::<232>();
                 }
                 let group = group as usize - 1;
-                consume::<T, A, B, G, SUMS>(operands, p, tiles, ring, (stages, c), group);
+                let memory = (stages, c);
+                consume::<T, A, B, G, S, SUMS>(operands, p, summing, tiles, ring, memory, group);
             }
         }
     }
@@ -219,9 +229,10 @@ pub unsafe fn multiply<T, A, B, G, const SUMS: usize>(
 ///
 /// As [`multiply`]; by the 128 threads of group number `group` of those that multiply.
 #[inline(always)]
-unsafe fn consume<T, A, B, G, const SUMS: usize>(
+unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
+    summing: S,
     mut tiles: ClusterTiles<G>,
     mut ring: Ring<G>,
     (stages, c): (SharedTile<Rows64<T>>, SharedTile<BoxOfC>),
@@ -229,6 +240,7 @@ unsafe fn consume<T, A, B, G, const SUMS: usize>(
 ) where
     T: WarpGroup,
     G: Geometry,
+    S: Summing<T, SUMS>,
     A: Side<T>,
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
@@ -242,7 +254,9 @@ unsafe fn consume<T, A, B, G, const SUMS: usize>(
     unsafe {
         let c = c.add(group * C_BOXES);
         while let Some((row, col)) = tiles.next() {
+            let row = row + (group * GROUP_ROWS) as u64;
             let mut sums = [T::Sum::ZERO; SUMS];
+            let mut tile = summing.begin(p, (row, col));
             let mut step = 0;
             // N.B. K is not 0, and the loop is one that runs at least once: were there a way around
             // it, the sums would be copied where the ways meet, while instructions still add to
@@ -250,19 +264,18 @@ unsafe fn consume<T, A, B, G, const SUMS: usize>(
             loop {
                 ring.wait_full();
                 let stage = stages.add(ring.stage() * (G::GROUPS + tiles_b(SUMS)));
-                let start = if step == 0 { Accumulate::Start } else { Accumulate::Continue };
                 let (a, b) = (A::parts(stage.add(group)), B::parts(stage.add(G::GROUPS)));
-                multiply_stage(&mut sums, a, b, start);
-                wgmma::commit_group();
-                // The products of the step before are done; these go on.
-                wgmma::wait_group::<1, _>(&mut sums);
+                S::multiply(&mut tile, &mut sums, a, b, step == 0);
                 if step == 0 {
                     write::wait_for_copies();
                 }
-                if holds {
+                if S::AT_ONCE {
+                    ring.release();
+                } else if holds {
                     ring.before().release();
                 }
-                holds = true;
+                holds = !S::AT_ONCE;
+                S::add(&tile, &mut sums);
                 ring.next();
                 step += 1;
                 if step == steps {
@@ -270,7 +283,6 @@ unsafe fn consume<T, A, B, G, const SUMS: usize>(
                 }
             }
             wgmma::wait_group::<0, _>(&mut sums);
-            let row = row + (group * GROUP_ROWS) as u64;
             let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
             let boxes = [c, last.add(group * C_BOXES).cast()];
             write::write::<T, G, SUMS>(operands, p, (row, col), (boxes, group), &sums);
@@ -339,7 +351,7 @@ macro_rules! warp_group {
                 let operands = $crate::warp_group::Operands { a, b, c, start };
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
-                    (&operands, &p)
+                    (&operands, &p, $crate::warp_group::InPlace)
                 )
             }
         }
@@ -355,16 +367,61 @@ macro_rules! warp_group {
             ::cuda_std::wgmma::$a,
             ::cuda_std::wgmma::$b,
             $crate::warp_group::Blocks<{ $groups }, $cluster, $stages>,
+            _,
             { $bn / 2 },
         > $arguments
     };
+}
+
+/// The same for kernels that take scales.
+macro_rules! scaled {
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident,
+        [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// As the kernels without scales; the grid may read the scales.
+        // Pointers in a block would be generic ones, and slower.
+        #[allow(clippy::too_many_arguments)]
+        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
+        pub unsafe fn $name(
+            #[grid_constant] a: &TensorMap<2>,
+            #[grid_constant] b: &TensorMap<2>,
+            #[grid_constant] c: &TensorMap<2>,
+            start: *mut <$element as Element>::Output,
+            p: GemmParams<<$element as Element>::Sum>,
+            a_scales: *const f32,
+            b_scales: *const f32,
+            places: ScaleParams,
+        ) {
+            const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
+            let scales = BlockScaled { a: a_scales, b: b_scales, places };
+            // SAFETY: the host's promise, passed on.
+            unsafe {
+                let operands = Operands { a, b, c, start };
+                $crate::warp_group!(
+                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
+                    (&operands, &p, scales)
+                )
+            }
+        }
+    )*};
 }
 
 /// The entry points of the table.
 #[cfg(feature = "sm_90a")]
 pub mod entries {
     use cuda_std::half::{bf16, f16};
+    use cuda_std::{F8E4M3, F8E5M2};
     #[allow(non_camel_case_types)] // As it stands in the table.
     type tf32 = cuda_std::wgmma::Tf32;
     gemm_spec::warp_group_kernels!(warp_group);
+
+    use super::{BlockScaled, Element, GROUP_ROWS, Operands, WarpGroup};
+    use cuda_std::tma::TensorMap;
+    use gemm_spec::{GemmParams, ScaleParams};
+    gemm_spec::warp_group_scaled_kernels!(scaled);
 }

@@ -5,7 +5,7 @@
 
 use crate::device::DeviceInfo;
 use crate::error::{Error, Operand};
-use crate::plan::{Fusion, KernelChoice, Product, SOURCES};
+use crate::plan::{Fusion, KernelChoice, Product, SOURCES, ScaledProduct};
 use gemm_spec::Kernel;
 use std::any::Any;
 use std::fmt::Debug;
@@ -45,6 +45,16 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
         kernel: &KernelChoice,
         operands: Operands<'_>,
     ) -> Result<(), Error>;
+
+    /// The same with scales, those of A and of B.
+    fn multiply_scaled(
+        &self,
+        queue: Option<&dyn Queue>,
+        product: &ScaledProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        scales: [&dyn Memory; 2],
+    ) -> Result<(), Error>;
 }
 
 /// Something for each matrix of a product; those of the epilogue are there where the product's
@@ -70,15 +80,11 @@ impl<P: Copy> Each<P> {
         }
     }
 
-    /// Those that the product reads: A and B only if it sums anything.
-    pub fn read(&self, product: &Product) -> impl Iterator<Item = P> {
-        let operands = [self.a, self.b].into_iter().filter(move |_| product.k > 0);
-        operands.chain(self.sources.into_iter().flatten())
-    }
-
-    /// Those that the product writes to.
-    pub fn written(&self) -> impl Iterator<Item = P> {
-        std::iter::once(self.c).chain(self.amax)
+    /// Those that the product reads, A and B only if it sums anything, and those that it writes to.
+    pub fn of(&self, product: &Product) -> (Vec<P>, Vec<P>) {
+        let operands = [self.a, self.b].into_iter().filter(|_| product.k > 0);
+        let read = operands.chain(self.sources.into_iter().flatten()).collect();
+        (read, std::iter::once(self.c).chain(self.amax).collect())
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod finish;
 mod int;
+mod scaled;
 mod tiles;
 
 pub(crate) use finish::activate_f64;
@@ -15,8 +16,8 @@ use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
-use crate::plan::{Fusion, KernelChoice, Product, SOURCES};
-use crate::with_elements;
+use crate::plan::{Fusion, KernelChoice, Product, SOURCES, ScaledProduct};
+use crate::{bf16, f16, with_elements};
 use gemm_spec::{DType, Precision};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -76,16 +77,7 @@ impl Backend for CpuBackend {
         kernel: &KernelChoice,
         operands: &HostOperands,
     ) -> Result<(), Error> {
-        match kernel {
-            KernelChoice::Auto => {}
-            KernelChoice::Named(name) => {
-                return Err(Error::new(Kind::KernelOnCpu { name: name.clone() }));
-            }
-            KernelChoice::Spec(kernel) => {
-                let name = kernel.variant.to_string();
-                return Err(Error::new(Kind::KernelOnCpu { name }));
-            }
-        }
+        check_choice(kernel)?;
         if product.c.shape.is_empty() {
             return Ok(());
         }
@@ -101,20 +93,73 @@ impl Backend for CpuBackend {
         kernel: &KernelChoice,
         operands: Operands<'_>,
     ) -> Result<(), Error> {
-        let expected = || self.info.name.clone();
-        if queue.is_some_and(|queue| !(queue as &dyn Any).is::<Immediate>()) {
-            return Err(Error::new(Kind::ForeignStream { expected: expected() }));
+        let operands = self.host_operands(queue, operands)?;
+        // SAFETY: a `DeviceMatrix` keeps its layout inside its memory; C and amax are borrowed
+        // exclusively.
+        unsafe { self.multiply_host(product, kernel, &operands) }
+    }
+
+    fn multiply_scaled(
+        &self,
+        queue: Option<&dyn Queue>,
+        scaled: &ScaledProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        [a_scales, b_scales]: [&dyn Memory; 2],
+    ) -> Result<(), Error> {
+        check_choice(kernel)?;
+        let operands = self.host_operands(queue, operands)?;
+        let a_scales = self.host(a_scales, Operand::A)?.as_bytes().as_ptr();
+        let b_scales = self.host(b_scales, Operand::B)?.as_bytes().as_ptr();
+        let product = &scaled.product;
+        if product.k == 0 || product.c.shape.is_empty() {
+            // SAFETY: as above.
+            return unsafe { self.multiply_host(product, kernel, &operands) };
         }
-        let foreign =
-            |operand| Error::new(Kind::DifferentDevices { operand, expected: expected() });
+        let HostOperands { a, b, c, .. } = operands;
+        let sources = scaled::Sources {
+            a: a.cast(),
+            b: b.cast(),
+            a_scales: a_scales.cast(),
+            b_scales: b_scales.cast(),
+        };
+        // SAFETY: as above, for the scales as for A and B; memory is aligned for every dtype.
+        unsafe {
+            match product.output {
+                DType::BF16 => scaled::multiply::<bf16>(scaled, sources, c.cast()),
+                DType::F16 => scaled::multiply::<f16>(scaled, sources, c.cast()),
+                DType::F32 => scaled::multiply::<f32>(scaled, sources, c.cast()),
+                _ => unreachable!("{NO_PRODUCT}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CpuBackend {
+    fn foreign(&self, operand: Operand) -> Error {
+        Error::new(Kind::DifferentDevices { operand, expected: self.info.name.clone() })
+    }
+
+    fn host<'a>(&self, memory: &'a dyn Memory, operand: Operand) -> Result<&'a HostMemory, Error> {
+        (memory as &dyn Any).downcast_ref::<HostMemory>().ok_or_else(|| self.foreign(operand))
+    }
+
+    /// Where the operands lie; an error for a queue or for memory of another device.
+    fn host_operands(
+        &self,
+        queue: Option<&dyn Queue>,
+        operands: Operands<'_>,
+    ) -> Result<HostOperands, Error> {
+        if queue.is_some_and(|queue| !(queue as &dyn Any).is::<Immediate>()) {
+            return Err(Error::new(Kind::ForeignStream { expected: self.info.name.clone() }));
+        }
         let read = |memory, operand| {
-            let memory = (memory as &dyn Any).downcast_ref::<HostMemory>();
-            let memory = memory.ok_or_else(|| foreign(operand))?;
-            Ok::<_, Error>(memory.as_bytes().as_ptr().cast_mut())
+            Ok::<_, Error>(self.host(memory, operand)?.as_bytes().as_ptr().cast_mut())
         };
         let written = |memory, operand| {
             let memory = (memory as &mut dyn Any).downcast_mut::<HostMemory>();
-            let memory = memory.ok_or_else(|| foreign(operand))?;
+            let memory = memory.ok_or_else(|| self.foreign(operand))?;
             Ok::<_, Error>(memory.as_mut_bytes().as_mut_ptr())
         };
         let Operands { a, b, c, sources, amax } = operands;
@@ -129,10 +174,18 @@ impl Backend for CpuBackend {
             operands.sources[i] =
                 source.map(|source| read(source, Fusion::NAMES[i])).transpose()?;
         }
-        // SAFETY: a `DeviceMatrix` keeps its layout inside its memory; C and amax are borrowed
-        // exclusively.
-        unsafe { self.multiply_host(product, kernel, &operands) }
+        Ok(operands)
     }
+}
+
+/// An error for a kernel, of which the CPU has none.
+fn check_choice(kernel: &KernelChoice) -> Result<(), Error> {
+    let name = match kernel {
+        KernelChoice::Auto => return Ok(()),
+        KernelChoice::Named(name) => name.clone(),
+        KernelChoice::Spec(kernel) => kernel.variant.to_string(),
+    };
+    Err(Error::new(Kind::KernelOnCpu { name }))
 }
 
 /// Host memory, aligned for every dtype.

@@ -25,6 +25,6 @@ extern crate cuda_driver_loader as _;
 pub(crate) use context::{device_count, has_kernels, open};
 pub use cust;
 pub use module::check_ptx;
-pub use raw::{RawEpilogue, RawMatrix, RawOperands};
+pub use raw::{RawEpilogue, RawMatrix, RawOperands, RawScales};
 pub(crate) use tensor_map::TensorLayoutError;
 pub use tensor_map::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};

@@ -1,6 +1,7 @@
 //! The element types of a matrix, and the arithmetic of their sums.
 
 use bytemuck::Pod;
+use fp8::{F8E4M3, F8E5M2};
 use gemm_spec::DType;
 use half::{bf16, f16};
 use std::fmt::{Debug, Display};
@@ -9,34 +10,37 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for i8 {}
     impl Sealed for i32 {}
+    impl Sealed for fp8::F8E4M3 {}
+    impl Sealed for fp8::F8E5M2 {}
     impl Sealed for half::f16 {}
     impl Sealed for half::bf16 {}
     impl Sealed for f32 {}
     impl Sealed for f64 {}
 }
 
-/// An element of a matrix: `i8`, `i32`, [`f16`](struct@f16), [`bf16`], `f32` or `f64`.
+/// An element of a matrix: `i8`, `i32`, [`F8E4M3`], [`F8E5M2`], [`f16`](struct@f16), [`bf16`],
+/// `f32` or `f64`.
 ///
-/// The trait is sealed: a kernel exists for these six and no others.
+/// The trait is sealed: a kernel exists for these eight and no others.
 pub trait Element:
     sealed::Sealed + Copy + Send + Sync + Debug + Display + Default + PartialEq + PartialOrd + Pod
 {
     /// The type's name in kernels and files.
     const DTYPE: DType;
 
-    /// The type of the sums: `f32` for [`f16`](struct@f16) and [`bf16`], `i32` for `i8`, else the
-    /// type itself.
+    /// The type of the sums: `f32` for floats of 8 and 16 bits, `i32` for `i8`, else the type
+    /// itself.
     type Scalar: Scalar;
 
     /// The elements of C where A and B have this type and no others are asked for: `i32` for `i8`,
-    /// else the type itself.
+    /// [`bf16`] for floats of 8 bits, else the type itself.
     type Output: OutputOf<Self> + Element<Scalar = Self::Scalar>;
 
     /// The value, exactly.
     fn to_f64(self) -> f64;
 
     /// The nearest value, ties to even. For integers the fraction is cut off and values out of
-    /// range become the nearest bound.
+    /// range become the nearest bound, as they do for floats of 8 bits.
     fn from_f64(value: f64) -> Self;
 
     /// The value in the type of the sums, exactly.
@@ -52,7 +56,7 @@ pub trait Element:
 ///
 /// | A and B | C |
 /// |---|---|
-/// | [`f16`](struct@f16), [`bf16`] | `f16`, `bf16` or `f32` |
+/// | [`f16`](struct@f16), [`bf16`], [`F8E4M3`], [`F8E5M2`] | `f16`, `bf16` or `f32` |
 /// | `i8` | `i32`; `f32`, `f16` or `bf16` by an alpha of `f32`, which dequantises |
 /// | `i32`, `f32`, `f64` | the same |
 pub trait OutputOf<T: Element>: Element<Output = Self> {
@@ -72,9 +76,9 @@ macro_rules! output_of {
 
 output_of! {
     i32: i8 i32;
-    f16: i8 f16 bf16;
-    bf16: i8 f16 bf16;
-    f32: i8 f16 bf16 f32;
+    f16: i8 F8E4M3 F8E5M2 f16 bf16;
+    bf16: i8 F8E4M3 F8E5M2 f16 bf16;
+    f32: i8 F8E4M3 F8E5M2 f16 bf16 f32;
     f64: f64;
 }
 
@@ -203,6 +207,35 @@ fn to_f32_odd(value: f64) -> f32 {
 half_element!(f16, F16);
 half_element!(bf16, BF16);
 
+macro_rules! fp8_element {
+    ($type:ident) => {
+        impl Element for $type {
+            const DTYPE: DType = DType::$type;
+            type Scalar = f32;
+            type Output = bf16;
+
+            fn to_f64(self) -> f64 {
+                f64::from(self.to_f32())
+            }
+
+            fn from_f64(value: f64) -> Self {
+                $type::from_f32(to_f32_odd(value))
+            }
+
+            fn widen(self) -> f32 {
+                self.to_f32()
+            }
+
+            fn narrow(sum: f32) -> bf16 {
+                bf16::from_f32(sum)
+            }
+        }
+    };
+}
+
+fp8_element!(F8E4M3);
+fp8_element!(F8E5M2);
+
 /// From a dtype, known when the program runs, to a type, known when it was compiled: evaluates an
 /// expression with `$T` as the dtype's element type.
 ///
@@ -221,6 +254,14 @@ macro_rules! with_element {
             }
             $crate::DType::I32 => {
                 type $T = i32;
+                $body
+            }
+            $crate::DType::F8E4M3 => {
+                type $T = $crate::F8E4M3;
+                $body
+            }
+            $crate::DType::F8E5M2 => {
+                type $T = $crate::F8E5M2;
                 $body
             }
             $crate::DType::F16 => {
@@ -263,6 +304,12 @@ macro_rules! with_elements {
             (I8, F16, i8, $crate::f16)
             (I8, BF16, i8, $crate::bf16)
             (I32, I32, i32, i32)
+            (F8E4M3, BF16, $crate::F8E4M3, $crate::bf16)
+            (F8E4M3, F16, $crate::F8E4M3, $crate::f16)
+            (F8E4M3, F32, $crate::F8E4M3, f32)
+            (F8E5M2, BF16, $crate::F8E5M2, $crate::bf16)
+            (F8E5M2, F16, $crate::F8E5M2, $crate::f16)
+            (F8E5M2, F32, $crate::F8E5M2, f32)
             (F16, F16, $crate::f16, $crate::f16)
             (F16, BF16, $crate::f16, $crate::bf16)
             (F16, F32, $crate::f16, f32)
@@ -305,6 +352,18 @@ mod tests {
         assert_eq!(<f16 as Element>::from_f64(-1e-300).to_bits(), f16::NEG_ZERO.to_bits());
         assert!(<f16 as Element>::from_f64(f64::NAN).is_nan());
         assert!(f16::narrow(f32::NAN).is_nan() && bf16::narrow(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn floats_of_8_bits_are_rounded_once_and_saturate() {
+        // Just above the tie of 1 and 1.125: rounding to f32 first would make a tie of it.
+        let above_tie = 1.0 + 2f64.powi(-4) + 2f64.powi(-40);
+        assert_eq!(<F8E4M3 as Element>::from_f64(above_tie).to_bits(), F8E4M3::ONE.to_bits() + 1);
+        let above_tie = 1.0 + 2f64.powi(-3) + 2f64.powi(-40);
+        assert_eq!(<F8E5M2 as Element>::from_f64(above_tie).to_bits(), F8E5M2::ONE.to_bits() + 1);
+        assert_eq!(<F8E4M3 as Element>::from_f64(1e300), F8E4M3::MAX);
+        assert_eq!(<F8E5M2 as Element>::from_f64(f64::NEG_INFINITY).to_f64(), -57344.0);
+        assert!(<F8E5M2 as Element>::from_f64(f64::NAN).is_nan());
     }
 
     #[test]

@@ -23,8 +23,8 @@ mod raw;
 use crate::backend::{Backend, Each, HostOperands, Memory, Operands, Queue};
 use crate::device::{Device, DeviceInfo, DeviceKind};
 use crate::error::{Error, Kind, Operand};
-use crate::launch::enqueue;
-use crate::plan::{KernelChoice, Product};
+use crate::launch::{Scales, enqueue, enqueue_scaled};
+use crate::plan::{KernelChoice, Product, ScaledProduct};
 use crate::ptx;
 use crate::stage::{self, Stage};
 use gemm_spec::Kernel;
@@ -167,6 +167,21 @@ impl EmulatorBackend {
     }
 }
 
+impl EmulatorBackend {
+    /// An error for another device's queue.
+    fn check_queue(&self, queue: Option<&dyn Queue>) -> Result<(), Error> {
+        let ours = |queue: &dyn Queue| {
+            let queue = (queue as &dyn Any).downcast_ref::<EmulatorQueue>();
+            queue.is_some_and(|queue| Arc::ptr_eq(&queue.gpu, &self.gpu))
+        };
+        if queue.is_some_and(|queue| !ours(queue)) {
+            let expected = self.gpu.info.name.clone();
+            return Err(Error::new(Kind::ForeignStream { expected }));
+        }
+        Ok(())
+    }
+}
+
 impl Stage for EmulatorBackend {
     type Memory = EmulatorMemory;
 
@@ -224,16 +239,29 @@ impl Backend for EmulatorBackend {
         kernel: &KernelChoice,
         operands: Operands<'_>,
     ) -> Result<(), Error> {
-        let ours = |queue: &dyn Queue| {
-            let queue = (queue as &dyn Any).downcast_ref::<EmulatorQueue>();
-            queue.is_some_and(|queue| Arc::ptr_eq(&queue.gpu, &self.gpu))
-        };
-        if queue.is_some_and(|queue| !ours(queue)) {
-            let expected = self.gpu.info.name.clone();
-            return Err(Error::new(Kind::ForeignStream { expected }));
-        }
+        self.check_queue(queue)?;
         let operands = operands.own(|memory, operand| self.memory(memory, operand))?;
         self.run(product, kernel, operands)
+    }
+
+    fn multiply_scaled(
+        &self,
+        queue: Option<&dyn Queue>,
+        product: &ScaledProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        [a_scales, b_scales]: [&dyn Memory; 2],
+    ) -> Result<(), Error> {
+        self.check_queue(queue)?;
+        let operands = operands.own(|memory, operand| self.memory(memory, operand))?;
+        let addresses = operands.map(|memory| memory.address);
+        let scales = Scales {
+            a: self.memory(a_scales, Operand::A)?.address,
+            b: self.memory(b_scales, Operand::B)?.address,
+        };
+        let driver = EmulatorDriver { gpu: &self.gpu };
+        // SAFETY: the emulator checks every access, and its launches are done when they return.
+        unsafe { enqueue_scaled(&driver, product, kernel, addresses, scales) }
     }
 }
 

@@ -79,6 +79,11 @@ pub(crate) enum Kind {
     OddPairs { sums: Shape },
     #[error("amax is one element, and the matrix for it is {found}")]
     Amax { found: Shape },
+    #[error(
+        "a {matrix} {operand} has {expected} scales and {scales} were given: A has one for each \
+        row of op(A) and each 128 of K, B one for each block of 128 x 128"
+    )]
+    Scales { operand: Operand, matrix: Shape, scales: Shape, expected: Shape },
     #[error("a matrix of shape {shape} has {} elements and the data has {found}", len_of(*shape))]
     DataLength { shape: Shape, found: usize },
     #[error("rows {rows:?} and columns {cols:?} are not all in a matrix of shape {shape}")]
@@ -200,6 +205,7 @@ impl Error {
             *self.0,
             Inner { .. }
                 | Output { .. }
+                | Scales { .. }
                 | Block { .. }
                 | DataLength { .. }
                 | BetaWithoutC

@@ -41,6 +41,8 @@ pub fn matmul<'a, 'b, T: Element>(
 /// - `i32` wraps around. `i8` is multiplied and summed in `i32`.
 /// - `f16` and `bf16` are summed in `f32`, alpha * sum + beta * C is computed
 ///   in `f32` and rounded once.
+/// - So are `F8E4M3` and `F8E5M2`, into a C of `bf16` unless another is asked for. Hopper's tensor
+///   cores keep 14 bits of their sums, and no more (docs/numerics.md).
 /// - C's elements are of type `C`: [`Element::Output`] unless [`Gemm::output`] asks for others.
 ///
 /// ```

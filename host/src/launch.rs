@@ -5,6 +5,9 @@ mod block;
 mod copies;
 mod finish;
 mod maps;
+mod scaled;
+
+pub(crate) use scaled::{Scales, enqueue_scaled};
 
 use crate::backend::Each;
 use crate::cuda::{TensorLayout, TensorMap};
@@ -41,8 +44,9 @@ pub(crate) trait Driver {
     ) -> Result<(), Error>;
 }
 
-/// The most parameters that a kernel has: three maps, C's address, and the block.
-pub(crate) const MAX_ARGUMENTS: usize = 5;
+/// The most parameters that a kernel has: three maps, C's address, the block, and the addresses and
+/// places of scales.
+pub(crate) const MAX_ARGUMENTS: usize = 8;
 
 /// Device addresses of index 0 of each layout.
 pub(crate) type Addresses = Each<u64>;
@@ -89,9 +93,25 @@ pub(crate) unsafe fn enqueue(
             (product, addresses)
         }
     };
+    // SAFETY: the caller's promise.
+    unsafe { launch_all(driver, kernel, product, addresses, &[]) }
+}
+
+/// Enqueues the launches of a kernel that takes the product; `more` are the values of parameters
+/// behind those of every kernel.
+///
+/// # Safety
+/// As [`enqueue`]; the kernel takes `more` over memory that it may use.
+unsafe fn launch_all(
+    driver: &dyn Driver,
+    kernel: &'static Kernel,
+    product: &Product,
+    addresses: &Addresses,
+    more: &[&[u8]],
+) -> Result<(), Error> {
     let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
     // `choose_kernel` has seen that the shape can be launched.
-    for launch in kernel.launches(shape).into_iter().flatten() {
+    for launch in kernel.launches(product.c.shape).into_iter().flatten() {
         let launch = kernel.resident(launch, multiprocessors);
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
@@ -105,10 +125,12 @@ pub(crate) unsafe fn enqueue(
             if kernel.takes_maps() {
                 let [map_a, map_b, map_c] = maps::of_operands(driver, product, [a, b, c])?;
                 let [a, b, c] = [&map_a, &map_b, &map_c].map(|map| bytemuck::bytes_of(map.words()));
-                driver.launch(kernel, &launch, &[a, b, c, c_argument, block.bytes()])?;
+                let arguments = [&[a, b, c, c_argument, block.bytes()], more].concat();
+                driver.launch(kernel, &launch, &arguments)?;
             } else {
                 let (a, b) = (bytemuck::bytes_of(&a), bytemuck::bytes_of(&b));
-                driver.launch(kernel, &launch, &[a, b, c_argument, block.bytes()])?;
+                let arguments = [&[a, b, c_argument, block.bytes()], more].concat();
+                driver.launch(kernel, &launch, &arguments)?;
             }
         }
     }

@@ -43,6 +43,7 @@ mod plan;
 mod ptx;
 pub mod random;
 pub mod reference;
+mod scaled;
 mod stage;
 pub mod verify;
 
@@ -50,6 +51,7 @@ pub use device::{Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceMatrix, Str
 pub use element::{Element, OutputOf, Scalar};
 pub use epilogue::{DeviceEpilogue, Epilogue, Fused, HostEpilogue};
 pub use error::Error;
+pub use fp8::{F8E4M3, F8E5M2};
 pub use gemm::{Gemm, matmul};
 pub use gemm_spec::{
     Activation, DType, Kernel, Layout, LayoutError, Op, Precision, Shape, Strides, Tiles,
@@ -57,6 +59,7 @@ pub use gemm_spec::{
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
 pub use plan::{KernelChoice, LaunchLimits, Plan};
+pub use scaled::ScaledGemm;
 
 /// The README's program compiles and runs.
 #[cfg(doctest)]

@@ -1,6 +1,6 @@
 //! Checks a product against a reference that is more exact than any engine.
 //!
-//! [`check`] sums every element again, for f16, bf16 and f32 in f64, for f64 in compensated
+//! [`check`] sums every element again, for floats of up to 32 bits in f64, for f64 in compensated
 //! arithmetic of about twice its precision, for i8 and i32 in the same wrapping arithmetic, and
 //! compares within a bound that follows from K and the dtype. NaN passes only where IEEE arithmetic
 //! gives NaN. The bound and the rules are derived in docs/numerics.md.
@@ -17,9 +17,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod aligned;
 mod bound;
 mod fused;
 mod outcome;
+mod scaled;
 mod sums;
 
 use rand::SeedableRng;
@@ -32,10 +34,11 @@ use crate::matrix::MatrixRef;
 use bound::Rules;
 use gemm_spec::{DType, Op, Precision, Shape};
 use outcome::{Tally, Verdict};
-use sums::{PANEL, Sums};
+use sums::{PANEL, SumRow, Sums};
 
 pub use fused::check_fused;
 pub use outcome::{Exactness, Mismatch, Wrong};
+pub use scaled::check_scaled;
 
 /// A product C = alpha * op(A) * op(B) + beta * C, as it was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +102,8 @@ pub enum Rows {
 ///
 /// # Errors
 /// [`Mismatch`] where an element is wrong, where the shapes do not fit each other, or where K is so
-/// large that the dtype's bound would let anything pass (2^23 for sums in f32).
+/// large that the dtype's bound would let anything pass (2^23 for sums in f32, 2^15 where the
+/// elements have 8 bits).
 pub fn check<T: Element, C: OutputOf<T>>(
     problem: &Problem<'_, T, C>,
     out: MatrixRef<'_, C>,
@@ -109,9 +113,7 @@ pub fn check<T: Element, C: OutputOf<T>>(
     let rows = rows.of(out.shape());
     let tally = match T::DTYPE {
         _ if C::DTYPE == DType::I32 => checked.run(&Wrapping::new(problem), &rows),
-        DType::I8 => checked.run(&Floating::new(&checked, sums::wrapped_row), &rows),
-        DType::F64 => checked.run(&Floating::new(&checked, sums::compensated_row), &rows),
-        _ => checked.run(&Floating::new(&checked, sums::plain_row), &rows),
+        dtype => checked.run(&Floating::new(&checked, sums::row_of(dtype)), &rows),
     };
     tally.finish(T::DTYPE, out.shape(), checked.a.shape().cols)
 }
@@ -224,7 +226,7 @@ impl<'a, T: Element, C: OutputOf<T>> Checked<'a, T, C> {
         }
         let judge = |(at, &i): (usize, &usize)| {
             let a = &a[at * self.k..][..self.k];
-            let sums = reference.sums(a, &b);
+            let sums = reference.sums((i, first), a, &b);
             let mut tally = Tally::default();
             for lane in 0..lanes {
                 let j = first + lane;
@@ -252,8 +254,13 @@ trait Reference<T, C>: Sync {
 
     fn operand(element: T) -> Self::Operand;
 
-    /// a: (k,), b: (k, PANEL).
-    fn sums(&self, a: &[Self::Operand], b: &[[Self::Operand; PANEL]]) -> Self::Sums;
+    /// Of the row and of the columns from `at` on. a: (k,), b: (k, PANEL).
+    fn sums(
+        &self,
+        at: (usize, usize),
+        a: &[Self::Operand],
+        b: &[[Self::Operand; PANEL]],
+    ) -> Self::Sums;
 
     /// Judges `out`, whose sum is in lane `lane`; `c` is C's old value where it takes part.
     fn judge(
@@ -288,7 +295,7 @@ impl<T: Element, C: Element> Reference<T, C> for Wrapping {
         element.to_f64() as i32
     }
 
-    fn sums(&self, a: &[i32], b: &[[i32; PANEL]]) -> [i32; PANEL] {
+    fn sums(&self, _: (usize, usize), a: &[i32], b: &[[i32; PANEL]]) -> [i32; PANEL] {
         sums::wrapping_row(a, b)
     }
 
@@ -306,9 +313,6 @@ impl<T: Element, C: Element> Reference<T, C> for Wrapping {
         Verdict::exact(integer(out), expected)
     }
 }
-
-/// How a row of floating-point sums is computed.
-type SumRow = fn(&[f64], &[[f64; PANEL]]) -> Sums;
 
 /// Floating point, compared within the bound.
 struct Floating {
@@ -332,7 +336,7 @@ impl<T: Element, C: Element> Reference<T, C> for Floating {
         element.to_f64()
     }
 
-    fn sums(&self, a: &[f64], b: &[[f64; PANEL]]) -> Sums {
+    fn sums(&self, _: (usize, usize), a: &[f64], b: &[[f64; PANEL]]) -> Sums {
         (self.sum_row)(a, b)
     }
 

@@ -18,6 +18,14 @@ fn element(dtype: DType, value: i32) -> Vec<u8> {
             ((bits >> 16) as u16).to_le_bytes().to_vec()
         }
         DType::F16 => half(value).to_le_bytes().to_vec(),
+        // The upper half of an f16.
+        DType::F8E5M2 => vec![half(value).to_le_bytes()[1]],
+        // A mantissa bit more, and a bias of 7.
+        DType::F8E4M3 => {
+            let half = half(value);
+            let magnitude = (half & 0x7fff).saturating_sub((15 - 7) << 10) >> 7;
+            vec![magnitude as u8 | (half >> 8) as u8 & 0x80]
+        }
     }
 }
 

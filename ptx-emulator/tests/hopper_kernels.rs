@@ -38,6 +38,13 @@ fn element(dtype: &str, value: i32) -> Vec<u8> {
     let bits = (value as f32).to_bits();
     match dtype {
         "i8" => (value as i8).to_le_bytes().to_vec(),
+        "f8e4m3" | "f8e5m2" => {
+            let (mantissa, bias) = if dtype == "f8e4m3" { (3, 7) } else { (2, 15) };
+            let exponent = (bits >> 23 & 0xff) as i32 - 127 + bias;
+            assert!([0, 1, 2].contains(&value.abs()), "a power of 2");
+            let magnitude = if value == 0 { 0 } else { exponent << mantissa };
+            vec![magnitude as u8 | if value < 0 { 0x80 } else { 0 }]
+        }
         "i32" => value.to_le_bytes().to_vec(),
         "tf32" => bits.to_le_bytes().to_vec(),
         "bf16" => {
@@ -63,7 +70,7 @@ fn upload(gpu: &mut Emulator, matrix: &Matrix, dtype: &str) -> u64 {
 /// The tensor map of a matrix in boxes of 64 rows of 128 bytes.
 fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
     let (element, bytes) = match dtype {
-        "i8" => (TensorElement::U8, 1),
+        "i8" | "f8e4m3" | "f8e5m2" => (TensorElement::U8, 1),
         "i32" => (TensorElement::I32, 4),
         "tf32" => (TensorElement::F32, 4),
         "bf16" => (TensorElement::Bf16, 2),
@@ -77,13 +84,47 @@ fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
     Argument::bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>())
 }
 
+/// The scale of a row of A and a block of K: a sign, so that sums stay small.
+fn sign_of_a(row: usize, block: usize) -> i32 {
+    if (row / 3 + block).is_multiple_of(2) { 1 } else { -1 }
+}
+
+/// That of a block of K and one of columns.
+fn sign_of_b(block: usize, cols: usize) -> i32 {
+    if block % 3 == cols % 2 { -1 } else { 1 }
+}
+
+/// The scales in device memory, and the arguments that say where.
+fn upload_scales(gpu: &mut Emulator, [m, n, k]: [usize; 3]) -> Vec<Argument> {
+    let (k_blocks, n_blocks) = (k.div_ceil(128), n.div_ceil(128));
+    let scales = |rows: usize, cols: usize, sign: fn(usize, usize) -> i32| -> Vec<u8> {
+        let one = |i: usize| sign(i / cols, i % cols) as f32;
+        (0..rows * cols).flat_map(|i| one(i).to_le_bytes()).collect()
+    };
+    let a = scales(m, k_blocks, sign_of_a);
+    let b = scales(k_blocks, n_blocks, sign_of_b);
+    let mut arguments: Vec<Argument> = Vec::new();
+    for bytes in [a, b] {
+        let address = gpu.allocate(bytes.len() as u64).unwrap();
+        gpu.write(address, &bytes).unwrap();
+        arguments.push(address.into());
+    }
+    let places = [k_blocks, 1, n_blocks, 1].map(|stride| (stride as u64).to_le_bytes());
+    arguments.push(Argument::bytes(places.concat()));
+    arguments
+}
+
 /// C = 2 A B - C through one kernel; returns the time.
 fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -> Duration {
-    let mut parts = kernel.split('_').skip(2);
+    let mut parts = kernel.split('_').skip_while(|part| !part.starts_with(char::is_numeric));
     let tile: Vec<usize> = parts.next().unwrap().split('x').map(|n| n.parse().unwrap()).collect();
     let transposes = parts.next().unwrap();
     let dtype = parts.next().unwrap();
-    let output = if dtype == "i8" { "i32" } else { dtype };
+    let output = match dtype {
+        "i8" => "i32",
+        "f8e4m3" | "f8e5m2" => "bf16",
+        _ => dtype,
+    };
     let mut gpu = Emulator::new(options);
     let (a, b) = (Matrix::new(m, k, 1), Matrix::new(k, n, 0x777));
     let c = Matrix::new(m, n, 0x9_9999);
@@ -119,13 +160,15 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
         cluster: [cluster as u32, 1, 1],
         dynamic_shared: 227 << 10,
     };
-    let arguments = [
+    let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
+    let mut arguments = vec![
         map(&gpu, &stored_a, dtype, a_at),
         map(&gpu, &stored_b, dtype, b_at),
         map(&gpu, &c, output, c_at),
         c_at.into(),
         Argument::bytes(block),
     ];
+    arguments.extend(scales.into_iter().flatten());
     let start = Instant::now();
     if let Err(report) = gpu.launch(module, kernel, &launch, &arguments) {
         panic!("{kernel} {m}x{n}x{k}: {report}");
@@ -136,7 +179,11 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     gpu.read(c_at, &mut result).unwrap();
     for row in 0..m {
         for col in 0..n {
-            let sum: i32 = (0..k).map(|p| a.get(row, p) * b.get(p, col)).sum();
+            let sign = |p: usize| match kernel.contains("scaled") {
+                true => sign_of_a(row, p / 128) * sign_of_b(p / 128, col / 128),
+                false => 1,
+            };
+            let sum: i32 = (0..k).map(|p| sign(p) * a.get(row, p) * b.get(p, col)).sum();
             let expected = element(output, 2 * sum - c.get(row, col));
             let at = (row * n + col) * size;
             assert_eq!(result[at..at + size], expected, "{kernel} {m}x{n}x{k} ({row}, {col})");
@@ -165,7 +212,11 @@ fn kernels_of_sm_90a() {
     let kernels: Vec<&str> = module.kernels().collect();
     for kernel in kernels {
         // Rows of whole chunks of 16 bytes, whatever the elements.
-        let sizes = if kernel.ends_with("i8") { [208, 272, 144] } else { [200, 264, 136] };
+        let sizes = if ["i8", "f8e4m3", "f8e5m2"].iter().any(|dtype| kernel.ends_with(dtype)) {
+            [208, 272, 144]
+        } else {
+            [200, 264, 136]
+        };
         let time = run(&module, kernel, sizes, options());
         println!("{kernel}: {time:?}");
     }

@@ -12,8 +12,8 @@ pub enum Data {
     Integers,
     /// N(0, 1) with NaN in the last row and column of A, and in the last of B.
     Nan,
-    /// N(0, 1) with infinities of both signs in A's last column and in B's last row, and zeros to
-    /// meet them.
+    /// N(0, 1) with infinities of both signs (e4m3: the largest numbers) in A's last column and in
+    /// B's last row, and zeros to meet them.
     Infinite,
     /// Numbers whose products reach the end of the dtype's range and go past it; i32 wraps around,
     /// i8 has its whole range.
@@ -154,10 +154,13 @@ impl Case {
     fn scaled<T: Element>(&self, normal: gemmite::Matrix<T>) -> gemmite::Matrix<T> {
         // The square roots of the largest number and of the least normal one, roughly.
         let exp = match (self.data, T::DTYPE) {
-            (Data::Large, DType::F16) => 7,
+            (Data::Large, DType::F8E4M3) => 4,
+            (Data::Large, DType::F16 | DType::F8E5M2) => 7,
             (Data::Large, DType::BF16 | DType::F32) => 63,
             (Data::Large, DType::F64) => 511,
-            (Data::Tiny, DType::F16) => -9,
+            // Products are not subnormal in f32, but factors are.
+            (Data::Tiny, DType::F8E4M3) => -6,
+            (Data::Tiny, DType::F16 | DType::F8E5M2) => -9,
             (Data::Tiny, DType::BF16 | DType::F32) => -70,
             (Data::Tiny, DType::F64) => -532,
             _ => return normal,
@@ -173,13 +176,23 @@ impl Case {
         match self.data {
             Data::Nan if last && last_step && !T::DTYPE.is_integer() => T::from_f64(f64::NAN),
             Data::Infinite if last_step && !T::DTYPE.is_integer() => match at % 4 {
-                0 => T::from_f64(f64::INFINITY),
-                1 => T::from_f64(f64::NEG_INFINITY),
+                0 => infinity(false),
+                1 => infinity(true),
                 2 => T::from_f64(0.0),
                 _ => number,
             },
             _ => number,
         }
+    }
+}
+
+/// Infinity of a sign; the largest number where the dtype has none.
+fn infinity<T: Element>(is_negative: bool) -> T {
+    match T::DTYPE {
+        // Conversions to it stop at the largest number.
+        DType::F8E5M2 => bytemuck::cast(if is_negative { 0xfc_u8 } else { 0x7c }),
+        _ if is_negative => T::from_f64(f64::NEG_INFINITY),
+        _ => T::from_f64(f64::INFINITY),
     }
 }
 

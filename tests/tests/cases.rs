@@ -1,7 +1,7 @@
 //! The case table on every engine, in every dtype.
 
 use gemm_spec::{Kernel, Stored, kernels};
-use gemmite::{DType, Element, Op, OutputOf, Precision, bf16, f16};
+use gemmite::{DType, Element, F8E4M3, F8E5M2, Op, OutputOf, Precision, bf16, f16};
 use gemmite_tests::{
     Case, Data, Engine, Path, Place, cpu_engines, cuda, cuda_engines, emulated_kernel,
     emulator_engines, is_short, many_tiles, run_table, run_table_where, say, table,
@@ -87,6 +87,8 @@ macro_rules! each_dtype {
 each_dtype! {
     cpu_i8, emulator_i8, cuda_i8: i8 => i32;
     cpu_i32, emulator_i32, cuda_i32: i32 => i32;
+    cpu_f8e4m3, emulator_f8e4m3, cuda_f8e4m3: F8E4M3 => bf16;
+    cpu_f8e5m2, emulator_f8e5m2, cuda_f8e5m2: F8E5M2 => bf16;
     cpu_f16, emulator_f16, cuda_f16: f16 => f16;
     cpu_bf16, emulator_bf16, cuda_bf16: bf16 => bf16;
     cpu_f32, emulator_f32, cuda_f32: f32 => f32;
@@ -94,6 +96,10 @@ each_dtype! {
     cpu_i8_to_f32, emulator_i8_to_f32, cuda_i8_to_f32: i8 => f32;
     cpu_i8_to_f16, emulator_i8_to_f16, cuda_i8_to_f16: i8 => f16;
     cpu_i8_to_bf16, emulator_i8_to_bf16, cuda_i8_to_bf16: i8 => bf16;
+    cpu_f8e4m3_to_f16, emulator_f8e4m3_to_f16, cuda_f8e4m3_to_f16: F8E4M3 => f16;
+    cpu_f8e4m3_to_f32, emulator_f8e4m3_to_f32, cuda_f8e4m3_to_f32: F8E4M3 => f32;
+    cpu_f8e5m2_to_f16, emulator_f8e5m2_to_f16, cuda_f8e5m2_to_f16: F8E5M2 => f16;
+    cpu_f8e5m2_to_f32, emulator_f8e5m2_to_f32, cuda_f8e5m2_to_f32: F8E5M2 => f32;
     cpu_f16_to_bf16, emulator_f16_to_bf16, cuda_f16_to_bf16: f16 => bf16;
     cpu_f16_to_f32, emulator_f16_to_f32, cuda_f16_to_f32: f16 => f32;
     cpu_bf16_to_f16, emulator_bf16_to_f16, cuda_bf16_to_f16: bf16 => f16;
@@ -172,6 +178,8 @@ fn has_cases_on_the_emulator<T: Element>() {
 fn every_kernel_has_cases_on_the_emulator() {
     has_cases_on_the_emulator::<i8>();
     has_cases_on_the_emulator::<i32>();
+    has_cases_on_the_emulator::<F8E4M3>();
+    has_cases_on_the_emulator::<F8E5M2>();
     has_cases_on_the_emulator::<f16>();
     has_cases_on_the_emulator::<bf16>();
     has_cases_on_the_emulator::<f32>();

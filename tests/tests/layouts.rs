@@ -1,7 +1,7 @@
 //! Shapes, strides, transposes and factors at random, on the CPU and, where there is one, on the
 //! GPU.
 
-use gemmite::{Element, Op, Shape, Strides, bf16, f16};
+use gemmite::{Element, F8E4M3, F8E5M2, Op, Shape, Strides, bf16, f16};
 use gemmite_tests::{Case, Data, Engine, Place, cpu_engines, cuda, cuda_engines, run_case};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -69,6 +69,8 @@ fn holds_on(engines: &[Engine], cases: u32) {
             })
         }
         one::<i32>(&case, engine)?;
+        one::<F8E4M3>(&case, engine)?;
+        one::<F8E5M2>(&case, engine)?;
         one::<f16>(&case, engine)?;
         one::<bf16>(&case, engine)?;
         one::<f32>(&case, engine)?;

@@ -3,7 +3,8 @@
 
 use cuda_builder::ptx;
 use gemm_spec::{
-    C_BOXES, DType, GemmParams, Kernel, KernelFamily, RepackParams, Target, Tiles, entries as table,
+    C_BOXES, DType, GemmParams, Kernel, KernelFamily, RepackParams, ScaleParams, Target, Tiles,
+    entries as table,
 };
 use std::path::PathBuf;
 
@@ -26,6 +27,9 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
     match kernel.family {
         KernelFamily::Repack => vec![8, 8, size_of::<RepackParams>()],
         KernelFamily::Finish => vec![8, 8, block],
+        KernelFamily::WarpGroupScaled => {
+            vec![128, 128, 128, 8, block, 8, 8, size_of::<ScaleParams>()]
+        }
         _ if kernel.takes_maps() => vec![128, 128, 128, 8, block],
         _ => vec![8, 8, 8, block],
     }
@@ -95,7 +99,7 @@ fn tensor_products(kernel: &Kernel) -> usize {
     match kernel.family {
         KernelFamily::TensorCore => (),
         // A row of 128 bytes, 32 at a time.
-        KernelFamily::WarpGroup => return 4,
+        KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => return 4,
         _ => return 0,
     }
     let Tiles { block: [_, _, depth], warp, thread, .. } = kernel.tiles;
@@ -138,8 +142,9 @@ fn no_barrier_was_copied() {
                 KernelFamily::TensorCore => 16,
                 // For each output of 16 bits, one before its boxes are written, of all groups where
                 // the last stage is among them, and one behind; for sums that leave one by one, two
+                // the last stage is among them, and one behind; for sums that leave one by one, two
                 // in a loop over the columns. Those of a group stand there for each of them.
-                KernelFamily::WarpGroup => {
+                KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
                     let outputs = kernel.dtype.outputs().iter();
                     let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
                     // The usual C once more, with an epilogue.

@@ -23,8 +23,8 @@ use xshell::cmd;
 use crate::workspace::{Workspace, files_under, slashes};
 
 /// The kernels, what they are built from, and the builder.
-pub const CRATES: [&str; 5] =
-    ["gpu-kernels", "gemm-spec", "cuda_std", "cuda_std/macros", "cuda_builder"];
+pub const CRATES: [&str; 6] =
+    ["gpu-kernels", "gemm-spec", "fp8", "cuda_std", "cuda_std/macros", "cuda_builder"];
 
 /// The sources that the kernels' hash covers.
 pub struct Sources {

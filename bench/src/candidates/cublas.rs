@@ -67,9 +67,11 @@ struct Types {
 impl Types {
     fn of(dtype: DType, precision: Precision) -> Result<Types, Absence> {
         use ffi::{COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_32I, COMPUTE_64F};
-        use ffi::{R_8I, R_16BF, R_16F, R_32F, R_32I, R_64F};
+        use ffi::{R_8F_E4M3, R_8F_E5M2, R_8I, R_16BF, R_16F, R_32F, R_32I, R_64F};
         let (data, compute, scalar) = match dtype {
             DType::I8 => (R_8I, COMPUTE_32I, R_32I),
+            DType::F8E4M3 => (R_8F_E4M3, COMPUTE_32F, R_32F),
+            DType::F8E5M2 => (R_8F_E5M2, COMPUTE_32F, R_32F),
             DType::F16 => (R_16F, COMPUTE_32F, R_32F),
             DType::BF16 => (R_16BF, COMPUTE_32F, R_32F),
             DType::F32 if precision == Precision::Tf32 => (R_32F, COMPUTE_32F_FAST_TF32, R_32F),
@@ -79,7 +81,11 @@ impl Types {
                 return Err(Absence::unsupported("cuBLAS has no product of i32 matrices"));
             }
         };
-        let output = if dtype == DType::I8 { R_32I } else { data };
+        let output = match dtype {
+            DType::I8 => R_32I,
+            DType::F8E4M3 | DType::F8E5M2 => R_16BF,
+            _ => data,
+        };
         Ok(Types { data, output, compute, scalar })
     }
 }
@@ -187,6 +193,9 @@ impl Cublas {
     ) -> Result<GpuWork<'a, T>, Absence> {
         if case.row.epilogue.is_fused() {
             return Err(Absence::unsupported("it has no epilogue; cuBLASLt's does"));
+        }
+        if T::DTYPE.is_fp8() {
+            return Err(Absence::unsupported("floats of 8 bits are cuBLASLt's alone"));
         }
         let types = Types::of(T::DTYPE, case.row.precision)?;
         let scalars = Scalars::of(case);

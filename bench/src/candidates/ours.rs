@@ -7,8 +7,11 @@ use crate::record::Side;
 use crate::suite::{Kernels, Row};
 use crate::timing::Work;
 use anyhow::{Context, Result};
-use gemmite::cuda::{RawEpilogue, RawMatrix, RawOperands};
-use gemmite::{Device, Element, Gemm, KernelChoice, Layout, MatrixMut, MatrixRef, Shape};
+use cust::memory::DeviceBuffer;
+use gemmite::cuda::{RawEpilogue, RawMatrix, RawOperands, RawScales};
+use gemmite::{
+    Device, Element, F8E4M3, Gemm, KernelChoice, Layout, MatrixMut, MatrixRef, Op, Shape,
+};
 use std::any::Any;
 use std::time::{Duration, Instant};
 
@@ -27,6 +30,15 @@ pub fn entrants<'a, T: Element>(
         let has = gemm_spec::Kernel::find_in(name, T::DTYPE, case.row.precision).is_some();
         (case.row.kernels == Kernels::All && has) || extra.iter().any(|e| e == name)
     });
+    let scaled = gemm_spec::scaled(T::DTYPE).filter(|kernel| {
+        case.row.kernels == Kernels::All || extra.iter().any(|name| name == kernel.variant)
+    });
+    let scaled = scaled.map(|kernel| {
+        let candidate = scaled_on_gpu(gpu, operands, case, kernel)
+            .map_err(|error| Absence::unsupported(error.to_string()));
+        let (name, note) = (kernel.variant.to_owned(), kernel.name.to_owned());
+        Entrant { name, side: Side::Ours, note, candidate }
+    });
     let choices = variants.map(|name| (name.to_owned(), KernelChoice::from(name)));
     std::iter::once((AUTO.to_owned(), KernelChoice::Auto))
         .chain(choices)
@@ -38,7 +50,54 @@ pub fn entrants<'a, T: Element>(
             };
             Entrant { name, side: Side::Ours, note: kernel, candidate }
         })
+        .chain(scaled)
         .collect()
+}
+
+/// The product with scales for blocks of 128, all 1, so that it is the row's; those of A lie side
+/// by side for rows that do.
+fn scaled_on_gpu<'a, T: Element>(
+    gpu: &'a Gpu,
+    operands: &'a Operands,
+    case: &'a Case<T>,
+    kernel: &'static gemm_spec::Kernel,
+) -> Result<Box<dyn Candidate<T> + 'a>> {
+    let Row { m, n, k, op_a, op_b, batch, epilogue, .. } = case.row;
+    let capability = gpu.device.info().compute_capability.unwrap_or_default();
+    anyhow::ensure!(kernel.target.runs_on(capability), "no kernel for this GPU");
+    anyhow::ensure!(batch == 1, "one product at a time");
+    let blocks = |extent: usize| extent.div_ceil(gemm_spec::SCALE_BLOCK);
+    let stored = |op, shape: Shape| if op == Op::None { shape } else { shape.transposed() };
+    let a_layout = Layout::col_major(Shape::new(m, blocks(k))).apply(op_a);
+    let b_layout = Layout::row_major(stored(op_b, Shape::new(blocks(k), blocks(n))));
+    let ones = |layout: &Layout| {
+        let len = layout.shape.checked_len().context("larger than any memory")?;
+        anyhow::Ok(DeviceBuffer::from_slice(&vec![1.0f32; len])?)
+    };
+    let (a_scales, b_scales) = (ones(&a_layout)?, ones(&b_layout)?);
+    let gemm = Gemm::<F8E4M3>::new().op_a(op_a).op_b(op_b).alpha(epilogue.alpha as f32);
+    let gemm = match epilogue.beta {
+        Some(beta) => gemm.beta(beta as f32),
+        None => gemm,
+    };
+    let gemm = gemm.block_scaled();
+    let layouts = case.row.layouts();
+    let launch = move |[a, b, c]: [u64; 3], stream: &cust::stream::Stream| {
+        let [of_a, of_b, of_c] = layouts;
+        let operands = RawOperands { a, a_layout: of_a, b, b_layout: of_b, c, c_layout: of_c };
+        let scales = RawScales {
+            a: a_scales.as_device_ptr().as_raw(),
+            a_layout,
+            b: b_scales.as_device_ptr().as_raw(),
+            b_layout,
+        };
+        // SAFETY: the addresses are those of buffers with the row's layouts on this device, whose
+        // elements are F8E4M3, and of the scales, which this closure keeps; all outlive the
+        // stream's work, which the caller waits for.
+        unsafe { gemm.enqueue_raw(&gpu.device, stream, operands, scales)? };
+        Ok(())
+    };
+    Ok(Box::new(GpuWork::new(gpu, operands, case, Box::new(launch))))
 }
 
 fn gemm<T: Element>(case: &Case<T>) -> Gemm<T> {

@@ -60,16 +60,18 @@ impl Header {
     /// The dtype of the elements, checked against the one that the user stated.
     pub fn dtype(&self, stated: Option<DType>) -> Result<DType> {
         let descr = self.descr.as_str();
-        let found = DType::ALL.into_iter().find(|&dtype| self::descr(dtype) == descr);
-        let found = match found {
-            None if descr == "|V2" => {
-                ensure!(
-                    stated.is_some(),
-                    "its elements are raw bytes ('|V2'); if they are bfloat16, say so: --dtype bf16"
-                );
-                Some(DType::BF16)
-            }
-            other => other,
+        let found = match (descr, stated) {
+            ("|V2", None) => bail!(
+                "its elements are raw bytes ('|V2'); if they are bfloat16, say so: --dtype bf16"
+            ),
+            ("|V2", _) => Some(DType::BF16),
+            // Many types of one byte look like this.
+            ("<V1" | "|V1" | "|u1", Some(stated)) if stated.is_fp8() => Some(stated),
+            ("<V1" | "|V1", _) => bail!(
+                "its elements are raw bytes ('{descr}'); if they are floats of 8 bits, say which: \
+                 --dtype f8e4m3 or --dtype f8e5m2"
+            ),
+            _ => DType::ALL.into_iter().find(|&dtype| self::descr(dtype) == descr),
         };
         let Some(dtype) = found else { bail!("{}", unsupported(descr)) };
         if let Some(stated) = stated {
@@ -105,6 +107,8 @@ fn descr(dtype: DType) -> &'static str {
     match dtype {
         DType::I8 => "|i1",
         DType::I32 => "<i4",
+        DType::F8E4M3 => "<V1",
+        DType::F8E5M2 => "<f1",
         DType::F16 => "<f2",
         DType::BF16 => "<V2",
         DType::F32 => "<f4",
@@ -113,7 +117,7 @@ fn descr(dtype: DType) -> &'static str {
 }
 
 fn unsupported(descr: &str) -> String {
-    let ours = "dtypes are i8, i32, f16, bf16, f32 and f64";
+    let ours = "dtypes are i8, i32, f8e4m3, f8e5m2, f16, bf16, f32 and f64";
     if let Some(rest) = descr.strip_prefix('>') {
         return format!("its numbers are big-endian ('{descr}'); convert it: a.astype('<{rest}')");
     }
@@ -307,7 +311,8 @@ mod tests {
                 assert_eq!(bytes.len() % ALIGNMENT, 0);
                 let header = Header::read(&mut &bytes[..]).unwrap();
                 assert_eq!(header.bytes, bytes.len());
-                assert_eq!(header.dtype(None).unwrap(), dtype);
+                let stated = Some(dtype).filter(|&dtype| dtype == DType::F8E4M3);
+                assert_eq!(header.dtype(stated).unwrap(), dtype);
                 assert_eq!(header.shape, [shape.rows, shape.cols]);
             }
         }
@@ -334,7 +339,20 @@ mod tests {
     #[test]
     fn dtypes_and_what_is_none() {
         assert_eq!(header("|V2", false, &[]).dtype(Some(DType::BF16)).unwrap(), DType::BF16);
+        for (descr, dtype) in [
+            ("|u1", DType::F8E4M3),
+            ("|u1", DType::F8E5M2),
+            ("|V1", DType::F8E5M2),
+            ("<V1", DType::F8E4M3),
+        ] {
+            assert_eq!(header(descr, false, &[]).dtype(Some(dtype)).unwrap(), dtype);
+        }
+        assert_eq!(header("<f1", false, &[]).dtype(None).unwrap(), DType::F8E5M2);
         let cases = [
+            ("<V1", None, "--dtype f8e4m3"),
+            ("|V1", Some(DType::I8), "--dtype f8e5m2"),
+            ("<f1", Some(DType::F8E4M3), "it holds f8e5m2"),
+            ("|u1", None, "astype('int32')"),
             ("|V2", None, "--dtype bf16"),
             ("|V2", Some(DType::F16), "--dtype says f16"),
             ("<f4", Some(DType::F64), "it holds f32"),

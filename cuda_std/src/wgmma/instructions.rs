@@ -1,8 +1,9 @@
 //! The instructions for each N and element type, and accumulators, which are arrays of registers.
 
-use super::{E4m3, E5m2, Element, Major, Tf32, sealed};
+use super::{Element, Major, Tf32, sealed};
 use crate::gpu_only;
 use crate::half::{bf16, f16};
+use crate::{F8E4M3, F8E5M2};
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 
@@ -190,6 +191,6 @@ each_n! { instruction! {
     ", 1, 1, {tb}" [tb = const MB::TRANSPOSED,],
 } }
 each_n! { instruction! { Tf32, f32, "k8.f32.tf32.tf32", ", 1, 1" [], ", 1, 1" [], } }
-each_n! { instruction! { E4m3, f32, "k32.f32.e4m3.e4m3", ", 1, 1" [], ", 1, 1" [], } }
-each_n! { instruction! { E5m2, f32, "k32.f32.e5m2.e5m2", ", 1, 1" [], ", 1, 1" [], } }
+each_n! { instruction! { F8E4M3, f32, "k32.f32.e4m3.e4m3", ", 1, 1" [], ", 1, 1" [], } }
+each_n! { instruction! { F8E5M2, f32, "k32.f32.e5m2.e5m2", ", 1, 1" [], ", 1, 1" [], } }
 each_n! { instruction! { i8, i32, "k32.s32.s8.s8", "" [], "" [], } }

@@ -140,6 +140,8 @@ macro_rules! entries {
 }
 
 #[cfg(any(feature = "sm_70", rust_cuda))]
+use crate::{F8E4M3, F8E5M2};
+#[cfg(any(feature = "sm_70", rust_cuda))]
 use cuda_std::half::{bf16, f16};
 #[cfg(any(feature = "sm_70", rust_cuda))]
 gemm_spec::k02_tiled_kernels!(entries);

@@ -92,6 +92,7 @@ macro_rules! k07_warp_tile {
 /// The entry points of the table.
 #[cfg(feature = "sm_70")]
 pub mod entries {
+    use crate::{F8E4M3, F8E5M2};
     use cuda_std::half::{bf16, f16};
     gemm_spec::k07_warp_tile_kernels!(k07_warp_tile);
 }

@@ -138,7 +138,7 @@ fn thread_of_group() -> usize {
 
 /// The first of a thread's rows of the group's tile, and the first of its columns.
 #[inline(always)]
-fn place() -> (usize, usize) {
+pub fn place() -> (usize, usize) {
     let thread = thread_of_group();
     (thread / 32 * 16 + thread % 32 / 4, thread % 4 * 2)
 }

@@ -19,28 +19,28 @@ const TILE_DEPTH: usize = 256;
 
 /// A task's blocks, row-major.
 #[derive(Default)]
-struct Blocks<S> {
-    a: Vec<S>,
-    b: Vec<S>,
-    sums: Vec<S>,
+pub(super) struct Blocks<S> {
+    pub a: Vec<S>,
+    pub b: Vec<S>,
+    pub sums: Vec<S>,
 }
 
 /// One rectangle of a matrix.
 #[derive(Clone, Copy)]
-struct Block {
-    row: usize,
-    col: usize,
-    rows: usize,
-    cols: usize,
+pub(super) struct Block {
+    pub row: usize,
+    pub col: usize,
+    pub rows: usize,
+    pub cols: usize,
 }
 
 /// Where A, B and C lie, for tasks on any thread, and what becomes of the sums.
 #[derive(Clone, Copy)]
-struct Origins<'a, T, C> {
-    a: *const T,
-    b: *const T,
-    c: *mut C,
-    finish: Option<Finish<'a, C>>,
+pub(super) struct Origins<'a, T, C> {
+    pub a: *const T,
+    pub b: *const T,
+    pub c: *mut C,
+    pub finish: Option<Finish<'a, C>>,
 }
 
 // SAFETY: tasks only read A and B, and `multiply` gives each element of C to exactly one task.
@@ -108,7 +108,7 @@ unsafe fn sum_tile<T: Element, C>(
 ///
 /// # Safety
 /// The block lies in the layout's shape, and its elements are valid to read from `data`.
-unsafe fn pack<T: Element>(
+pub(super) unsafe fn pack<T: Element>(
     data: *const T,
     layout: &Layout,
     block: Block,
@@ -139,7 +139,12 @@ fn cut_off(block: &mut [f32]) {
 }
 
 /// sums += a * b.
-fn add_product<S: Scalar>(blocks: &mut Blocks<S>, rows: usize, cols: usize, depth: usize) {
+pub(super) fn add_product<S: Scalar>(
+    blocks: &mut Blocks<S>,
+    rows: usize,
+    cols: usize,
+    depth: usize,
+) {
     if S::DTYPE == DType::I32 {
         let sums = bytemuck::cast_slice_mut(&mut blocks.sums);
         let (a, b) = (bytemuck::cast_slice(&blocks.a), bytemuck::cast_slice(&blocks.b));
@@ -178,7 +183,7 @@ fn add_product<S: Scalar>(blocks: &mut Blocks<S>, rows: usize, cols: usize, dept
 ///
 /// # Safety
 /// As [`multiply`]; the tile lies in C, and nothing else touches its elements meanwhile.
-unsafe fn store_tile<T: Element, C: OutputOf<T>>(
+pub(super) unsafe fn store_tile<T: Element, C: OutputOf<T>>(
     product: &Product,
     sums: &[T::Scalar],
     place: Block,

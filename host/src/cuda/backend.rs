@@ -7,8 +7,8 @@ use super::stream::{CudaQueue, CudaStream};
 use crate::backend::{Backend, Each, HostOperands, Memory, Operands, Queue};
 use crate::device::{Device, DeviceInfo};
 use crate::error::{Error, Kind, Operand};
-use crate::launch;
-use crate::plan::{KernelChoice, Product};
+use crate::launch::{self, Scales};
+use crate::plan::{KernelChoice, Product, ScaledProduct};
 use crate::stage::{self, Stage};
 use gemm_spec::Kernel;
 use std::any::Any;
@@ -50,28 +50,51 @@ impl CudaBackend {
             .ok_or_else(|| self.foreign(operand))
     }
 
-    /// Enqueues a product on memory of this context. The context is current.
-    fn enqueue(
-        &self,
-        stream: &CudaStream,
-        product: &Product,
-        kernel: &KernelChoice,
-        operands: &Each<&CudaMemory>,
-    ) -> Result<(), Error> {
-        self.wait_for_operands(stream, product, operands)?;
-        self.launch(stream, product, kernel, operands)
-    }
-
     /// Makes the stream wait for the work on the operands that must come first. The context is
     /// current.
     fn wait_for_operands(
         &self,
         stream: &CudaStream,
-        product: &Product,
-        operands: &Each<&CudaMemory>,
+        read: &[&CudaMemory],
+        written: &[&CudaMemory],
     ) -> Result<(), Error> {
-        operands.read(product).try_for_each(|memory| memory.before_read(stream))?;
-        operands.written().try_for_each(|memory| memory.before_write(stream))
+        read.iter().try_for_each(|memory| memory.before_read(stream))?;
+        written.iter().try_for_each(|memory| memory.before_write(stream))
+    }
+
+    /// Has `launch` enqueue work that reads and writes these: on `queue`, or to the end where there
+    /// is none. The context is current.
+    fn in_order(
+        &self,
+        queue: Option<&dyn Queue>,
+        read: &[&CudaMemory],
+        written: &[&CudaMemory],
+        launch: impl Fn(&CudaStream) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(queue) = queue else {
+            return self.context.blocking(|stream| {
+                self.wait_for_operands(stream, read, written)?;
+                launch(stream)
+            });
+        };
+        let queue = (queue as &dyn Any).downcast_ref::<CudaQueue>();
+        let (stream, _order) = match queue.filter(|queue| queue.belongs_to(&self.context)) {
+            Some(queue) => queue.in_order(),
+            None => {
+                let expected = self.context.name().to_string();
+                return Err(Error::new(Kind::ForeignStream { expected }));
+            }
+        };
+        self.wait_for_operands(stream, read, written)?;
+        let launched = launch(stream);
+        // Some of several panels may be under way even where one failed.
+        let mark = Mark::new(&self.context, stream).or_else(|error| {
+            // Without a mark nobody can wait for the work later, so it is waited for now.
+            stream.synchronize(self.context.name()).and(Err(error))
+        })?;
+        read.iter().for_each(|memory| memory.reading(mark.clone()));
+        written.iter().for_each(|memory| memory.writing(mark.clone()));
+        launched
     }
 
     /// Launches on a stream that waits for its operands. The context is current.
@@ -109,7 +132,10 @@ impl Stage for CudaBackend {
         kernel: &KernelChoice,
         operands: Each<&CudaMemory>,
     ) -> Result<(), Error> {
-        self.context.blocking(|stream| self.enqueue(stream, product, kernel, &operands))
+        let (read, written) = operands.of(product);
+        self.in_order(None, &read, &written, |stream| {
+            self.launch(stream, product, kernel, &operands)
+        })
     }
 }
 
@@ -152,28 +178,34 @@ impl Backend for CudaBackend {
     ) -> Result<(), Error> {
         let operands = operands.own(|memory, operand| self.memory(memory, operand))?;
         let _current = self.context.make_current()?;
-        let Some(queue) = queue else {
-            return self
-                .context
-                .blocking(|stream| self.enqueue(stream, product, kernel, &operands));
-        };
-        let queue = (queue as &dyn Any).downcast_ref::<CudaQueue>();
-        let (stream, _order) = match queue.filter(|queue| queue.belongs_to(&self.context)) {
-            Some(queue) => queue.in_order(),
-            None => {
-                let expected = self.context.name().to_string();
-                return Err(Error::new(Kind::ForeignStream { expected }));
-            }
-        };
-        self.wait_for_operands(stream, product, &operands)?;
-        let launched = self.launch(stream, product, kernel, &operands);
-        // Some of several panels may be under way even where one failed.
-        let mark = Mark::new(&self.context, stream).or_else(|error| {
-            // Without a mark nobody can wait for the work later, so it is waited for now.
-            stream.synchronize(self.context.name()).and(Err(error))
-        })?;
-        operands.read(product).for_each(|memory| memory.reading(mark.clone()));
-        operands.written().for_each(|memory| memory.writing(mark.clone()));
-        launched
+        let (read, written) = operands.of(product);
+        self.in_order(queue, &read, &written, |stream| {
+            self.launch(stream, product, kernel, &operands)
+        })
+    }
+
+    fn multiply_scaled(
+        &self,
+        queue: Option<&dyn Queue>,
+        scaled: &ScaledProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        scales: [&dyn Memory; 2],
+    ) -> Result<(), Error> {
+        let operands = operands.own(|memory, operand| self.memory(memory, operand))?;
+        let [a, b] = scales;
+        let (a, b) = (self.memory(a, Operand::A)?, self.memory(b, Operand::B)?);
+        let _current = self.context.make_current()?;
+        let (mut read, written) = operands.of(&scaled.product);
+        if !read.is_empty() {
+            read.extend([a, b]);
+        }
+        self.in_order(queue, &read, &written, |stream| {
+            let addresses = operands.map(CudaMemory::address);
+            let scales = Scales { a: a.address(), b: b.address() };
+            let driver = CudaDriver { context: &self.context, stream: stream.raw() };
+            // SAFETY: as in `launch`, for the scales as for A and B.
+            unsafe { launch::enqueue_scaled(&driver, scaled, kernel, addresses, scales) }
+        })
     }
 }

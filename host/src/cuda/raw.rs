@@ -6,9 +6,11 @@ use crate::element::{Element, OutputOf};
 use crate::epilogue::{Epilogue, Fused};
 use crate::error::{Error, Kind, Operand};
 use crate::gemm::Gemm;
-use crate::launch::{self, Addresses};
-use crate::plan::{Fusion, Product};
+use crate::launch::{self, Addresses, Scales};
+use crate::plan::{Fusion, Product, ScaledProduct};
+use crate::scaled::ScaledGemm;
 use cust::stream::Stream;
+use fp8::F8E4M3;
 use gemm_spec::Layout;
 
 /// Device addresses (`DevicePointer::as_raw` of cust) and layouts of A, B and C.
@@ -80,23 +82,15 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         let context = super::backend::context_of(device)?;
         let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
         let (bytes, c_bytes) = (size_of::<T>(), size_of::<C>());
-        let layouts = [
+        check_layouts(&[
             (Operand::A, a_layout, bytes),
             (Operand::B, b_layout, bytes),
             (Operand::C, c_layout, c_bytes),
-        ];
-        for (operand, layout, bytes) in layouts {
-            layout.check(isize::MAX as usize / bytes).map_err(|source| {
-                Error::new(Kind::Layout { operand: Some(operand), layout, source })
-            })?;
-        }
+        ])?;
         let fusion = epilogue.fusion(|of| of.layout, |of| of.layout);
         for (i, layout) in fusion.sources.into_iter().enumerate() {
-            let Some(layout) = layout else { continue };
             let bytes = Fusion::dtypes(C::DTYPE)[i].size_bytes();
-            layout.check(isize::MAX as usize / bytes).map_err(|source| {
-                Error::new(Kind::Layout { operand: Some(Fusion::NAMES[i]), layout, source })
-            })?;
+            check_layouts(layout.map(|layout| (Fusion::NAMES[i], layout, bytes)).as_slice())?;
         }
         let layouts = [a_layout, b_layout, c_layout];
         let product = Product::new::<T, C>(self.options(), layouts, fusion)?;
@@ -129,5 +123,66 @@ impl<T: Element, C: OutputOf<T> + Element<Scalar = f32>> Fused<'_, T, C, RawEpil
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe { self.gemm.multiply_raw(device, stream, operands, self.epilogue) }
+    }
+}
+
+/// Errors for layouts of elements of so many bytes that go beyond the address space.
+fn check_layouts(layouts: &[(Operand, Layout, usize)]) -> Result<(), Error> {
+    for &(operand, layout, bytes) in layouts {
+        layout.check(isize::MAX as usize / bytes).map_err(|source| {
+            Error::new(Kind::Layout { operand: Some(operand), layout, source })
+        })?;
+    }
+    Ok(())
+}
+
+/// Device addresses and layouts of the scales of A and B, as [`RawOperands`] has them of these.
+#[derive(Clone, Copy, Debug)]
+pub struct RawScales {
+    /// Address of A's scales.
+    pub a: u64,
+    /// Layout of A's scales, in elements.
+    pub a_layout: Layout,
+    /// Address of B's scales.
+    pub b: u64,
+    /// Layout of B's scales, in elements.
+    pub b_layout: Layout,
+}
+
+impl<C: OutputOf<F8E4M3>> ScaledGemm<C> {
+    /// Enqueues the product on a stream of cust's, as [`Gemm::enqueue_raw`] does.
+    ///
+    /// # Safety
+    /// As there; the same as for A and B goes for their scales, which are f32.
+    ///
+    /// # Errors
+    /// As there, and when the scales' shapes do not match.
+    pub unsafe fn enqueue_raw(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        operands: RawOperands,
+        scales: RawScales,
+    ) -> Result<(), Error> {
+        let context = super::backend::context_of(device)?;
+        let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
+        check_layouts(&[
+            (Operand::A, a_layout, size_of::<F8E4M3>()),
+            (Operand::A, scales.a_layout, size_of::<f32>()),
+            (Operand::B, b_layout, size_of::<F8E4M3>()),
+            (Operand::B, scales.b_layout, size_of::<f32>()),
+            (Operand::C, c_layout, size_of::<C>()),
+        ])?;
+        let (of_a, of_b) = ((a_layout, scales.a_layout), (b_layout, scales.b_layout));
+        let gemm = self.gemm();
+        let product = ScaledProduct::new::<C>(gemm.options(), of_a, of_b, c_layout)?;
+        let _current = context.make_current()?;
+        let addresses = Addresses { a, b, c, sources: Default::default(), amax: None };
+        let scales = Scales { a: scales.a, b: scales.b };
+        let driver = CudaDriver { context, stream: stream.as_inner() };
+        // SAFETY: the caller's promise.
+        unsafe {
+            launch::enqueue_scaled(&driver, &product, gemm.kernel_choice(), addresses, scales)
+        }
     }
 }

@@ -50,7 +50,7 @@ fn encode(
         DType::F32 => TensorElement::F32,
         DType::F64 => TensorElement::F64,
         DType::I32 => TensorElement::I32,
-        DType::I8 => TensorElement::U8,
+        DType::I8 | DType::F8E4M3 | DType::F8E5M2 => TensorElement::U8,
     };
     let Layout { shape, strides, .. } = *layout;
     let bytes = dtype.size_bytes() as u64;

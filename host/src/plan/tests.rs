@@ -54,6 +54,7 @@ fn auto_follows_its_rule() {
     assert_eq!(auto(DType::BF16, (8, 0)), "k11_tensor_core_bf16");
     assert_eq!(auto(DType::BF16, (7, 5)), "k08_double_buffer_bf16");
     assert_eq!(auto(DType::I8, (7, 0)), "k07_warp_tile_i8");
+    assert_eq!(auto(DType::F8E4M3, (8, 9)), "k07_warp_tile_f8e4m3");
     // With the shared memory of a GPU of capability 8.6.
     let limits =
         LaunchLimits { shared_bytes_per_block_optin: 99 << 10, ..gpu().launch_limits.unwrap() };
@@ -189,6 +190,10 @@ fn operands_are_copied_for_kernels_that_read_them_in_no_other_way() {
     assert_eq!(chosen(i8, large, [false, true], [false, true]), (kernel, [true, true]));
     let small = chosen(i8, (4096, 127), mapped, [true, false]);
     assert_eq!(small, ("k11_tensor_deep_i8", [false; 2]));
+    let fp8 = task(DType::F8E5M2, large);
+    let kernel = "warp_group_128x256_nt_f8e5m2";
+    assert_eq!(chosen(fp8, large, mapped, [true, true]), (kernel, [false, false]));
+    assert_eq!(chosen(fp8, large, mapped, [false, false]), (kernel, [true, true]));
     let tf32 = task(DType::F32, large).precision(Precision::Tf32);
     let kernel = "warp_group_128x256_nt_tf32";
     assert_eq!(chosen(tf32, large, [true, true], [false, false]), (kernel, [true, true]));

@@ -26,8 +26,10 @@ impl Format {
             DType::F16 => (11, 15, -24),
             DType::BF16 => (8, 127, -133),
             DType::F32 => (24, 127, -149),
-            // Integers are compared exactly and ask for no bound.
-            DType::F64 | DType::I8 | DType::I32 => (53, 1023, -1074),
+            // Integers are compared exactly and ask for no bound; no C has elements of 8 bits.
+            DType::F64 | DType::I8 | DType::I32 | DType::F8E4M3 | DType::F8E5M2 => {
+                (53, 1023, -1074)
+            }
         };
         let unit = ldexp(1.0, -digits);
         let overflow = if max_exp == 1023 { f64::MAX } else { ldexp(2.0 - unit, max_exp) };
@@ -43,8 +45,12 @@ pub(super) fn gamma(count: usize, unit: f64) -> f64 {
 }
 
 /// The largest `k` whose bound says anything: from here on it would be about as large as the sum of
-/// magnitudes, so that a matrix of zeros would pass.
+/// magnitudes, so that a matrix of zeros would pass. Of products of 8-bit floats of one sign tensor
+/// cores may lose all by then; see docs/numerics.md.
 pub(super) fn max_k(dtype: DType) -> usize {
+    if dtype.is_fp8() {
+        return 1 << 15;
+    }
     (0.5 / Format::of(dtype.accumulator()).unit) as usize - 4
 }
 
@@ -126,7 +132,8 @@ impl Rules {
         let magnitude = abs + abs * self.alpha.abs() + (beta * c).abs();
         if magnitude < self.accumulator.overflow / 4.0 {
             let sum = Sum { hi, lo, abs, exp: 0 };
-            return self.finish(&sum, FINITE, (self.alpha, 0), self.c_term(c, false));
+            let c = self.c_term(c, false);
+            return self.finish(&sum, FINITE, (self.alpha, 0), c, sums.cut[lane]);
         }
         let terms = Terms::of(row, panel, lane);
         let mut signs = terms.signs.scaled_by(self.alpha);
@@ -143,7 +150,8 @@ impl Rules {
         } else {
             POSITIVE | NEGATIVE | NAN
         };
-        self.finish(&terms.sum, may, frexp_or(self.alpha), c_sum)
+        // It is not finite where a term is not, and is not looked at then.
+        self.finish(&terms.sum, may, frexp_or(self.alpha), c_sum, sums.cut[lane])
     }
 
     /// beta * c, which are finite, exactly; `apart` keeps the exponent apart, so that nothing
@@ -156,8 +164,9 @@ impl Rules {
         Sum { hi, lo, abs: hi.abs(), exp: beta_exp + c_exp }
     }
 
-    /// Multiplies by alpha, adds C's term, and puts the bound around it.
-    fn finish(&self, sum: &Sum, mut may: u8, alpha: (f64, i32), c: Sum) -> Expected {
+    /// Multiplies by alpha, adds C's term, and puts the bound around it; `cut` is how far the sum
+    /// may be off beside its roundings.
+    fn finish(&self, sum: &Sum, mut may: u8, alpha: (f64, i32), c: Sum, cut: f64) -> Expected {
         if may & FINITE == 0 {
             return Expected { hi: 0.0, lo: 0.0, bound: 0.0, exp: 0, may };
         }
@@ -182,6 +191,7 @@ impl Rules {
         let mut bound = self.gamma_product * product.abs
             + self.gamma_c * c.abs
             + self.gamma_reference * total
+            + ldexp(cut * alpha.0.abs() * (1.0 + self.gamma_product), alpha.1 - exp)
             + ldexp(self.underflow(), -exp);
         if self.rounds_to_element {
             let magnitude = ldexp(hi.abs() + bound, exp);

@@ -113,10 +113,7 @@ impl<T: Element, C: OutputOf<T>> Reference<'_, T, C> {
         let mut tally = Tally::default();
         for &i in rows {
             let a: Vec<f64> = (0..k).map(|p| a[(i, p)].to_f64()).collect();
-            let sums = match T::DTYPE {
-                DType::I8 => sums::wrapped_row(&a, &b),
-                _ => sums::plain_row(&a, &b),
-            };
+            let sums = sums::row_of(T::DTYPE)(&a, &b);
             let step = if self.fusion.gated { 2 } else { 1 };
             for lane in (0..lanes).step_by(step) {
                 let j = self.fusion.cols_of_c(first + lane);

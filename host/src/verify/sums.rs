@@ -5,6 +5,9 @@
 //! fused multiply-add, chosen at run time. None of them reorders a sum between runs, so a
 //! verification gives the same answer every time.
 
+use super::aligned::aligned_body;
+use gemm_spec::DType;
+
 /// Columns of B that are summed together.
 pub(super) const PANEL: usize = 16;
 
@@ -17,6 +20,22 @@ pub(super) struct Sums {
     pub lo: [f64; PANEL],
     /// Sum of |a| * |b|.
     pub abs: [f64; PANEL],
+    /// How far tensor cores that keep fewer bits may be from the sum; see `aligned`.
+    pub cut: [f64; PANEL],
+}
+
+/// How a row of floating-point sums is computed. a: (k,), b: (k, PANEL).
+pub(super) type SumRow = fn(&[f64], &[[f64; PANEL]]) -> Sums;
+
+/// The sums of elements of a dtype.
+pub(super) fn row_of(dtype: DType) -> SumRow {
+    match dtype {
+        DType::I8 => wrapped_row,
+        DType::F8E4M3 => e4m3_row,
+        DType::F8E5M2 => e5m2_row,
+        DType::F64 => compensated_row,
+        _ => plain_row,
+    }
 }
 
 /// Compiles `$body` for the baseline and for AVX2 + FMA, and calls the better one.
@@ -63,6 +82,26 @@ multiversion! {
     fn wrapped_row = wrapped_body(f64) -> Sums
 }
 
+multiversion! {
+    /// Sums in f64, with what tensor cores may lose of sums of e4m3.
+    fn e4m3_row = e4m3_body(f64) -> Sums
+}
+
+multiversion! {
+    /// The same of e5m2.
+    fn e5m2_row = e5m2_body(f64) -> Sums
+}
+
+#[inline(always)]
+fn e4m3_body(a: &[f64], b: &[[f64; PANEL]]) -> Sums {
+    aligned_body::<-6, -9>(a, b)
+}
+
+#[inline(always)]
+fn e5m2_body(a: &[f64], b: &[[f64; PANEL]]) -> Sums {
+    aligned_body::<-14, -16>(a, b)
+}
+
 #[inline(always)]
 fn wrapped_body(a: &[f64], b: &[[f64; PANEL]]) -> Sums {
     let mut sums = plain_body(a, b);
@@ -94,7 +133,7 @@ fn plain_body(a: &[f64], b: &[[f64; PANEL]]) -> Sums {
             abs[lane] += product.abs();
         }
     }
-    Sums { hi, lo: [0.0; PANEL], abs }
+    Sums { hi, lo: [0.0; PANEL], abs, cut: [0.0; PANEL] }
 }
 
 #[inline(always)]
@@ -109,7 +148,7 @@ fn compensated_body(a: &[f64], b: &[[f64; PANEL]]) -> Sums {
             abs[lane] += product.abs();
         }
     }
-    Sums { hi, lo, abs }
+    Sums { hi, lo, abs, cut: [0.0; PANEL] }
 }
 
 /// a * b as a rounded product and the exact rest (exact unless it underflows or overflows).
@@ -140,9 +179,12 @@ mod tests {
         for (row, body) in [
             (plain_row as fn(&[f64], &[[f64; PANEL]]) -> Sums, plain_body as fn(&_, &_) -> Sums),
             (compensated_row, compensated_body),
+            (e4m3_row, e4m3_body),
+            (e5m2_row, e5m2_body),
         ] {
             let (fast, base) = (row(&a, &b), body(&a, &b));
             assert_eq!((fast.hi, fast.lo, fast.abs), (base.hi, base.lo, base.abs));
+            assert_eq!(fast.cut, base.cut);
             for lane in 0..PANEL {
                 let sum: f64 = a.iter().zip(&b).map(|(a, b)| a * b[lane]).sum();
                 assert!((fast.hi[lane] - sum).abs() < 1e-12 * fast.abs[lane]);

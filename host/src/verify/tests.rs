@@ -46,18 +46,24 @@ fn with<T: Element>(c: &Matrix<T>, at: (usize, usize), value: T) -> Matrix<T> {
     Matrix::from_fn(c.shape(), |i, j| if (i, j) == at { value } else { c[(i, j)] }).unwrap()
 }
 
+fn other_orders_pass<T: Element>() {
+    let (a, b) = operands::<T>();
+    let problem = Problem::product(a.view(), b.view());
+    for c in [reference::ijk(a.view(), b.view()).unwrap(), backwards(&a, &b)] {
+        let exactness = check(&problem, c.view(), Rows::All).unwrap();
+        assert_eq!(exactness.checked, M * N);
+        assert!(exactness.max_err_over_bound > 0.0 && exactness.max_err_over_bound < 1.0);
+        assert!(exactness.worst.is_some());
+    }
+}
+
 #[test]
 fn other_orders_of_summation_pass() {
     for_floats!(Float => {
-        let (a, b) = operands::<Float>();
-        let problem = Problem::product(a.view(), b.view());
-        for c in [reference::ijk(a.view(), b.view()).unwrap(), backwards(&a, &b)] {
-            let exactness = check(&problem, c.view(), Rows::All).unwrap();
-            assert_eq!(exactness.checked, M * N);
-            assert!(exactness.max_err_over_bound > 0.0 && exactness.max_err_over_bound < 1.0);
-            assert!(exactness.worst.is_some());
-        }
+        other_orders_pass::<Float>();
     });
+    other_orders_pass::<crate::F8E4M3>();
+    other_orders_pass::<crate::F8E5M2>();
 }
 
 #[test]

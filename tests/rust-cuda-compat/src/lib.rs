@@ -20,6 +20,7 @@ pub use epilogue::{store, One};
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::GpuFloat;
+use fp8::{F8E4M3, F8E5M2};
 use gemm_spec::GemmParams;
 
 /// A tile in shared memory: what Rust-CUDA's `shared_array!` returns.
@@ -136,6 +137,8 @@ elements! {
     i32, i32, i32, |value| value;
     f32, f32, f32, |value| value;
     f64, f64, f64, |value| value;
+    F8E4M3, f32, bf16, |value| value.to_f32();
+    F8E5M2, f32, bf16, |value| value.to_f32();
     f16, f32, f16, |value| value.to_f32();
     bf16, f32, bf16, |value| value.to_f32();
 }

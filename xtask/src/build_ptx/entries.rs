@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use cuda_builder::ptx::{self, Entry};
-use gemm_spec::{DType, GemmParams, Kernel, KernelFamily, RepackParams, Target};
+use gemm_spec::{DType, GemmParams, Kernel, KernelFamily, RepackParams, ScaleParams, Target};
 
 /// Fails unless the entry points of `ptx` are the kernels of `target`, each with the parameters and
 /// the launch bounds that the host launches it with.
@@ -30,6 +30,10 @@ fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
     let expected = match kernel.family {
         KernelFamily::Repack => vec![pointer, pointer, size_of::<RepackParams>()],
         KernelFamily::Finish => vec![pointer, pointer, block],
+        KernelFamily::WarpGroupScaled => {
+            let scales = [pointer, pointer, size_of::<ScaleParams>()];
+            [&[TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block][..], &scales].concat()
+        }
         _ if kernel.takes_maps() => vec![TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block],
         _ => vec![pointer, pointer, pointer, block],
     };

@@ -12,6 +12,8 @@ pub const R_16F: c_int = 2;
 pub const R_16BF: c_int = 14;
 pub const R_8I: c_int = 3;
 pub const R_32I: c_int = 10;
+pub const R_8F_E4M3: c_int = 28;
+pub const R_8F_E5M2: c_int = 29;
 /// cublasComputeType_t.
 pub const COMPUTE_32F: c_int = 68;
 pub const COMPUTE_32F_FAST_TF32: c_int = 77;
@@ -32,6 +34,7 @@ pub const EPILOGUE_GELU: u32 = 32; // the approximation by tanh
 
 pub const DESC_TRANSA: c_int = 3;
 pub const DESC_TRANSB: c_int = 4;
+pub const DESC_FAST_ACCUM: c_int = 25;
 /// cublasLtMatrixLayoutAttribute_t.
 pub const LAYOUT_BATCH_COUNT: c_int = 5;
 pub const LAYOUT_STRIDED_BATCH_OFFSET: c_int = 6;

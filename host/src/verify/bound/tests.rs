@@ -6,10 +6,13 @@ use super::*;
 fn expect(dtype: DType, a: &[f64], b: &[f64], alpha: f64, beta: Option<f64>, c: f64) -> Expected {
     let panel: Vec<[f64; PANEL]> = b.iter().map(|&b| [b; PANEL]).collect();
     let sums = match dtype {
+        DType::F8E4M3 => super::super::sums::e4m3_row(a, &panel),
+        DType::F8E5M2 => super::super::sums::e5m2_row(a, &panel),
         DType::F64 => super::super::sums::compensated_row(a, &panel),
         _ => super::super::sums::plain_row(a, &panel),
     };
-    Rules::new((dtype, dtype), a.len(), alpha, beta).expect(&sums, 3, c, (a, &panel))
+    let output = if dtype.is_fp8() { DType::F32 } else { dtype };
+    Rules::new((dtype, output), a.len(), alpha, beta).expect(&sums, 3, c, (a, &panel))
 }
 
 fn product(dtype: DType, a: &[f64], b: &[f64]) -> Expected {
@@ -76,9 +79,30 @@ fn twice_the_bound_is_wrong_and_the_bound_is_right() {
     }
 }
 
+/// 2^14 + 1 + 1: in f32 it is exact, and tensor cores make 2^14 of it. Nothing else is right.
+#[test]
+fn floats_of_8_bits_may_lose_what_14_bits_do_not_hold() {
+    for dtype in [DType::F8E4M3, DType::F8E5M2] {
+        let (mut a, mut b) = ([0.0; 96], [0.0; 96]);
+        (a[0], b[0]) = (128.0, 128.0);
+        for k in [1, 40] {
+            (a[k], b[k]) = (1.0, 1.0);
+        }
+        let expected = expect(dtype, &a, &b, 0.5, None, 0.0);
+        for (out, is_right) in [(8193.0, true), (8192.0, true), (8191.0, false), (8195.0, false)] {
+            assert_eq!(expected.allows(out), is_right, "{dtype} {out}");
+        }
+        // A product less shows where all of them fit, a zero matrix everywhere.
+        let ones = expect(dtype, &[1.0; 512], &[1.0; 512], 1.0, Some(1.0), 0.25);
+        assert!(ones.allows(512.25) && !ones.allows(511.25));
+        let thirds: Vec<f64> = (0..512).map(|k| f64::from(k % 7 + 8) / 8.0).collect();
+        assert!(!product(dtype, &thirds, &thirds).allows(0.0));
+    }
+}
+
 #[test]
 fn nan_passes_only_where_ieee_gives_nan() {
-    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+    for dtype in [DType::F8E5M2, DType::F16, DType::BF16, DType::F32, DType::F64] {
         assert!(!product(dtype, &[1.0, 2.0], &[3.0, 4.0]).allows(f64::NAN));
         for (a, b) in
             [([f64::NAN, 1.0], [0.0, 1.0]), ([INF, 1.0], [0.0, 1.0]), ([INF, INF], [1.0, -1.0])]
@@ -92,7 +116,7 @@ fn nan_passes_only_where_ieee_gives_nan() {
 
 #[test]
 fn infinity_keeps_its_sign() {
-    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+    for dtype in [DType::F8E5M2, DType::F16, DType::BF16, DType::F32, DType::F64] {
         let expected = product(dtype, &[INF, 1.0], &[-2.0, 5.0]);
         assert!(expected.allows(-INF) && expected.value() == -INF);
         assert!(!expected.allows(INF) && !expected.allows(f64::NAN) && !expected.allows(-1e300));

@@ -2,8 +2,8 @@
 
 use cuda_std::mbarrier::{Mbarrier, Parity, fence_init};
 use cuda_std::tma::{self, TensorMap};
-use cuda_std::wgmma::{self, Accumulate, B32, B64, B128, E4m3, E5m2, Tf32, Tile, place};
-use cuda_std::{SharedPtr, bf16, f16, kernel, shared, shared_array, thread};
+use cuda_std::wgmma::{self, Accumulate, B32, B64, B128, Tf32, Tile, place};
+use cuda_std::{F8E4M3, F8E5M2, SharedPtr, bf16, f16, kernel, shared, shared_array, thread};
 
 /// Waits for `count` stages one after another; `load` starts a stage's copies of `bytes` bytes, in
 /// one thread, and `multiply` uses them.
@@ -130,26 +130,26 @@ products! {
     product_tf32_192, Tf32, f32, 192;
     product_tf32_224, Tf32, f32, 224;
     product_tf32_256, Tf32, f32, 256;
-    product_e4m3_8, E4m3, f32, 8;
-    product_e4m3_16, E4m3, f32, 16;
-    product_e4m3_32, E4m3, f32, 32;
-    product_e4m3_64, E4m3, f32, 64;
-    product_e4m3_96, E4m3, f32, 96;
-    product_e4m3_128, E4m3, f32, 128;
-    product_e4m3_160, E4m3, f32, 160;
-    product_e4m3_192, E4m3, f32, 192;
-    product_e4m3_224, E4m3, f32, 224;
-    product_e4m3_256, E4m3, f32, 256;
-    product_e5m2_8, E5m2, f32, 8;
-    product_e5m2_16, E5m2, f32, 16;
-    product_e5m2_32, E5m2, f32, 32;
-    product_e5m2_64, E5m2, f32, 64;
-    product_e5m2_96, E5m2, f32, 96;
-    product_e5m2_128, E5m2, f32, 128;
-    product_e5m2_160, E5m2, f32, 160;
-    product_e5m2_192, E5m2, f32, 192;
-    product_e5m2_224, E5m2, f32, 224;
-    product_e5m2_256, E5m2, f32, 256;
+    product_e4m3_8, F8E4M3, f32, 8;
+    product_e4m3_16, F8E4M3, f32, 16;
+    product_e4m3_32, F8E4M3, f32, 32;
+    product_e4m3_64, F8E4M3, f32, 64;
+    product_e4m3_96, F8E4M3, f32, 96;
+    product_e4m3_128, F8E4M3, f32, 128;
+    product_e4m3_160, F8E4M3, f32, 160;
+    product_e4m3_192, F8E4M3, f32, 192;
+    product_e4m3_224, F8E4M3, f32, 224;
+    product_e4m3_256, F8E4M3, f32, 256;
+    product_e5m2_8, F8E5M2, f32, 8;
+    product_e5m2_16, F8E5M2, f32, 16;
+    product_e5m2_32, F8E5M2, f32, 32;
+    product_e5m2_64, F8E5M2, f32, 64;
+    product_e5m2_96, F8E5M2, f32, 96;
+    product_e5m2_128, F8E5M2, f32, 128;
+    product_e5m2_160, F8E5M2, f32, 160;
+    product_e5m2_192, F8E5M2, f32, 192;
+    product_e5m2_224, F8E5M2, f32, 224;
+    product_e5m2_256, F8E5M2, f32, 256;
     product_i8_8, i8, i32, 8;
     product_i8_16, i8, i32, 16;
     product_i8_32, i8, i32, 32;
@@ -268,8 +268,8 @@ from_registers! {
     registers_f16, f16, f32, k_major, 64, |i| [0, 64 * i];
     registers_bf16, bf16, f32, k_major, 256, |i| [0, 64 * i];
     registers_tf32, Tf32, f32, k_major, 128, |i| [0, 64 * i];
-    registers_e4m3, E4m3, f32, k_major, 64, |i| [0, 64 * i];
-    registers_e5m2, E5m2, f32, k_major, 128, |i| [0, 64 * i];
+    registers_e4m3, F8E4M3, f32, k_major, 64, |i| [0, 64 * i];
+    registers_e5m2, F8E5M2, f32, k_major, 128, |i| [0, 64 * i];
     registers_i8, i8, i32, k_major, 64, |i| [0, 64 * i];
     registers_transposed_f16, f16, f32, mn_major, 128, |i| [64 * i, 0];
     registers_transposed_bf16, bf16, f32, mn_major, 64, |i| [64 * i, 0];

@@ -1,0 +1,86 @@
+//! Products with scales for blocks of their operands.
+
+use super::{Chosen, Fusion, KernelChoice, Options, Product, Task, check_launch, mappable};
+use crate::device::DeviceInfo;
+use crate::element::OutputOf;
+use crate::error::{Error, Kind, Operand};
+use fp8::F8E4M3;
+use gemm_spec::{Layout, Op, SCALE_BLOCK, ScaleParams, Shape};
+
+/// A checked product whose operands have scales; transposes are in all layouts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScaledProduct {
+    pub product: Product,
+    /// Scales of A: (m, blocks of K).
+    pub a_scales: Layout,
+    /// Scales of B: (blocks of K, blocks of n).
+    pub b_scales: Layout,
+}
+
+/// Blocks of an extent.
+fn blocks(extent: usize) -> usize {
+    extent.div_ceil(SCALE_BLOCK)
+}
+
+impl ScaledProduct {
+    /// Checks shapes; the layouts already fit their buffers. A matrix comes first, then its scales.
+    pub(crate) fn new<C: OutputOf<F8E4M3>>(
+        options: Options<C::Scalar>,
+        (a, a_scales): (Layout, Layout),
+        (b, b_scales): (Layout, Layout),
+        c: Layout,
+    ) -> Result<Self, Error> {
+        let product = Product::new::<F8E4M3, C>(options, [a, b, c], Fusion::default())?;
+        let of_a = match options.op_a {
+            Op::None => Shape::new(a.shape.rows, blocks(a.shape.cols)),
+            Op::Transpose => Shape::new(blocks(a.shape.rows), a.shape.cols),
+        };
+        let of_b = Shape::new(blocks(b.shape.rows), blocks(b.shape.cols));
+        for (operand, matrix, scales, expected) in
+            [(Operand::A, a, a_scales, of_a), (Operand::B, b, b_scales, of_b)]
+        {
+            if scales.shape != expected {
+                let (matrix, scales) = (matrix.shape, scales.shape);
+                return Err(Error::new(Kind::Scales { operand, matrix, scales, expected }));
+            }
+        }
+        let a_scales = a_scales.apply(options.op_a);
+        Ok(ScaledProduct { product, a_scales, b_scales: b_scales.apply(options.op_b) })
+    }
+
+    /// Where the scales lie, for a kernel.
+    pub(crate) fn places(&self) -> ScaleParams {
+        let (a, b) = (self.a_scales.strides, self.b_scales.strides);
+        ScaleParams {
+            a_row_stride: a.row as i64,
+            a_k_stride: a.col as i64,
+            b_k_stride: b.row as i64,
+            b_col_stride: b.col as i64,
+        }
+    }
+}
+
+/// The kernel for a product whose C and K are not empty, and which of A and B have to be copied:
+/// those that do not lie along K at multiples of 16 bytes from the device addresses `bases` on.
+pub(crate) fn choose_scaled(
+    choice: &KernelChoice,
+    product: &Product,
+    bases: [u64; 2],
+    info: &DeviceInfo,
+) -> Result<Chosen, Error> {
+    let dtype = product.dtype;
+    let unknown = |name: &str| Error::new(Kind::UnknownKernel { name: name.into(), dtype });
+    let kernel = gemm_spec::scaled(dtype).ok_or_else(|| unknown("auto"))?;
+    match choice {
+        KernelChoice::Named(name) if name != kernel.variant => return Err(unknown(name)),
+        KernelChoice::Spec(spec) if spec != kernel => {
+            return Err(Error::new(Kind::ForeignKernel { kernel: *spec }));
+        }
+        _ => {}
+    }
+    let operands = [&product.a, &product.b];
+    let task = Task::new(dtype, product.c.shape, product.k, operands, bases);
+    let copied = [0, 1].map(|i| !task.along_k[i] || !mappable(operands[i], dtype, bases[i]));
+    check_launch(kernel, Task { along_k: [true; 2], maps: true, ..task }, info)?;
+    Ok(Chosen { kernel, copied })
+}
