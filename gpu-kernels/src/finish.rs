@@ -185,7 +185,7 @@ pub fn activate<const N: usize, const ERF: bool>(x: &mut [f32; N], activation: u
         GELU if ERF => in_pairs(x, gelu),
         GELU_TANH => in_pairs(x, |pair| {
             let x = pair.map(|x| if x < -6.0 { -6.0 } else { x });
-            times_sigmoid(x, |x| x * (1.595_769_1 + 0.071_354_814 * (x * x)))
+            times_sigmoid(x, |x| x * (1.595_769_2 + 0.071_354_81 * (x * x)))
         }),
         SILU => in_pairs(x, |pair| {
             times_sigmoid(pair.map(|x| if x < -30.0 { -30.0 } else { x }), |x| x)
