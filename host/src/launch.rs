@@ -77,7 +77,7 @@ pub(crate) unsafe fn enqueue(
         |kernel: &Kernel| !(product.fusion.is_none() || kernel.takes_maps() && within);
     if is_separate(kernel) {
         // SAFETY: the caller's promise.
-        return unsafe { finish::enqueue(driver, product, kernel, addresses) };
+        return unsafe { finish::enqueue(driver, product, choice, addresses) };
     }
     // SAFETY: the caller's promise.
     let copies = unsafe { copies::enqueue(driver, product, addresses, copied)? };
@@ -87,8 +87,9 @@ pub(crate) unsafe fn enqueue(
             // There is no memory for them.
             kernel = choose_kernel(choice, task, driver.info())?;
             if is_separate(kernel) {
+                let choice = KernelChoice::Spec(*kernel);
                 // SAFETY: the caller's promise.
-                return unsafe { finish::enqueue(driver, product, kernel, addresses) };
+                return unsafe { finish::enqueue(driver, product, &choice, addresses) };
             }
             (product, addresses)
         }

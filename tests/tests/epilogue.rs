@@ -280,6 +280,16 @@ fn in_warp_groups_on_the_emulator() {
     check::<bf16, bf16>(&emulated((9, 0), "warp_group_128x256"), &[(136, 264, 16)], NN);
 }
 
+/// Operands that are copied before the product, sums that go to memory after it.
+#[test]
+fn with_copied_operands_on_the_emulator() {
+    let engine = emulated((9, 0), "auto");
+    let steps = Steps { bias: ROW, residual: true, ..Steps::default() };
+    let operands = Operands::<bf16, bf16>::new((130, 130, 33), NT, &steps);
+    engine.on_host(&operands, &steps, false).unwrap();
+    engine.on_device(&operands, &steps).unwrap();
+}
+
 #[test]
 fn on_cuda() {
     let Some(device) = cuda() else { return };

@@ -4,7 +4,7 @@
 use super::{Addresses, Driver, address, block};
 use crate::error::{Error, Kind};
 use crate::plan::{Factor, Fusion, KernelChoice, Product};
-use gemm_spec::{DType, Kernel, Layout, Strides};
+use gemm_spec::{DType, Layout, Strides};
 
 /// Enqueues the product without its epilogue and with C in memory of its own, and the kernel that
 /// finishes it.
@@ -14,7 +14,7 @@ use gemm_spec::{DType, Kernel, Layout, Strides};
 pub(super) unsafe fn enqueue(
     driver: &dyn Driver,
     product: &Product,
-    kernel: &'static Kernel,
+    choice: &KernelChoice,
     addresses: &Addresses,
 ) -> Result<(), Error> {
     let shape = product.shape();
@@ -36,7 +36,7 @@ pub(super) unsafe fn enqueue(
     let places = Addresses { c: memory, sources: Default::default(), amax: None, ..*addresses };
     // SAFETY: the caller's promise; the memory holds the sums and is nobody else's.
     let done = unsafe {
-        super::enqueue(driver, &plain, &KernelChoice::Spec(*kernel), places)
+        super::enqueue(driver, &plain, choice, places)
             .and_then(|()| finish(driver, product, addresses, (&sums, memory)))
     };
     driver.release(memory);
