@@ -13,8 +13,8 @@ use gemm_spec::{Activation, Layout, Shape};
 ///
 /// 1. x = alpha x row_scale(i) col_scale(j) + beta C(i, j)
 /// 2. x = activation(x + bias(i, j))
-/// 3. Where it is [gated](Epilogue::gated), columns are pairs: x(i, j) is the even one of them times
-///    the odd one, which has had its bias and no activation, and C has half as many columns.
+/// 3. Where it is [gated](Epilogue::gated), columns are pairs: x(i, j) is the even one of them
+///    times the odd one, which has had its bias and no activation, and C has half as many columns.
 /// 4. x = x + residual(i, j)
 /// 5. amax = max(amax, |x|), and C(i, j) = x, rounded once to C's elements.
 ///

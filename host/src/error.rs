@@ -66,8 +66,8 @@ pub(crate) enum Kind {
     #[error("shapes do not match: op(A) * op(B) is {product} and C is {c}")]
     Output { product: Shape, c: Shape },
     #[error(
-        "{operand}: shape {found}, which has to be {wanted}, or 1 in the place of an extent that is \
-        the same throughout"
+        "{operand}: shape {found}, which has to be {wanted}, or 1 in the place of an extent that \
+        is the same throughout"
     )]
     Source { operand: Operand, found: Shape, wanted: Shape },
     #[error(

@@ -112,7 +112,7 @@ unsafe fn launch_all(
 ) -> Result<(), Error> {
     let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
     // `choose_kernel` has seen that the shape can be launched.
-    for launch in kernel.launches(product.c.shape).into_iter().flatten() {
+    for launch in kernel.launches(product.shape()).into_iter().flatten() {
         let launch = kernel.resident(launch, multiprocessors);
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);

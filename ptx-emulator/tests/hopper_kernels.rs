@@ -114,17 +114,22 @@ fn upload_scales(gpu: &mut Emulator, [m, n, k]: [usize; 3]) -> Vec<Argument> {
     arguments
 }
 
+/// The usual dtype of C.
+fn output_of(dtype: &str) -> &str {
+    match dtype {
+        "i8" => "i32",
+        "f8e4m3" | "f8e5m2" => "bf16",
+        _ => dtype,
+    }
+}
+
 /// C = 2 A B - C through one kernel; returns the time.
 fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -> Duration {
     let mut parts = kernel.split('_').skip_while(|part| !part.starts_with(char::is_numeric));
     let tile: Vec<usize> = parts.next().unwrap().split('x').map(|n| n.parse().unwrap()).collect();
     let transposes = parts.next().unwrap();
     let dtype = parts.next().unwrap();
-    let output = match dtype {
-        "i8" => "i32",
-        "f8e4m3" | "f8e5m2" => "bf16",
-        _ => dtype,
-    };
+    let output = output_of(dtype);
     let mut gpu = Emulator::new(options);
     let (a, b) = (Matrix::new(m, k, 1), Matrix::new(k, n, 0x777));
     let c = Matrix::new(m, n, 0x9_9999);

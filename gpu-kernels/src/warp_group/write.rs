@@ -173,8 +173,8 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
 }
 
 /// Puts the sums into shared memory, 64 columns at a time, and writes them from there one by one to
-/// a C of any kind, as far as they lie in it. Loops over columns and elements, and not the elements'
-/// own instructions: those would be thousands, which a driver compiles for seconds.
+/// a C of any kind, as far as they lie in it. Loops over columns and elements, and not the
+/// elements' own instructions: those would be thousands, which a driver compiles for seconds.
 ///
 /// # Safety
 /// As [`write`].

@@ -165,7 +165,8 @@ impl<T: Element, C: OutputOf<T>> Reference<'_, T, C> {
         self.source(0, (i, col)).map_or(x, |bias| x.plus(bias))
     }
 
-    /// An element of a source of the epilogue, which is repeated where it has but one row or column.
+    /// An element of a source of the epilogue, which is repeated where it has but one row or
+    /// column.
     fn source(&self, number: usize, (i, j): (usize, usize)) -> Option<f64> {
         fn element<E: Element>(of: &Option<MatrixRef<'_, E>>, i: usize, j: usize) -> Option<f64> {
             let of = of.as_ref()?;
