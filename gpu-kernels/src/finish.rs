@@ -24,7 +24,7 @@
 //! the code stands in a kernel once.
 
 use crate::{Element, Output, Sum, Write};
-use cuda_std::atomic::{AtomicU32, Ordering};
+use cuda_std::atomic::{AtomicI32, Ordering};
 use cuda_std::float::approx;
 use cuda_std::half::{HalfExt, bf16, f16};
 use cuda_std::{misc, thread, warp};
@@ -167,8 +167,9 @@ unsafe fn add<const N: usize>(
 }
 
 /// The functions of [`Activation`]. GELU by the error function of Abramowitz and Stegun, formula
-/// 7.1.26, whose absolute error is 1.5e-7; the others by [`approx`], with relative errors of some
-/// 2^-21. Below -6 and -30, where they are less than 1e-10, the latter keep their value.
+/// 7.1.26, whose absolute error is 1.5e-7; the others by [`approx`], with absolute errors of some
+/// 2e-7 times max(|x|, 1). Below -6 and -30, where they are less than 1e-10, the latter keep their
+/// value.
 ///
 /// Without `ERF`, [`Activation::Gelu`], the longest, is left out.
 ///
@@ -384,7 +385,8 @@ pub unsafe fn raise(address: u64, magnitude: u32) {
             bits = bits.max(other);
         }
         if warp::lane_id() == 0 {
-            (*(address as *const AtomicU32)).fetch_max(bits, Ordering::Relaxed);
+            // Signed: whatever is negative is less than a magnitude.
+            (*(address as *const AtomicI32)).fetch_max(bits.cast_signed(), Ordering::Relaxed);
         }
     }
 }

@@ -143,10 +143,11 @@ pub struct Fused<'g, T: Element, C: OutputOf<T>, E> {
 
 impl<T: Element, C: OutputOf<T> + Element<Scalar = f32>> Gemm<T, C> {
     /// The product followed by an epilogue, for a C of f32, f16 or bf16. Kernels for Hopper finish
-    /// the sums that they have in registers where the epilogue is a row of biases and an activation
-    /// other than [`Activation::Gelu`], C has A's elements, 16 bits wide, and rows at multiples of
-    /// 16 bytes. All else is done by a second kernel, with sums of f32 in memory that the product
-    /// takes for itself.
+    /// the sums that they have in registers where the epilogue is a row of biases (of a C by
+    /// columns: a column) and an activation other than [`Activation::Gelu`], there is no beta, and
+    /// C is of [`Element::Output`], 16 bits wide, with rows that start and end at multiples of 16
+    /// bytes. All else is done by a second kernel, with sums of f32 in memory that the product takes
+    /// for itself.
     pub fn fused<M, F, X>(
         &self,
         epilogue: Epilogue<M, F, X>,

@@ -66,13 +66,18 @@ pub(crate) enum Kind {
     #[error("shapes do not match: op(A) * op(B) is {product} and C is {c}")]
     Output { product: Shape, c: Shape },
     #[error(
+        "shapes do not match: op(A) * op(B) is {sums}, of which pairs of columns make {product}, \
+        and C is {c}"
+    )]
+    Pairs { sums: Shape, product: Shape, c: Shape },
+    #[error(
         "{operand}: shape {found}, which has to be {wanted}, or 1 in the place of an extent that \
         is the same throughout"
     )]
     Source { operand: Operand, found: Shape, wanted: Shape },
     #[error(
-        "beta was given, and a gated epilogue has no place for it: pass C's old value as its \
-        residual"
+        "beta was given, and a gated epilogue has no place for it: pass a copy of C's old \
+        value as its residual"
     )]
     GatedBeta,
     #[error("a gated epilogue takes columns in pairs, and op(A) * op(B) is {sums}")]
@@ -115,6 +120,8 @@ pub(crate) enum Kind {
     NotCuda { device: String },
     #[error("no kernel is named {name:?} for {dtype}; there are: {}", variant_list(*dtype))]
     UnknownKernel { name: String, dtype: DType },
+    #[error("kernel {name:?} takes no scales for {dtype}; there is: {kernels}")]
+    UnscaledKernel { name: String, dtype: DType, kernels: &'static str },
     #[error(
         "kernel {name} was chosen and the device is the CPU, which has an engine of its own: \
         leave the kernel to `KernelChoice::Auto`, or choose a GPU"
@@ -205,6 +212,7 @@ impl Error {
             *self.0,
             Inner { .. }
                 | Output { .. }
+                | Pairs { .. }
                 | Scales { .. }
                 | Block { .. }
                 | DataLength { .. }
@@ -248,6 +256,7 @@ impl Error {
         matches!(
             *self.0,
             UnknownKernel { .. }
+                | UnscaledKernel { .. }
                 | KernelOnCpu { .. }
                 | ForeignKernel { .. }
                 | LaunchLimit { .. }

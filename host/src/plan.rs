@@ -218,7 +218,11 @@ impl Product {
         let fusion = fusion.spread(sums)?;
         let product = Shape::new(sums.rows, fusion.cols_of_c(sums.cols));
         if product != c.shape {
-            return Err(Error::new(Kind::Output { product, c: c.shape }));
+            let c = c.shape;
+            return Err(Error::new(match fusion.gated {
+                true => Kind::Pairs { sums, product, c },
+                false => Kind::Output { product, c },
+            }));
         }
         if c.overlaps_itself() {
             return Err(Error::new(Kind::Overlap { operand: Operand::C, layout: c }));

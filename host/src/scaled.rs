@@ -233,6 +233,7 @@ mod tests {
             let hopper = Device::emulator((9, 0)).unwrap();
             let error = run(&hopper, Gemm::new().kernel(name)).unwrap_err();
             assert!(error.is_unsupported() && error.to_string().contains(name), "{error}");
+            assert!(error.to_string().contains("there is: warp_group_scaled"), "{error}");
         }
         let named = Gemm::new().kernel("warp_group_scaled_128x128");
         assert!(run(&Device::cpu(), named).unwrap_err().is_unsupported());

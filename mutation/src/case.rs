@@ -1,8 +1,13 @@
 //! The products that mutants compute.
 
+use bytemuck::{cast_slice, cast_slice_mut};
 use gemm_spec::{Kernel, Layout, Shape, Stored, Strides};
 use gemmite::emulator::{self, Options, Statistics, Timing};
-use gemmite::{Device, Element, Gemm, OutputOf, with_elements};
+use gemmite::{
+    Device, Element, F8E4M3, F8E5M2, Gemm, HostEpilogue, MatrixMut, MatrixRef, OutputOf, bf16, f16,
+    with_elements,
+};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -36,13 +41,15 @@ impl Way {
     }
 }
 
-/// A product: C = 2 A B - C, or without C's old value.
+/// A product: C = 2 A B - C, or without C's old value, or with a bias.
 struct Product<T, C> {
     kernel: &'static Kernel,
     a: (Vec<T>, Layout),
     b: (Vec<T>, Layout),
     c: (Vec<C>, Layout),
     reads_c: bool,
+    /// What is added to each row, by the kernel's epilogue.
+    bias: Option<Vec<C>>,
     expected: Vec<C>,
 }
 
@@ -85,20 +92,21 @@ struct Plan {
     k: usize,
     ways: [Way; 3],
     reads_c: bool,
+    biased: bool,
 }
 
 /// Products in tiles in both directions, the last ones ragged, with more steps than the kernel has
 /// in shared memory at a time.
-fn plans(kernel: &Kernel) -> Vec<Plan> {
+fn plans(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     use Way::{Cols, OddCols, OddRows, Rows, Spaced};
     let ([rows, cols, depth], stages) = (kernel.tiles.block, kernel.tiles.stages);
     if kernel.stored != Stored::Any {
-        return plans_of_warp_group(kernel);
+        return plans_of_warp_group(kernel, is_usual);
     }
     let even = Shape::new(rows + 16, cols + 16);
     let odd = Shape::new(rows + 5, cols + 3);
     let k = (stages + 2) * depth;
-    let of = |shape, k, a, b, c| Plan { shape, k, ways: [a, b, c], reads_c: true };
+    let of = |shape, k, a, b, c| Plan { shape, k, ways: [a, b, c], reads_c: true, biased: false };
     let even = |a, b| of(even, k + depth / 2, a, b, Rows);
     let odd = |a, b| of(odd, k + 3, a, b, OddRows);
     vec![
@@ -124,7 +132,7 @@ fn plans(kernel: &Kernel) -> Vec<Plan> {
 
 /// Blocks go on from tile to tile, and so do their stages: which of them is the last one makes a
 /// difference, so that there is a case for each.
-fn plans_of_warp_group(kernel: &Kernel) -> Vec<Plan> {
+fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     let ([rows, cols, depth], stages) = (kernel.tiles.block, kernel.tiles.stages);
     let a = if matches!(kernel.stored, Stored::Nn | Stored::Nt) { Way::Rows } else { Way::Cols };
     let b = if matches!(kernel.stored, Stored::Nt | Stored::Tt) { Way::Cols } else { Way::Rows };
@@ -133,13 +141,19 @@ fn plans_of_warp_group(kernel: &Kernel) -> Vec<Plan> {
         k: steps * depth - 16,
         ways: [a, b, c],
         reads_c,
+        biased: false,
     };
     let one = (1..=stages).map(|more| of(1, stages + more, Way::Rows, false));
     let two = [(Way::Rows, false), (Way::OddRows, true), (Way::Rows, true)];
     let two = two.map(|(c, reads_c)| of(2, stages + 1, c, reads_c));
     // With a single step, C of a tile is written soon after that of the tile before.
     let short = of(stages + 2, 1, Way::Rows, false);
-    [short].into_iter().chain(one).chain(two).collect()
+    // Only C of the usual dtype, of 16 bits, has epilogues in the kernel.
+    let has_epilogues = is_usual && kernel.dtype.output().size_bytes() == 2;
+    let biased = [short, of(2, stages + 1, Way::Rows, false)];
+    let biased = biased.map(|plan| Plan { biased: true, ..plan });
+    let biased = biased.into_iter().filter(|_| has_epilogues);
+    [short].into_iter().chain(one).chain(two).chain(biased).collect()
 }
 
 /// The cases that together come to all of a kernel's code: with the C that its operands have if
@@ -153,19 +167,21 @@ pub(crate) fn cases(kernel: &'static Kernel) -> impl Iterator<Item = (Box<dyn Ca
             }, else => unreachable!("the dtype has this output"))
         };
         let is_usual = output == kernel.dtype.output();
-        plans(kernel).into_iter().map(move |plan| (of(plan), is_usual))
+        plans(kernel, is_usual).into_iter().map(move |plan| (of(plan), is_usual))
     })
 }
 
 impl<T: Element, C: OutputOf<T>> Product<T, C> {
     fn new(kernel: &'static Kernel, plan: Plan) -> Product<T, C> {
-        let Plan { shape, k, ways: [a, b, c], reads_c } = plan;
+        let Plan { shape, k, ways: [a, b, c], reads_c, biased } = plan;
         let a_layout = a.layout(Shape::new(shape.rows, k));
         let b_layout = b.layout(Shape::new(k, shape.cols));
         let c_layout = c.layout(shape);
         let a: Vec<T> = operand(a_layout, 0);
         let b: Vec<T> = operand(b_layout, 77_777);
         let c: Vec<C> = operand(c_layout, 999_999);
+        let bias = biased.then(|| operand(Way::Rows.layout(Shape::new(1, shape.cols)), 5));
+        let of_bias = |j: usize| bias.as_ref().map_or(0.0, |bias: &Vec<C>| bias[j].to_f64());
         let mut expected = c.clone();
         let from_a = |i, p| a[a_layout.index(i, p)].to_f64();
         let from_b = |p, j| b[b_layout.index(p, j)].to_f64();
@@ -174,10 +190,11 @@ impl<T: Element, C: OutputOf<T>> Product<T, C> {
                 let sum: f64 = (0..k).map(|p| from_a(i, p) * from_b(p, j)).sum();
                 let at = c_layout.index(i, j);
                 let old = if reads_c { c[at].to_f64() } else { 0.0 };
-                expected[at] = C::from_f64(2.0 * sum - old);
+                expected[at] = C::from_f64(2.0 * sum - old + of_bias(j));
             }
         }
-        Product { kernel, a: (a, a_layout), b: (b, b_layout), c: (c, c_layout), reads_c, expected }
+        let (a, b, c) = ((a, a_layout), (b, b_layout), (c, c_layout));
+        Product { kernel, a, b, c, reads_c, bias, expected }
     }
 }
 
@@ -202,7 +219,11 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
             let gemm = gemm.alpha(C::Scalar::from_f64(2.0)).kernel(self.kernel.variant);
             let gemm = if self.reads_c { gemm.beta(C::Scalar::from_f64(-1.0)) } else { gemm };
             let (a, b) = ((&self.a.0[..], self.a.1), (&self.b.0[..], self.b.1));
-            let ran = gemm.run_emulated(&device, a, b, (&mut c, self.c.1));
+            let c = (&mut c[..], self.c.1);
+            let ran = match &self.bias {
+                Some(bias) => run_biased(&gemm, &device, a, b, c, bias),
+                None => gemm.run_emulated(&device, a, b, c),
+            };
             ran.map_err(|_| Found::Report)?;
             Ok(emulator::statistics(&device).unwrap_or_default())
         }));
@@ -213,4 +234,30 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
     fn describe(&self) -> String {
         format!("A {:?}, B {:?}, C {:?} of {}", self.a.1, self.b.1, self.c.1, C::DTYPE)
     }
+}
+
+/// C = 2 A B + bias, for the types whose kernels have epilogues.
+fn run_biased<T: Element, C: Element>(
+    gemm: &dyn Any,
+    device: &Device,
+    a: (&[T], Layout),
+    b: (&[T], Layout),
+    c: (&mut [C], Layout),
+    bias: &[C],
+) -> Result<(), gemmite::Error> {
+    macro_rules! with_types {
+        ($(($t:ty, $c:ty))*) => {$(
+            if let Some(gemm) = gemm.downcast_ref::<Gemm<$t, $c>>() {
+                let a = MatrixRef::new(cast_slice::<T, $t>(a.0), a.1)?;
+                let b = MatrixRef::new(cast_slice::<T, $t>(b.0), b.1)?;
+                let row = Layout::row_major(Shape::new(1, c.1.shape.cols));
+                let bias = MatrixRef::new(cast_slice::<C, $c>(bias), row)?;
+                let c = MatrixMut::new(cast_slice_mut::<C, $c>(c.0), c.1)?;
+                let fused = gemm.fused(HostEpilogue::new().bias(bias));
+                return fused.run_into(device, a, b, c);
+            }
+        )*};
+    }
+    with_types!((f16, f16)(bf16, bf16)(F8E4M3, bf16)(F8E5M2, bf16));
+    unreachable!("plans are made for these types alone")
 }

@@ -16,6 +16,8 @@ pub enum Place {
     Padded,
     /// Every other element of rows that lie apart.
     Spaced,
+    /// Row after row, so many elements further behind the guard.
+    Behind(usize),
     /// The last row first.
     RowsBackwards,
     /// Each row from its end.
@@ -37,7 +39,7 @@ impl Place {
     pub fn strides(self, shape: Shape) -> Strides {
         let (rows, cols) = (shape.rows as isize, shape.cols as isize);
         match self {
-            Place::RowMajor => Strides::new(cols, 1),
+            Place::RowMajor | Place::Behind(_) => Strides::new(cols, 1),
             Place::ColMajor => Strides::new(1, rows),
             Place::Padded => Strides::new(cols + 3, 1),
             Place::Spaced => Strides::new(2 * cols + 5, 2),
@@ -55,7 +57,10 @@ impl Place {
     pub fn layout(self, shape: Shape) -> Layout {
         let strides = self.strides(shape);
         let [down, across] = reaches(shape, strides);
-        let before = (down.min(0) + across.min(0)).unsigned_abs();
+        let before = match self {
+            Place::Behind(elements) => elements,
+            _ => (down.min(0) + across.min(0)).unsigned_abs(),
+        };
         Layout { shape, strides, offset: GUARD + before }
     }
 }

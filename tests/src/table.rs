@@ -215,6 +215,17 @@ fn chunks() -> Vec<Case> {
             .places(rows(67, 0), cols(67, 0), rows(264, 0))
             .data(Data::Infinite),
         Case::new("in chunks, no gaps", 128, 512, 192),
+        // By half a chunk for elements of 16 bits, by a quarter for those of 32.
+        Case::new("in chunks, C starts within one", 72, 136, 48).places(
+            Place::RowMajor,
+            Place::RowMajor,
+            Place::Behind(4),
+        ),
+        Case::new("in chunks, C starts within one, further", 72, 136, 48).places(
+            Place::RowMajor,
+            Place::RowMajor,
+            Place::Behind(2),
+        ),
     ]);
     cases
 }

@@ -4,7 +4,7 @@ use crate::backend::HostOperands;
 use crate::element::Element;
 use crate::plan::{Fusion, Product};
 use gemm_spec::Activation;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// What is done with the sums of a product.
 #[derive(Clone, Copy)]
@@ -14,7 +14,7 @@ pub(super) struct Finish<'a, C> {
     matrices: [Option<*const C>; 2],
     /// Of rows and of columns.
     factors: [Option<*const f32>; 2],
-    amax: Option<*mut u32>,
+    amax: Option<*mut i32>,
 }
 
 // SAFETY: tasks only read what the pointers lead to, and amax by atomic operations.
@@ -96,7 +96,9 @@ impl<'a, C: Element> Finish<'a, C> {
         }
         if let Some(amax) = self.amax {
             // SAFETY: while tasks run, amax is touched by atomic operations alone.
-            unsafe { AtomicU32::from_ptr(amax) }.fetch_max(largest, Ordering::Relaxed);
+            // Signed: whatever is negative is less than a magnitude.
+            let amax = unsafe { AtomicI32::from_ptr(amax) };
+            amax.fetch_max(largest.cast_signed(), Ordering::Relaxed);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Launches through the driver.
 
-use super::context::CudaContext;
+use super::context::{CudaContext, allocation_failure};
 use super::driver::Check;
 use super::launch_ex::{LaunchAttribute, LaunchConfig, launch_ex};
 use super::{TensorLayout, TensorMap};
@@ -30,9 +30,10 @@ impl Driver for CudaDriver<'_> {
     fn allocate(&self, bytes: usize) -> Result<u64, Error> {
         let mut address = 0;
         // SAFETY: the context is current, and the stream is its own.
-        unsafe { sys::cuMemAllocAsync(&mut address, bytes, self.stream) }
-            .check("cuMemAllocAsync", || format!("{bytes} bytes on {}", self.context.name()))?;
-        Ok(address)
+        match unsafe { sys::cuMemAllocAsync(&mut address, bytes, self.stream) } {
+            sys::CUresult::CUDA_SUCCESS => Ok(address),
+            _ => Err(allocation_failure(self.context, bytes)),
+        }
     }
 
     fn release(&self, address: u64) {

@@ -17,7 +17,9 @@ pub(super) fn of_operands(
     let Product { dtype, output, a: a_layout, b: b_layout, c: c_layout, .. } = product;
     let map_a = operand_map(driver, *dtype, a_layout, a)?;
     let map_b = operand_map(driver, *dtype, &b_layout.apply(Op::Transpose), b)?;
-    let map_c = match mappable(c_layout, *output, c) && c_layout.strides.col == 1 {
+    // The address is that of the first element, past the layout's offset.
+    let from_there = Layout { offset: 0, ..*c_layout };
+    let map_c = match mappable(&from_there, *output, c) && c_layout.strides.col == 1 {
         true => encode(driver, *output, c_layout, c)?,
         false => map_a,
     };

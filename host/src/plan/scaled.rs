@@ -69,7 +69,10 @@ pub(crate) fn choose_scaled(
     info: &DeviceInfo,
 ) -> Result<Chosen, Error> {
     let dtype = product.dtype;
-    let unknown = |name: &str| Error::new(Kind::UnknownKernel { name: name.into(), dtype });
+    let kernels = || gemm_spec::scaled(dtype).map_or("none", |kernel| kernel.variant);
+    let unknown = |name: &str| {
+        Error::new(Kind::UnscaledKernel { name: name.into(), dtype, kernels: kernels() })
+    };
     let kernel = gemm_spec::scaled(dtype).ok_or_else(|| unknown("auto"))?;
     match choice {
         KernelChoice::Named(name) if name != kernel.variant => return Err(unknown(name)),
