@@ -146,8 +146,8 @@ impl<T: Element, C: OutputOf<T> + Element<Scalar = f32>> Gemm<T, C> {
     /// the sums that they have in registers where the epilogue is a row of biases (of a C by
     /// columns: a column) and an activation other than [`Activation::Gelu`], there is no beta, and
     /// C is of [`Element::Output`], 16 bits wide, with rows that start and end at multiples of 16
-    /// bytes. All else is done by a second kernel, with sums of f32 in memory that the product takes
-    /// for itself.
+    /// bytes. All else is done by a second kernel, with sums of f32 in memory that the product
+    /// takes for itself.
     pub fn fused<M, F, X>(
         &self,
         epilogue: Epilogue<M, F, X>,
