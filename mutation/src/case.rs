@@ -18,6 +18,10 @@ pub(crate) enum Way {
     Rows,
     /// Column after column, likewise.
     Cols,
+    /// Row after row, without gaps: a host matrix whose copy lies as it does.
+    DenseRows,
+    /// Column after column, likewise.
+    DenseCols,
     /// Row after row, at odd distances.
     OddRows,
     /// Column after column, at odd distances.
@@ -33,6 +37,8 @@ impl Way {
         let strides = match self {
             Way::Rows => Strides::new(even(shape.cols), 1),
             Way::Cols => Strides::new(1, even(shape.rows)),
+            Way::DenseRows => Strides::new(shape.cols as isize, 1),
+            Way::DenseCols => Strides::new(1, shape.rows as isize),
             Way::OddRows => Strides::new(odd(shape.cols), 1),
             Way::OddCols => Strides::new(1, odd(shape.rows)),
             Way::Spaced => Strides::new(2 * shape.cols as isize + 5, 2),
@@ -151,7 +157,11 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     // Only C of the usual dtype, of 16 bits, has epilogues in the kernel.
     let has_epilogues = is_usual && kernel.dtype.output().size_bytes() == 2;
     let biased = [short, of(2, stages + 1, Way::Rows, false)];
-    let biased = biased.map(|plan| Plan { biased: true, ..plan });
+    let dense = [a, b, Way::Rows].map(|way| match way {
+        Way::Cols => Way::DenseCols,
+        _ => Way::DenseRows,
+    });
+    let biased = biased.map(|plan| Plan { biased: true, ways: dense, ..plan });
     let biased = biased.into_iter().filter(|_| has_epilogues);
     [short].into_iter().chain(one).chain(two).chain(biased).collect()
 }

@@ -1,7 +1,7 @@
 //! Epilogues on every engine: each step alone and all together, in every dtype of C, through
 //! kernels that have epilogues and through those whose sums go to memory first.
 
-use gemmite::emulator::Options;
+use gemmite::emulator::{Options, Timing};
 use gemmite::verify::{Problem, Rows, check_fused};
 use gemmite::{
     Activation, Device, DeviceEpilogue, Element, Gemm, HostEpilogue, Matrix, MatrixRef, Op,
@@ -278,6 +278,22 @@ fn in_warp_groups_on_the_emulator() {
     check::<bf16, bf16>(&emulated((9, 0), "warp_group_64x64"), &aligned, NN);
     check::<f16, f16>(&emulated((9, 0), "warp_group_128x128"), &aligned, NT);
     check::<bf16, bf16>(&emulated((9, 0), "warp_group_128x256"), &[(136, 264, 16)], NN);
+}
+
+/// Blocks that go on from tile to tile, of a single step each.
+#[test]
+fn from_tile_to_tile_on_the_emulator() {
+    let steps = Steps { bias: ROW, activation: Activation::Relu, ..Steps::default() };
+    for (kernel, rows) in [("warp_group_128x256", 128), ("warp_group_64x64", 64)] {
+        for timing in [Timing::Latest, Timing::Eager, Timing::Seeded(1), Timing::Seeded(2)] {
+            let multiprocessors = Some(2);
+            let options = Options { arch: (9, 0), multiprocessors, timing, ..Options::default() };
+            let engine = Engine { device: Device::emulator_with(&options).unwrap(), kernel };
+            let operands = Operands::<f16, f16>::new((11 * rows + 16, 240, 48), NT, &steps);
+            let done = engine.on_host(&operands, &steps, false);
+            done.unwrap_or_else(|error| panic!("{kernel} {timing:?}: {error}"));
+        }
+    }
 }
 
 /// Operands that are copied before the product, sums that go to memory after it.
