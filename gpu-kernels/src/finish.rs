@@ -23,11 +23,10 @@
 //! aligned. What C's elements are is asked for where they are read and written, and not by a type:
 //! the code stands in a kernel once.
 
-use crate::{Element, Output, Sum, Write};
 use cuda_std::atomic::{AtomicI32, Ordering};
 use cuda_std::float::approx;
 use cuda_std::half::{HalfExt, bf16, f16};
-use cuda_std::{misc, thread, warp};
+use cuda_std::{GpuFloat, thread, warp};
 use gemm_spec::{Activation, DType, EpilogueParams, GemmParams, Source};
 
 /// Neighbours of a row that a thread finishes together.
@@ -36,7 +35,6 @@ pub const RUN: usize = 4;
 const F16: u32 = DType::F16 as u32;
 const BF16: u32 = DType::BF16 as u32;
 const F32: u32 = DType::F32 as u32;
-const I32: u32 = DType::I32 as u32;
 
 /// Writes sums of a row from (row, col) on, an even column, as [`EpilogueParams`] says; those past
 /// the end of the row don't count. Returns the bits of the largest magnitude that was written,
@@ -46,41 +44,24 @@ const I32: u32 = DType::I32 as u32;
 ///
 /// `row < p.m`, `col < p.n`; C and the parameter block describe matrices that this thread may read,
 /// and a C that it may write (and read, where `p.reads_c` is set); no other thread touches the
-/// run's elements. C is of i32 only without an epilogue.
+/// run's elements. C's dtype is one of floats of 16 or 32 bits.
 #[inline(always)]
-pub unsafe fn finish<T: Element>(
-    c: *mut T::Output,
-    p: &GemmParams<T::Sum>,
-    (row, col): (u64, u64),
-    sums: [T::Sum; RUN],
-) -> u32 {
+unsafe fn finish(c: *mut u8, p: &GemmParams<f32>, (row, col): (u64, u64), sums: [f32; RUN]) -> u32 {
     let at = (row, col);
     let left = (p.n - col).min(RUN as u64) as usize;
     let (row_stride, col_stride) = (p.c_row_stride, p.c_col_stride);
     let to = Source { address: c as u64, row_stride, col_stride };
     // SAFETY: the caller's promise.
     unsafe {
-        // Afresh, here and below, so that what follows from the launch's numbers is not kept in
-        // registers from run to run, of which sums leave few.
-        let code = misc::afresh(T::with_output(p, Code));
-        if code == I32 {
-            for i in 0..RUN {
-                if i < left {
-                    crate::store::<T>(c, p, row, col + i as u64, sums[i]);
-                }
-            }
-            return 0;
-        }
-        let alpha = p.alpha.float_factor();
-        let mut x = sums.map(|sum| alpha * sum.to_f32());
+        let code = p.output;
+        let mut x = sums.map(|sum| p.alpha * sum);
         let epilogue = p.epilogue;
         scale(&mut x, epilogue.row_scale, at, left);
         scale(&mut x, epilogue.col_scale, at, left);
         if p.reads_c != 0 {
-            let beta = p.beta.float_factor();
             let old = read::<RUN>(to, at, left, code);
             for i in 0..RUN {
-                x[i] = beta.mul_add(old[i], x[i]);
+                x[i] = GpuFloat::mul_add(p.beta, old[i], x[i]);
             }
         }
         add(&mut x, epilogue.bias, at, left, code);
@@ -104,18 +85,6 @@ unsafe fn scale(x: &mut [f32; RUN], source: Source, at: (u64, u64), left: usize)
         for i in 0..RUN {
             x[i] *= scales[i];
         }
-    }
-}
-
-/// Tells C's dtype.
-struct Code;
-
-impl<S: Sum> Write<S> for Code {
-    type Done = u32;
-
-    #[inline(always)]
-    unsafe fn write<C: Output<S>>(self) -> u32 {
-        C::CODE
     }
 }
 
@@ -360,8 +329,7 @@ const fn bytes(code: u32) -> i64 {
 /// The address of an element.
 #[inline(always)]
 fn place(source: Source, (row, col): (u64, u64), code: u32) -> u64 {
-    let [row_stride, col_stride] = [source.row_stride, source.col_stride].map(misc::afresh_i64);
-    let elements = row as i64 * row_stride + col as i64 * col_stride;
+    let elements = row as i64 * source.row_stride + col as i64 * source.col_stride;
     source.address.wrapping_add_signed(elements * bytes(code))
 }
 
@@ -420,8 +388,7 @@ pub unsafe fn finish_parts(sums: *const f32, c: *mut u8, p: &GemmParams<f32>) {
                 }
                 part += 1;
             }
-            // Elements of bf16 are those whose sums are f32 and whose C may be of any float.
-            largest = finish::<bf16>(c.cast(), p, (row, col), x);
+            largest = finish(c, p, (row, col), x);
         }
         if p.epilogue.amax != 0 {
             raise(p.epilogue.amax, largest);
