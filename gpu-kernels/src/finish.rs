@@ -365,7 +365,7 @@ pub unsafe fn raise(address: u64, magnitude: u32) {
 ///
 /// # Safety
 ///
-/// By all threads of a block of 32 x 8; `sums` may be read, and the rest as [`finish`].
+/// By all threads of a block of 32 x 8; `sums` may be read, and the rest as `finish`.
 #[inline(always)]
 pub unsafe fn finish_parts(sums: *const f32, c: *mut u8, p: &GemmParams<f32>) {
     let row = u64::from(thread::block_idx_y()) * 8 + u64::from(thread::thread_idx_x() / 32);
