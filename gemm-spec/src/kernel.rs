@@ -449,15 +449,17 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// The launch with no more blocks than run at one time, for a kernel whose blocks go on from
-    /// tile to tile until all are done; any other kernel's as it is.
-    pub fn resident(&self, launch: Launch, multiprocessors: u32) -> Launch {
+    /// The launch of so many slices (see [`Slices`](crate::Slices)), at least one: a layer of
+    /// blocks for each; or no more blocks than run at one time, for a kernel whose blocks go on
+    /// from tile to tile until all are done.
+    pub fn resident(&self, launch: Launch, slices: u32, multiprocessors: u32) -> Launch {
         if !self.takes_maps() {
-            return launch;
+            return Launch { layers: slices, ..launch };
         }
         let cluster = self.cluster() as u32;
         let most = (multiprocessors / cluster * cluster).max(cluster);
-        Launch { grid: (launch.grid.0.min(most), launch.grid.1), ..launch }
+        let (x, y) = launch.grid;
+        Launch { grid: (x.saturating_mul(slices).min(most), y), ..launch }
     }
 }
 
@@ -466,6 +468,8 @@ impl Kernel {
 pub struct Launch {
     /// Blocks along (x, y).
     pub grid: (u32, u32),
+    /// Blocks along z.
+    pub layers: u32,
     /// Threads of a block along (x, y).
     pub block: (u32, u32),
     /// Row and column of C at which the panel starts.
@@ -503,7 +507,7 @@ impl Iterator for Launches {
         let Shape { rows, cols } = self.shape;
         if self.kernel.takes_maps() {
             let (grid, block) = ((self.x as u32, 1), self.kernel.block());
-            return Some(Launch { grid, block, start: (0, 0), shape: self.shape });
+            return Some(Launch { grid, layers: 1, block, start: (0, 0), shape: self.shape });
         }
         let (start, shape) = match self.kernel.order {
             ThreadOrder::AlongColumns => ((first, 0), Shape::new(extent.min(rows - first), cols)),
@@ -511,6 +515,7 @@ impl Iterator for Launches {
         };
         Some(Launch {
             grid: (self.x as u32, blocks as u32),
+            layers: 1,
             block: self.kernel.block(),
             start,
             shape,

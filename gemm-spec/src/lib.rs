@@ -25,5 +25,5 @@ pub use kernel::{
     ThreadOrder, Tiles,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
-pub use params::{GemmParams, RepackParams, SCALE_BLOCK, ScaleParams, is_along_k};
+pub use params::{GemmParams, RepackParams, SCALE_BLOCK, ScaleParams, Slices, is_along_k};
 pub use table::{entries, finish, kernels, repack, scaled, variants};

@@ -46,8 +46,41 @@ pub struct GemmParams<S> {
     /// C's dtype, `DType as u32`. What is none of the [`DType::outputs`] of the kernel's elements
     /// stands for the first of them.
     pub output: u32,
+    /// The products of the launch, where it is more than one.
+    pub slices: Slices,
     /// What else becomes of the sums. Kernels that do not do it never get any.
     pub epilogue: EpilogueParams,
+}
+
+/// Products that one launch computes alike, its slices: those of a batch, or parts of one product,
+/// whose K is split.
+///
+/// A grid has a layer of blocks along z for each, except that blocks of kernels that take tensor
+/// maps go on from slice to slice as they do from tile to tile.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slices {
+    /// K of the last slice; that of the others is [`GemmParams::k`].
+    pub last_k: u64,
+    /// Bytes from A of one slice to A of the next, as long as A is no tensor map.
+    pub a: i64,
+    /// The same for B.
+    pub b: i64,
+    /// Bytes from C of one slice to C of the next.
+    pub c: i64,
+    /// Slices, from 1 up.
+    pub count: u32,
+    /// What a slice adds to the coordinate along K in maps of A and B.
+    pub map_k: u32,
+    /// What a slice adds to the last coordinate in maps of A, B and C.
+    pub map_batch: u32,
+}
+
+impl Slices {
+    /// One product with sums of `k` products.
+    pub const fn one(k: u64) -> Self {
+        Slices { last_k: k, a: 0, b: 0, c: 0, count: 1, map_k: 0, map_batch: 0 }
+    }
 }
 
 /// Elements along K that have one scale, and columns of B that do.
@@ -152,6 +185,7 @@ impl<S> GemmParams<S> {
             reads_c: u32::from(beta.is_some()),
             beta: beta.unwrap_or(zero),
             output: 0,
+            slices: Slices::one(k as u64),
             epilogue: EpilogueParams::default(),
         }
     }
@@ -159,6 +193,17 @@ impl<S> GemmParams<S> {
     /// The same with a C of that dtype.
     pub fn output(self, dtype: DType) -> Self {
         GemmParams { output: dtype as u32, ..self }
+    }
+
+    /// The same for so many products; `k` is that of all but the last.
+    pub fn slices(self, slices: Slices) -> Self {
+        GemmParams { slices, ..self }
+    }
+
+    /// K of a slice.
+    #[inline(always)]
+    pub fn k_of(&self, slice: u32) -> u64 {
+        if slice + 1 == self.slices.count { self.slices.last_k } else { self.k }
     }
 
     /// The same with that epilogue.

@@ -286,7 +286,9 @@ macro_rules! repack_kernels {
 macro_rules! finish_kernels {
     ($with:ident) => {
         $with! {
+        (finish_i32, "finish", i32, [8, 128, 1], [1, 128], [1, 4], 1, 1),
         (finish_f32, "finish", f32, [8, 128, 1], [1, 128], [1, 4], 1, 1),
+        (finish_f64, "finish", f64, [8, 128, 1], [1, 128], [1, 4], 1, 1),
         }
     };
 }
@@ -460,15 +462,16 @@ pub fn repack(dtype: DType) -> Option<&'static Kernel> {
     REPACKS.iter().find(|kernel| kernel.dtype.size_bytes() == dtype.size_bytes())
 }
 
-/// The kernel that finishes sums in memory.
+/// The kernels that finish sums in memory.
 static FINISH: &[Kernel] = {
     const FAMILY: KernelFamily = KernelFamily::Finish;
     finish_kernels!(rows)
 };
 
-/// The kernel that takes sums of f32 from memory, in one or more parts, to C.
-pub fn finish() -> &'static Kernel {
-    &FINISH[0]
+/// The kernel that takes sums from memory, in one or more parts, to C; those of a dtype that no
+/// sums have are taken for f32.
+pub fn finish(sums: DType) -> &'static Kernel {
+    FINISH.iter().find(|kernel| kernel.dtype == sums).unwrap_or(&FINISH[1])
 }
 
 /// Every entry point: the kernels that multiply, those that do so with scales, those that copy, and

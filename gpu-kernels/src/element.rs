@@ -17,6 +17,9 @@ pub trait Sum: Element<Sum = Self, Output = Self> {
     /// `self * factor`, wrapping for i32.
     fn mul(self, factor: Self) -> Self;
 
+    /// `self + other`, wrapping for i32.
+    fn add(self, other: Self) -> Self;
+
     /// The nearest f32.
     fn to_f32(self) -> f32;
 
@@ -98,6 +101,11 @@ impl Sum for i32 {
     }
 
     #[inline(always)]
+    fn add(self, other: i32) -> i32 {
+        self.wrapping_add(other)
+    }
+
+    #[inline(always)]
     fn to_f32(self) -> f32 {
         self as f32
     }
@@ -121,6 +129,11 @@ macro_rules! float_sum {
             #[inline(always)]
             fn mul(self, factor: $float) -> $float {
                 self * factor
+            }
+
+            #[inline(always)]
+            fn add(self, other: $float) -> $float {
+                self + other
             }
 
             #[inline(always)]

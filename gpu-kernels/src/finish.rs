@@ -9,8 +9,8 @@
 //!     C = x, rounded once
 //! ```
 //!
-//! The kernel `finish` does this with sums that a product left in memory, which may be parts of a
-//! product that was split along K. Kernels for Hopper do the usual, bias and activation, with the
+//! The kernel `finish` does this with sums of f32 that a product left in memory, which may be parts
+//! of a product that was split along K; those of i32 and f64 know no epilogue but alpha and beta. Kernels for Hopper do the usual, bias and activation, with the
 //! sums that they have.
 //!
 //! # Mapping
@@ -23,6 +23,7 @@
 //! aligned. What C's elements are is asked for where they are read and written, and not by a type:
 //! the code stands in a kernel once.
 
+use crate::{Element, Sum, store};
 use cuda_std::atomic::{AtomicI32, Ordering};
 use cuda_std::float::approx;
 use cuda_std::half::{HalfExt, bf16, f16};
@@ -396,6 +397,39 @@ pub unsafe fn finish_parts(sums: *const f32, c: *mut u8, p: &GemmParams<f32>) {
     }
 }
 
+/// Finishes sums of elements without epilogues, as [`finish_parts`] does: alpha and beta alone.
+///
+/// # Safety
+///
+/// As [`finish_parts`].
+#[inline(always)]
+pub unsafe fn add_parts<T: Element>(
+    sums: *const T::Sum,
+    c: *mut T::Output,
+    p: &GemmParams<T::Sum>,
+) {
+    let row = u64::from(thread::block_idx_y()) * 8 + u64::from(thread::thread_idx_x() / 32);
+    let first = u64::from(thread::block_idx_x()) * 32 * RUN as u64;
+    for run in 0..RUN as u64 {
+        // Neighbouring lanes at neighbouring sums.
+        let col = first + run * 32 + u64::from(thread::thread_idx_x() % 32);
+        if row < p.m && col < p.n {
+            let offset = row as i64 * p.a_row_stride + col as i64 * p.a_col_stride;
+            let mut from = sums.wrapping_offset(offset as isize);
+            let mut sum = T::Sum::ZERO;
+            for _ in 0..p.k {
+                // SAFETY: the caller's promise; (row, col) lies in C, and so in the parts.
+                unsafe {
+                    sum = sum.add(from.read());
+                    from = from.wrapping_offset(p.b_row_stride as isize);
+                }
+            }
+            // SAFETY: the caller's promise.
+            unsafe { store::<T>(c, p, row, col, sum) };
+        }
+    }
+}
+
 /// Makes entry points from rows of a list.
 #[cfg(feature = "sm_70")]
 macro_rules! entries {
@@ -414,9 +448,13 @@ macro_rules! entries {
         pub unsafe fn $name(sums: *const $element, c: *mut u8, p: GemmParams<$element>) {
             const { assert!($bm == 8 && $bn == 32 * RUN && $run == RUN) };
             // SAFETY: the host's promise, passed on.
-            unsafe { finish_parts(sums, c, &p) }
+            unsafe { entries!(@body $element, sums, c, &p) }
         }
     )*};
+    (@body f32, $sums:ident, $c:ident, $p:expr) => { finish_parts($sums, $c, $p) };
+    // What sums of i8 become, those of i32 become too.
+    (@body i32, $sums:ident, $c:ident, $p:expr) => { add_parts::<i8>($sums, $c.cast(), $p) };
+    (@body f64, $sums:ident, $c:ident, $p:expr) => { add_parts::<f64>($sums, $c.cast(), $p) };
 }
 
 #[cfg(feature = "sm_70")]

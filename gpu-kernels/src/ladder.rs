@@ -44,11 +44,12 @@ macro_rules! ladder_entries {
                 $bm * $bn / ($tm * $tn) * $crate::ladder_entries!(@units $units $element);
             const NA: usize = $bm * $bk / PER_UNIT;
             const NB: usize = $bn * $bk / PER_UNIT;
+            let (operands, p) = $crate::of_layer::<$element>((a, b, c), p);
             // SAFETY: the shared memory is this block's own; the rest is the host's promise, passed
             // on.
             unsafe {
                 $crate::ladder_entries!(
-                    @call $shared, $body, ((a, b, c), p, TILES), $element, [$bm, $bn, $bk],
+                    @call $shared, $body, (operands, p, TILES), $element, [$bm, $bn, $bk],
                     [$tm, $tn, NA, NB], $stages
                 )
             }

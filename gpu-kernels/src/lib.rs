@@ -19,6 +19,7 @@ pub mod ladder;
 mod output_tile;
 pub mod pack;
 pub mod repack;
+mod slice;
 pub mod tensor;
 #[cfg(feature = "sm_90a")]
 pub mod warp_group;
@@ -28,6 +29,7 @@ pub use element::{Element, Output, Sum, Write};
 pub use epilogue::{One, store};
 pub use output_tile::OutputTile;
 pub use pack::Packed;
+pub use slice::of_layer;
 
 /// A tile in shared memory. Rust-CUDA's `shared_array!` returns `*mut T`; ours returns a pointer
 /// that knows its address space, with the same methods.

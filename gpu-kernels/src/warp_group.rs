@@ -141,11 +141,11 @@ const fn tiles_b(sums: usize) -> usize {
 /// The operands of a launch as maps, and C's address.
 pub struct Operands<'a, T: Element> {
     /// A's map.
-    pub a: &'a TensorMap<2>,
+    pub a: &'a TensorMap<3>,
     /// B's.
-    pub b: &'a TensorMap<2>,
+    pub b: &'a TensorMap<3>,
     /// C's, which is used where `write::write` says so.
-    pub c: &'a TensorMap<2>,
+    pub c: &'a TensorMap<3>,
     /// C's first element.
     pub start: *mut T::Output,
 }
@@ -245,7 +245,6 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
 {
-    let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
     // Whether the stage before is still this group's.
     let mut holds = false;
     // SAFETY: a stage is read when its copies have arrived, and given back when the products that
@@ -253,10 +252,11 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
     // promises.
     unsafe {
         let c = c.add(group * C_BOXES);
-        while let Some((row, col)) = tiles.next() {
-            let row = row + (group * GROUP_ROWS) as u64;
+        while let Some(mut place) = tiles.next() {
+            let steps = steps::<T>(p, place.slice);
+            place.row += (group * GROUP_ROWS) as u64;
             let mut sums = [T::Sum::ZERO; SUMS];
-            let mut tile = summing.begin(p, (row, col));
+            let mut tile = summing.begin(p, (place.row, place.col));
             let mut step = 0;
             // N.B. K is not 0, and the loop is one that runs at least once: were there a way around
             // it, the sums would be copied where the ways meet, while instructions still add to
@@ -285,13 +285,19 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
             wgmma::wait_group::<0, _>(&mut sums);
             let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
             let boxes = [c, last.add(group * C_BOXES).cast()];
-            write::write::<T, G, SUMS>(operands, p, (row, col), (boxes, group), &sums);
+            write::write::<T, G, SUMS>(operands, p, place, (boxes, group), &sums);
         }
         write::wait_for_copies();
         if holds {
             ring.before().release();
         }
     }
+}
+
+/// Steps of the sums of a slice.
+#[inline(always)]
+fn steps<T: WarpGroup>(p: &GemmParams<T::Sum>, slice: u32) -> u32 {
+    p.k_of(slice).div_ceil(T::DEPTH.into()) as u32
 }
 
 /// Starts the products of one stage: four instructions, each of 32 bytes of K.
@@ -336,9 +342,9 @@ macro_rules! warp_group {
             cluster = ($cluster, 1, 1)
         )]
         pub unsafe fn $name(
-            #[grid_constant] a: &::cuda_std::tma::TensorMap<2>,
-            #[grid_constant] b: &::cuda_std::tma::TensorMap<2>,
-            #[grid_constant] c: &::cuda_std::tma::TensorMap<2>,
+            #[grid_constant] a: &::cuda_std::tma::TensorMap<3>,
+            #[grid_constant] b: &::cuda_std::tma::TensorMap<3>,
+            #[grid_constant] c: &::cuda_std::tma::TensorMap<3>,
             start: *mut <$element as $crate::Element>::Output,
             p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
         ) {
@@ -388,9 +394,9 @@ macro_rules! scaled {
         #[allow(clippy::too_many_arguments)]
         #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
         pub unsafe fn $name(
-            #[grid_constant] a: &TensorMap<2>,
-            #[grid_constant] b: &TensorMap<2>,
-            #[grid_constant] c: &TensorMap<2>,
+            #[grid_constant] a: &TensorMap<3>,
+            #[grid_constant] b: &TensorMap<3>,
+            #[grid_constant] c: &TensorMap<3>,
             start: *mut <$element as Element>::Output,
             p: GemmParams<<$element as Element>::Sum>,
             a_scales: *const f32,

@@ -183,6 +183,7 @@ fn check_choice(kernel: &KernelChoice) -> Result<(), Error> {
     let name = match kernel {
         KernelChoice::Auto => return Ok(()),
         KernelChoice::Named(name) => name.clone(),
+        KernelChoice::Split { variant, .. } => variant.clone(),
         KernelChoice::Spec(kernel) => kernel.variant.to_string(),
     };
     Err(Error::new(Kind::KernelOnCpu { name }))

@@ -7,7 +7,7 @@ use crate::epilogue::{DeviceEpilogue, Epilogue, HostEpilogue};
 use crate::error::{Error, Kind};
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
 use crate::plan::{
-    Chosen, KernelChoice, Options, Plan, Product, Task, choose, output_shape, terms,
+    Fusion, KernelChoice, Options, Plan, Product, Task, candidates, choose, output_shape,
 };
 use gemm_spec::{Layout, Op, Precision, Shape};
 use std::marker::PhantomData;
@@ -150,20 +150,37 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// # Errors
     /// When shapes do not match, or the device cannot run the chosen kernel.
     pub fn plan(&self, device: &DeviceInfo, a: Layout, b: Layout) -> Result<Plan, Error> {
-        let shape = output_shape(self.options.op_a, self.options.op_b, a, b)?;
-        let k = terms(self.options.alpha, a.apply(self.options.op_a).shape.cols);
-        let on_cpu = device.compute_capability.is_none() && self.kernel == KernelChoice::Auto;
-        let (a, b) = (a.apply(self.options.op_a), b.apply(self.options.op_b));
-        // Buffers of a GPU start at multiples of 256 bytes.
-        let task = Task::new(T::DTYPE, shape, k, [&a, &b], [0, 0]);
-        let task = task.precision(self.options.precision);
-        let multiprocessors = device.multiprocessors;
-        let plan = Plan { shape, k, kernel: None, copied: [false; 2], multiprocessors };
-        if on_cpu {
-            return Ok(plan);
+        let product = self.product(a, b)?;
+        if device.compute_capability.is_none() && self.kernel == KernelChoice::Auto {
+            return Ok(Plan::of_cpu(&product));
         }
-        let Chosen { kernel, copied } = choose(&self.kernel, task, device)?;
-        Ok(Plan { kernel: Some(kernel), copied, ..plan })
+        let (of_kernel, turned) = product.turned();
+        // Buffers of a GPU start at multiples of 256 bytes.
+        let chosen = choose(&self.kernel, &Task::of(&of_kernel, [0, 0]), device)?;
+        Ok(Plan::new(&product, turned, chosen, device))
+    }
+
+    /// All plans among which [`KernelChoice::Auto`] chooses, the one that it takes first.
+    ///
+    /// # Errors
+    /// When shapes do not match. For the CPU, and where nothing runs, there are none.
+    pub fn plans(&self, device: &DeviceInfo, a: Layout, b: Layout) -> Result<Vec<Plan>, Error> {
+        let product = self.product(a, b)?;
+        let (of_kernel, turned) = product.turned();
+        let task = Task::of(&of_kernel, [0, 0]);
+        let mut chosen: Vec<_> = candidates(&task, device).collect();
+        // Stable, so that of equals the first is the one that is chosen.
+        chosen.sort_by(|a, b| a.micros.total_cmp(&b.micros));
+        chosen.dedup();
+        let plan = |chosen| Plan::new(&product, turned, chosen, device);
+        Ok(chosen.into_iter().map(plan).collect())
+    }
+
+    /// The product of operands of these layouts, into a C of contiguous rows.
+    fn product(&self, a: Layout, b: Layout) -> Result<Product, Error> {
+        let shape = output_shape(self.options.op_a, self.options.op_b, a, b)?;
+        let layouts = [a, b, Layout::row_major(shape)];
+        Product::new::<T, C>(self.options, layouts, Fusion::default())
     }
 
     /// Gets ready what [`Gemm::plan`] says: on a GPU the driver compiles and loads the kernel,
@@ -174,7 +191,10 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     pub fn load(&self, device: &Device, a: Layout, b: Layout) -> Result<(), Error> {
         let plan = self.plan(device.info(), a, b)?;
         let copy = gemm_spec::repack(T::DTYPE).filter(|_| plan.copied != [false; 2]);
-        plan.kernel.into_iter().chain(copy).try_for_each(|kernel| device.backend.load(kernel))
+        let sums = gemm_spec::finish(T::DTYPE.accumulator());
+        let finish = Some(sums).filter(|_| plan.parts > 1);
+        let kernels = plan.kernel.into_iter().chain(copy).chain(finish);
+        kernels.into_iter().try_for_each(|kernel| device.backend.load(kernel))
     }
 
     /// alpha * op(A) * op(B) into a new matrix; host data, and the result is there when the call

@@ -13,9 +13,9 @@ use crate::backend::Each;
 use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::plan::{Chosen, KernelChoice, Product, Task, choose, choose_kernel, mappable};
+use crate::plan::{Chosen, KernelChoice, Product, Task, choose, mappable};
 use block::Block;
-use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Op, Strides};
+use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Slices, Strides};
 
 /// Takes launches: a GPU's driver, or the emulator.
 pub(crate) trait Driver {
@@ -51,6 +51,41 @@ pub(crate) const MAX_ARGUMENTS: usize = 8;
 /// Device addresses of index 0 of each layout.
 pub(crate) type Addresses = Each<u64>;
 
+/// Parts of K that a launch sums apart from each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Parts {
+    count: usize,
+    /// K of all but the last.
+    len: usize,
+    /// Bytes from the sums of one to those of the next.
+    bytes: usize,
+}
+
+impl Parts {
+    /// K is not split.
+    const ONE: Parts = Parts { count: 1, len: 0, bytes: 0 };
+
+    /// As a kernel takes them, and the K of all but the last.
+    fn slices(&self, product: &Product) -> (Slices, usize) {
+        let Parts { count, len, bytes } = *self;
+        if count == 1 {
+            return (Slices::one(product.k as u64), product.k);
+        }
+        let size = product.dtype.size_bytes() as i64;
+        let further = |stride: isize| (len as i64).wrapping_mul(stride as i64).wrapping_mul(size);
+        let slices = Slices {
+            last_k: (product.k - (count - 1) * len) as u64,
+            a: further(product.a.strides.col),
+            b: further(product.b.strides.row),
+            c: bytes as i64,
+            count: count as u32,
+            map_k: len as u32,
+            map_batch: 0,
+        };
+        (slices, len)
+    }
+}
+
 /// Enqueues the product's launches.
 ///
 /// # Safety
@@ -63,43 +98,65 @@ pub(crate) unsafe fn enqueue(
     choice: &KernelChoice,
     addresses: Addresses,
 ) -> Result<(), Error> {
-    let (product, addresses) = &by_rows(product, addresses);
-    let shape = product.shape();
-    let (operands, bases) = ([&product.a, &product.b], [addresses.a, addresses.b]);
-    let task = Task::new(product.dtype, shape, product.k, operands, bases);
-    let task = task.precision(product.precision);
-    let Chosen { mut kernel, copied } = choose(choice, task, driver.info())?;
-    if shape.is_empty() {
+    let (product, turned) = product.turned();
+    let addresses = if turned { transposed(addresses) } else { addresses };
+    let task = Task::of(&product, [addresses.a, addresses.b]);
+    let chosen = choose(choice, &task, driver.info())?;
+    if product.shape().is_empty() {
         return Ok(());
     }
-    let within = is_within_kernel(product, addresses);
-    let is_separate =
-        |kernel: &Kernel| !(product.fusion.is_none() || kernel.takes_maps() && within);
-    if is_separate(kernel) {
-        // SAFETY: the caller's promise.
-        return unsafe { finish::enqueue(driver, product, choice, addresses) };
-    }
+    let takes_memory = chosen.parts > 1 || chosen.copied != [false; 2];
     // SAFETY: the caller's promise.
-    let copies = unsafe { copies::enqueue(driver, product, addresses, copied)? };
-    let (product, addresses) = match &copies {
-        Some(copies) => (&copies.product, &copies.addresses),
-        None => {
-            // There is no memory for them.
-            kernel = choose_kernel(choice, task, driver.info())?;
-            if is_separate(kernel) {
-                let choice = KernelChoice::Spec(*kernel);
-                // SAFETY: the caller's promise.
-                return unsafe { finish::enqueue(driver, product, &choice, addresses) };
-            }
-            (product, addresses)
+    match unsafe { enqueue_chosen(driver, &product, &addresses, chosen) } {
+        // There is no memory, and nothing has been launched that writes to C.
+        Err(error) if error.is_out_of_memory() && takes_memory && *choice == KernelChoice::Auto => {
+            let chosen = choose(choice, &task.in_place(), driver.info())?;
+            // SAFETY: the caller's promise.
+            unsafe { enqueue_chosen(driver, &product, &addresses, chosen) }
         }
-    };
-    // SAFETY: the caller's promise.
-    unsafe { launch_all(driver, kernel, product, addresses, &[]) }
+        done => done,
+    }
 }
 
-/// Enqueues the launches of a kernel that takes the product; `more` are the values of parameters
-/// behind those of every kernel.
+/// # Safety
+/// As [`enqueue`].
+unsafe fn enqueue_chosen(
+    driver: &dyn Driver,
+    product: &Product,
+    addresses: &Addresses,
+    chosen: Chosen,
+) -> Result<(), Error> {
+    let has_epilogue = chosen.kernel.takes_maps() && is_within_kernel(product, addresses);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match chosen.parts > 1 || !(product.fusion.is_none() || has_epilogue) {
+            true => finish::enqueue(driver, product, addresses, chosen),
+            false => multiply(driver, product, addresses, chosen, Parts::ONE),
+        }
+    }
+}
+
+/// Enqueues copies of operands, and the kernel that reads them.
+///
+/// # Safety
+/// As [`enqueue`]; C has room for all parts, and the kernel does the epilogue.
+unsafe fn multiply(
+    driver: &dyn Driver,
+    product: &Product,
+    addresses: &Addresses,
+    chosen: Chosen,
+    parts: Parts,
+) -> Result<(), Error> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let copies = copies::enqueue(driver, product, addresses, chosen.copied)?;
+        let (product, addresses) = (&copies.product, &copies.addresses);
+        launch_all(driver, chosen.kernel, product, addresses, (parts, &[]))
+    }
+}
+
+/// Enqueues the launches of a kernel that takes the product, with K in parts; `more` are the values
+/// of parameters behind those of every kernel.
 ///
 /// # Safety
 /// As [`enqueue`]; the kernel takes `more` over memory that it may use.
@@ -108,17 +165,18 @@ unsafe fn launch_all(
     kernel: &'static Kernel,
     product: &Product,
     addresses: &Addresses,
-    more: &[&[u8]],
+    (parts, more): (Parts, &[&[u8]]),
 ) -> Result<(), Error> {
     let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
-    // `choose_kernel` has seen that the shape can be launched.
+    let (slices, k) = parts.slices(product);
+    // `choose` has seen that the shape can be launched.
     for launch in kernel.launches(product.shape()).into_iter().flatten() {
-        let launch = kernel.resident(launch, multiprocessors);
+        let launch = kernel.resident(launch, slices.count, multiprocessors);
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
         let c = address_of_c(product, addresses, &launch);
-        let block = Block::of(product, addresses, &launch);
+        let block = Block::of(&Product { k, ..*product }, addresses, &launch, slices);
         let c_argument = bytemuck::bytes_of(&c);
         // SAFETY: a kernel takes three addresses and the block by value, or three maps, C's address
         // and the block; the caller vouches for the memory.
@@ -159,21 +217,11 @@ fn is_within_kernel(product: &Product, addresses: &Addresses) -> bool {
     is_usual && in_chunks && mappable(c, *output, addresses.c) && is_row && is_little
 }
 
-/// The same product with rows of C that are contiguous, if its rows or columns are: kernels write
-/// along rows. With contiguous columns that is Cᵀ = Bᵀ * Aᵀ, unless pairs of columns, and so not of
-/// rows, belong together.
-fn by_rows(product: &Product, addresses: Addresses) -> (Product, Addresses) {
-    let Strides { row, col } = product.c.strides;
-    if row != 1 || col == 1 || product.fusion.gated {
-        return (*product, addresses);
-    }
-    let transposed = |layout: Layout| layout.apply(Op::Transpose);
-    let Product { a, b, c, .. } = *product;
-    let (a, b, c) = (transposed(b), transposed(a), transposed(c));
-    let product = Product { a, b, c, fusion: product.fusion.transposed(), ..*product };
+/// The addresses for the transposed product.
+fn transposed(addresses: Addresses) -> Addresses {
     let [bias, residual, rows, cols] = addresses.sources;
     let sources = [bias, residual, cols, rows];
-    (product, Addresses { a: addresses.b, b: addresses.a, sources, ..addresses })
+    Addresses { a: addresses.b, b: addresses.a, sources, ..addresses }
 }
 
 /// Where the part of C that a launch writes begins.
@@ -192,43 +240,4 @@ fn address(base: u64, dtype: DType, layout: &Layout, row: usize, col: usize) -> 
         .wrapping_add((col as isize).wrapping_mul(col_stride));
     let index = layout.offset.wrapping_add_signed(distance);
     base.wrapping_add(index.wrapping_mul(dtype.size_bytes()) as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::{Factor, Fusion, SOURCES};
-    use gemm_spec::{Precision, Shape};
-
-    #[test]
-    fn contiguous_columns_become_rows() {
-        let product = |c: Layout| Product {
-            dtype: DType::F32,
-            output: DType::F32,
-            precision: Precision::Full,
-            a: Layout::row_major(Shape::new(3, 5)),
-            b: Layout::row_major(Shape::new(5, 4)),
-            c,
-            k: 5,
-            alpha: Factor::F32(1.0),
-            beta: None,
-            fusion: Fusion::default(),
-        };
-        let addresses = Addresses { a: 1, b: 2, c: 3, sources: [None; SOURCES], amax: None };
-        let by_columns = product(Layout::col_major(Shape::new(3, 4)));
-        let (turned, places) = by_rows(&by_columns, addresses);
-        assert_eq!((places.a, places.b, places.c), (2, 1, 3));
-        assert_eq!(turned.c, Layout::row_major(Shape::new(4, 3)));
-        assert_eq!((turned.a.shape, turned.b.shape), (Shape::new(4, 5), Shape::new(5, 3)));
-        for (p, j) in (0..5).flat_map(|p| (0..4).map(move |j| (p, j))) {
-            assert_eq!(turned.a.index(j, p), by_columns.b.index(p, j));
-        }
-        // Rows are left as they are, and so is a C with neither.
-        for c in [Layout::row_major(Shape::new(3, 4)), Layout::row_major(Shape::new(3, 1))] {
-            let (same, places) = by_rows(&product(c), addresses);
-            assert_eq!((same.c, places.a), (c, 1));
-        }
-        let spaced = Layout::strided(Shape::new(3, 4), Strides::new(9, 2));
-        assert_eq!(by_rows(&product(spaced), addresses).0.c, spaced);
-    }
 }

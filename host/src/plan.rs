@@ -7,12 +7,16 @@
 use crate::device::DeviceInfo;
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
-use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Op, Precision, Shape, is_along_k};
+use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Op, Precision, Shape, Strides};
 use std::fmt;
 
+mod choose;
+mod model;
 mod scaled;
 mod transfer;
 
+pub(crate) use choose::{Chosen, Task, candidates, choose, mappable};
+pub(crate) use model::part_len;
 pub(crate) use scaled::{ScaledProduct, choose_scaled};
 pub(crate) use transfer::{Transfer, span, transfer};
 
@@ -25,17 +29,30 @@ pub enum KernelChoice {
     /// The variant of that name, one of [`gemm_spec::variants`]: `k02_tiled_16`. The CPU has
     /// none.
     Named(String),
+    /// That variant, with K split into so many parts, or as many as there are steps along K. Each
+    /// part is summed by blocks of its own, and the sums are added in the order of the parts. Read
+    /// from `k02_tiled_16/4`.
+    Split {
+        /// As in [`KernelChoice::Named`].
+        variant: String,
+        /// Parts; of 0 and of 1 there is one.
+        parts: usize,
+    },
     /// A row of the table of kernels, or one made by hand to ask what its limits are. It is checked
     /// against the device's limits first, and only rows of the table are launched.
     Spec(Kernel),
 }
 
 impl From<&str> for KernelChoice {
-    /// `auto` is [`KernelChoice::Auto`], everything else a name.
+    /// `auto` is [`KernelChoice::Auto`], a name with a number behind a slash is
+    /// [`KernelChoice::Split`], everything else a name.
     fn from(name: &str) -> Self {
         match name {
             "auto" => KernelChoice::Auto,
-            name => KernelChoice::Named(name.to_string()),
+            name => match name.rsplit_once('/').map(|(name, parts)| (name, parts.parse())) {
+                Some((name, Ok(parts))) => KernelChoice::Split { variant: name.into(), parts },
+                _ => KernelChoice::Named(name.to_string()),
+            },
         }
     }
 }
@@ -69,6 +86,15 @@ impl Factor {
             DType::I32 => Factor::I32(bytemuck::cast(value)),
             DType::F64 => Factor::F64(bytemuck::cast(value)),
             _ => Factor::F32(bytemuck::cast(value)),
+        }
+    }
+
+    /// A small number for a C of that dtype.
+    pub(crate) fn of(dtype: DType, value: u8) -> Self {
+        match dtype {
+            DType::I32 => Factor::I32(value.into()),
+            DType::F64 => Factor::F64(value.into()),
+            _ => Factor::F32(value.into()),
         }
     }
 
@@ -182,6 +208,25 @@ impl Fusion {
     }
 }
 
+/// Rows or columns of C that are few: a kernel's tile has room for more.
+const FEW: usize = 16;
+
+/// The same matrix, where the stride of an extent of 1 leads 16 elements or a multiple of that
+/// further, or to the neighbour, if the other extent's does not.
+fn with_free_strides(mut layout: Layout) -> Layout {
+    let Shape { rows, cols } = layout.shape;
+    let free = |extent: usize, stride| match stride {
+        1 => extent.checked_next_multiple_of(16).map_or(16, |pitch| pitch.max(16)) as isize,
+        _ => 1,
+    };
+    if rows == 1 {
+        layout.strides.row = free(cols, layout.strides.col);
+    } else if cols == 1 {
+        layout.strides.col = free(rows, layout.strides.row);
+    }
+    layout
+}
+
 /// The options of a product; see `Gemm`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Options<S> {
@@ -249,254 +294,36 @@ impl Product {
         })
     }
 
+    /// The same product as kernels take it, and whether it was turned to that of the transposed
+    /// matrices: few columns are few rows, else rows of C are contiguous if its rows or columns
+    /// are. Columns that belong together in pairs are not turned.
+    ///
+    /// An extent of 1 gets a stride with which the matrix is one of contiguous rows or columns.
+    pub(crate) fn turned(&self) -> (Product, bool) {
+        let Shape { rows, cols } = self.shape();
+        let Strides { row, col } = self.c.strides;
+        let by_columns = match rows.min(cols) <= FEW {
+            true => cols < rows,
+            false => row == 1 && col != 1,
+        };
+        let turned = by_columns && !self.fusion.gated;
+        let Product { a, b, c, fusion, .. } = *self;
+        let transposed = |layout: Layout| layout.apply(Op::Transpose);
+        let (a, b, c, fusion) = match turned {
+            true => (transposed(b), transposed(a), transposed(c), fusion.transposed()),
+            false => (a, b, c, fusion),
+        };
+        let [a, b, c] = [a, b, c].map(with_free_strides);
+        (Product { a, b, c, fusion, ..*self }, turned)
+    }
+
     /// The shape of the sums, which is C's unless the epilogue takes columns in pairs.
     pub(crate) fn shape(&self) -> Shape {
         Shape::new(self.a.shape.rows, self.b.shape.cols)
     }
 }
 
-/// The rule of [`KernelChoice::Auto`]: for an extent of C from which on they are chosen, the
-/// variants in order; the first that has the dtype and runs on the device is taken. C of fewer rows
-/// or columns leaves most of a large tile empty.
-const AUTO: [(usize, &[&str]); 3] = [
-    (64, &["warp_group_128x256"]),
-    (
-        32,
-        &[
-            "k11_tensor_deep",
-            "k11_tensor_core",
-            "k10_grouped_order",
-            "k08_double_buffer",
-            "k07_warp_tile",
-        ],
-    ),
-    (0, &["k02_tiled_16"]),
-];
-
-/// What takes the place of a variant whose tiles of C would leave half of the GPU without work, and
-/// of that one in turn.
-const FINER: [(&str, &str); 3] = [
-    ("warp_group_128x256", "warp_group_128x128"),
-    ("warp_group_128x128", "warp_group_64x128"),
-    ("warp_group_64x128", "warp_group_64x64"),
-];
-
-/// What the choice of a kernel goes by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Task {
-    pub dtype: DType,
-    /// The least that is asked for.
-    pub precision: Precision,
-    /// Of C.
-    pub shape: Shape,
-    /// Whether A and B lie along K; see [`GemmParams::a_is_along_k`].
-    pub along_k: [bool; 2],
-    /// A and B can be described by tensor maps (see [`mappable`]), as far as there is work to do.
-    pub maps: bool,
-    /// Which of A and B would have to be copied for that, where there is work to do and elements of
-    /// that size can be copied.
-    pub unmapped: Option<[bool; 2]>,
-}
-
-impl Task {
-    /// For a C of that shape, sums of `k` products with all digits, and A and B with these layouts
-    /// from the device addresses `bases` on.
-    pub fn new(
-        dtype: DType,
-        shape: Shape,
-        k: usize,
-        operands: [&Layout; 2],
-        bases: [u64; 2],
-    ) -> Self {
-        let [a, b] = operands.map(|layout| layout.strides);
-        let along_k = [is_along_k(a.row, a.col), is_along_k(b.col, b.row)];
-        let unmapped = [0, 1].map(|i| !mappable(operands[i], dtype, bases[i]));
-        let maps = shape.is_empty() || k > 0 && unmapped == [false; 2];
-        let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
-        let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
-        Task { dtype, precision: Precision::Full, shape, along_k, maps, unmapped }
-    }
-
-    /// The same where less may do.
-    pub fn precision(self, precision: Precision) -> Self {
-        Task { precision, ..self }
-    }
-
-    /// The instances of a variant that may be taken, for any way of storing the operands: those of
-    /// the precision asked for, then those that have more.
-    fn instances(&self, variant: &str) -> [Option<&'static Kernel>; 2] {
-        [self.precision, Precision::Full]
-            .map(|precision| Kernel::find_in(variant, self.dtype, precision))
-    }
-
-    /// The instance of a variant for the operands as they are stored.
-    fn find(&self, variant: &str) -> Option<&'static Kernel> {
-        let find = |precision| Kernel::find_for(variant, self.dtype, precision, self.along_k);
-        find(self.precision).or_else(|| find(Precision::Full))
-    }
-}
-
-/// Whether a tensor map can describe a matrix (CUDA driver API, `cuTensorMapEncodeTiled`): it is
-/// contiguous along one extent, and along the other it goes forward by a multiple of 16 bytes, from
-/// an address that is one too. The layout's index 0 is at `base`.
-pub(crate) fn mappable(layout: &Layout, dtype: DType, base: u64) -> bool {
-    let Layout { shape, strides, offset } = *layout;
-    let bytes = dtype.size_bytes() as u64;
-    let address = base.wrapping_add(bytes.wrapping_mul(offset as u64));
-    let stride = match (strides.row, strides.col) {
-        (stride, 1) | (1, stride) => u64::try_from(stride).unwrap_or(0).saturating_mul(bytes),
-        _ => 0,
-    };
-    let extents_fit = shape.rows.max(shape.cols) <= i32::MAX as usize;
-    let stride_fits = stride > 0 && stride.is_multiple_of(16) && stride < 1 << 40;
-    extents_fit && stride_fits && address.is_multiple_of(16)
-}
-
-/// A kernel, and which of A and B are copied first, to rows along K.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Chosen {
-    pub kernel: &'static Kernel,
-    pub copied: [bool; 2],
-}
-
-/// The least rows and columns of C for which an operand is copied: the time of the copy goes with
-/// the operand, that of the product with C too. A guess until it is measured.
-const LEAST_FOR_COPIES: usize = 128;
-
-/// Chooses the kernel for a task as [`choose_kernel`] does. [`KernelChoice::Auto`] takes one that
-/// reads tensor maps also where an operand has to be copied for it.
-pub(crate) fn choose(
-    choice: &KernelChoice,
-    task: Task,
-    info: &DeviceInfo,
-) -> Result<Chosen, Error> {
-    let kernel = choose_kernel(choice, task, info)?;
-    let plain = Chosen { kernel, copied: [false; 2] };
-    let is_large = task.shape.rows.min(task.shape.cols) >= LEAST_FOR_COPIES;
-    let Some(unmapped) = task.unmapped.filter(|_| *choice == KernelChoice::Auto && is_large) else {
-        return Ok(plain);
-    };
-    if kernel.takes_maps() {
-        return Ok(plain);
-    }
-    let along_k = task.along_k;
-    // No more than has to be; else what does not lie along K too.
-    let tries = [unmapped, [0, 1].map(|i| unmapped[i] || !along_k[i])];
-    let with_copies = tries.into_iter().find_map(|copied| {
-        let along_k = [0, 1].map(|i| copied[i] || along_k[i]);
-        let kernel = automatic(Task { along_k, maps: true, ..task }, info)?;
-        kernel.takes_maps().then_some(Chosen { kernel, copied })
-    });
-    Ok(with_copies.unwrap_or(plain))
-}
-
-/// Chooses the kernel for a task as it is, and holds it against the device.
-///
-/// [`KernelChoice::Auto`] follows [`AUTO`].
-pub(crate) fn choose_kernel(
-    choice: &KernelChoice,
-    task: Task,
-    info: &DeviceInfo,
-) -> Result<&'static Kernel, Error> {
-    let Task { dtype, .. } = task;
-    let named = |name: &str| {
-        task.find(name)
-            // Stored otherwise than its instances take them, which the check below says.
-            .or_else(|| task.instances(name).into_iter().flatten().next())
-            .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))
-    };
-    let kernel = match choice {
-        KernelChoice::Auto => automatic(task, info)
-            .ok_or_else(|| Error::new(Kind::UnknownKernel { name: "auto".into(), dtype }))?,
-        KernelChoice::Named(name) => named(name)?,
-        KernelChoice::Spec(kernel) if kernel.launches(Shape::new(0, 0)).is_none() => {
-            return Err(Error::new(Kind::ForeignKernel { kernel: *kernel }));
-        }
-        KernelChoice::Spec(kernel) => {
-            check_launch(kernel, task, info)?;
-            let row = task.find(kernel.variant).filter(|row| *row == kernel);
-            row.ok_or_else(|| Error::new(Kind::ForeignKernel { kernel: *kernel }))?
-        }
-    };
-    check_launch(kernel, task, info)?;
-    Ok(kernel)
-}
-
-/// The library's choice. Where nothing runs on the device it is the smallest kernel, whose check
-/// says so.
-fn automatic(task: Task, info: &DeviceInfo) -> Option<&'static Kernel> {
-    let shape = task.shape;
-    let wide_enough = |&&(least, _): &&(usize, _)| shape.rows.min(shape.cols) >= least;
-    let ranked = AUTO.iter().filter(wide_enough).flat_map(|(_, variants)| *variants);
-    let kernels = ranked.filter_map(|variant| task.find(variant));
-    let smallest = kernels.clone().next_back();
-    let runs = |kernel: &&Kernel| check_launch(kernel, task, info).is_ok();
-    let kernel = kernels.clone().find(runs).or(smallest)?;
-    let finer = |kernel: &&'static Kernel| {
-        let (_, fine) = FINER.iter().find(|(coarse, _)| *coarse == kernel.variant)?;
-        task.find(fine).filter(|fine| runs(fine) && leaves_idle(kernel, shape, info))
-    };
-    std::iter::successors(Some(kernel), finer).last()
-}
-
-/// Whether half of the GPU's multiprocessors or more get no block.
-fn leaves_idle(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> bool {
-    let first = kernel.launches(shape).and_then(|mut launches| launches.next());
-    let blocks = first.map_or(0, |launch| u64::from(launch.grid.0) * u64::from(launch.grid.1));
-    blocks * 2 <= u64::from(info.multiprocessors.unwrap_or(0))
-}
-
-/// Checks a kernel against the device's compute capability and launch limits.
-fn check_launch(kernel: &Kernel, task: Task, info: &DeviceInfo) -> Result<(), Error> {
-    let shape = task.shape;
-    let (Some(has), Some(limits)) = (info.compute_capability, info.launch_limits) else {
-        return Err(Error::new(Kind::KernelOnCpu { name: kernel.variant.to_string() }));
-    };
-    if !kernel.target.runs_on(has) {
-        let (device, target) = (info.name.clone(), kernel.target);
-        return Err(Error::new(Kind::MissingKernel { kernel: kernel.name, device, target, has }));
-    }
-    let is_stored_so = shape.is_empty() || kernel.stored.takes(task.along_k);
-    if kernel.takes_maps() && !(task.maps && is_stored_so) {
-        return Err(Error::new(Kind::NotMappable { kernel: kernel.name }));
-    }
-    let limit = |what, needed: u128, limit: u32| {
-        if needed <= u128::from(limit) {
-            return Ok(());
-        }
-        Err(Error::new(Kind::LaunchLimit {
-            kernel: kernel.name,
-            shape,
-            device: info.name.clone(),
-            what,
-            needed: u64::try_from(needed).unwrap_or(u64::MAX),
-            limit: limit.into(),
-        }))
-    };
-    let (x, y) = kernel.block();
-    limit("threads per block", u128::from(x) * u128::from(y), limits.threads_per_block)?;
-    limit("threads per block along x", x.into(), limits.block[0])?;
-    limit("threads per block along y", y.into(), limits.block[1])?;
-    let shared = kernel.shared_bytes() as u128;
-    let most = match kernel.dynamic_shared_bytes() {
-        0 => limits.shared_bytes_per_block,
-        _ => limits.shared_bytes_per_block_optin,
-    };
-    limit("bytes of shared memory per block", shared, most)?;
-    // x is covered by one grid; y is cut into panels.
-    let Some(mut launches) = kernel.launches(shape) else {
-        let tile = kernel.tiles.block[0].min(kernel.tiles.block[1]);
-        let blocks = shape.rows.max(shape.cols).div_ceil(tile) as u128;
-        return limit("blocks along x", blocks, limits.grid[0].min(i32::MAX as u32));
-    };
-    if let Some(first) = launches.next() {
-        limit("blocks along x", first.grid.0.into(), limits.grid[0])?;
-        limit("blocks along y", first.grid.1.into(), limits.grid[1])?;
-    }
-    Ok(())
-}
-
-/// What a product will run, for display; made by `Gemm::plan`.
+/// What a product will run; made by [`Gemm::plan`](crate::Gemm::plan).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Shape of C.
@@ -505,20 +332,54 @@ pub struct Plan {
     pub k: usize,
     /// The kernel, or `None` where the CPU's engine computes.
     pub kernel: Option<&'static Kernel>,
-    /// Which of A and B the device copies to rows along K before, because the kernel reads them in
-    /// no other way. Where it lacks the memory, a kernel that needs no copies takes the place of
-    /// this one.
+    /// Whether the transposed C is computed, as the product of the transposed B and A: kernels
+    /// write along rows, and few columns are taken for few rows.
+    pub turned: bool,
+    /// Which of A and B, as the kernel takes them, the device copies to rows along K before,
+    /// because the kernel reads them in no other way. Where it lacks the memory, a kernel that
+    /// needs no copies takes the place of this one.
     pub copied: [bool; 2],
+    /// Parts of K, each summed by blocks of its own into memory of its own, and added up by a
+    /// kernel behind: 1 is none. Where the device lacks the memory, there are none either.
+    pub parts: usize,
+    /// Microseconds that it takes, predicted by a model of the device; 0 for the CPU, of which
+    /// there is none.
+    pub micros: f64,
     /// Those of the device, where it has them.
     pub multiprocessors: Option<u32>,
 }
 
 impl Plan {
+    /// The plan of the CPU's engine.
+    pub(crate) fn of_cpu(product: &Product) -> Plan {
+        Plan {
+            shape: product.shape(),
+            k: product.k,
+            kernel: None,
+            turned: false,
+            copied: [false; 2],
+            parts: 1,
+            micros: 0.0,
+            multiprocessors: None,
+        }
+    }
+
+    /// The plan of a choice for a product.
+    pub(crate) fn new(product: &Product, turned: bool, chosen: Chosen, info: &DeviceInfo) -> Plan {
+        let Chosen { kernel, copied, parts, micros } = chosen;
+        let multiprocessors = info.multiprocessors;
+        let kernel = Some(kernel);
+        Plan { kernel, turned, copied, parts, micros, multiprocessors, ..Plan::of_cpu(product) }
+    }
+
     /// The kernel's launches, one after the other; `None` where the CPU's engine computes.
     pub fn launches(&self) -> Option<impl Iterator<Item = Launch> + use<>> {
         let (kernel, multiprocessors) = (self.kernel?, self.multiprocessors.unwrap_or(u32::MAX));
-        let launches = kernel.launches(self.shape)?;
-        Some(launches.map(move |launch| kernel.resident(launch, multiprocessors)))
+        let Shape { rows, cols } = self.shape;
+        let shape = if self.turned { Shape::new(cols, rows) } else { self.shape };
+        let slices = self.parts as u32;
+        let launches = kernel.launches(shape)?;
+        Some(launches.map(move |launch| kernel.resident(launch, slices, multiprocessors)))
     }
 }
 
@@ -527,6 +388,9 @@ impl fmt::Display for Plan {
         let Some((kernel, mut launches)) = self.kernel.zip(self.launches()) else {
             return f.write_str("CPU engine");
         };
+        if self.turned {
+            f.write_str("transposed, ")?;
+        }
         match self.copied {
             [true, true] => f.write_str("A and B copied along K, ")?,
             [true, false] => f.write_str("A copied along K, ")?,
@@ -534,9 +398,16 @@ impl fmt::Display for Plan {
             [false, false] => {}
         }
         write!(f, "{}", kernel.name)?;
+        if self.parts > 1 {
+            write!(f, ", K in {} parts", self.parts)?;
+        }
         if let Some(first) = launches.next() {
             let ((gx, gy), (bx, by)) = (first.grid, first.block);
-            write!(f, ", grid {gx}x{gy} of {bx}x{by} threads")?;
+            write!(f, ", grid {gx}x{gy}")?;
+            if first.layers > 1 {
+                write!(f, "x{}", first.layers)?;
+            }
+            write!(f, " of {bx}x{by} threads")?;
             match launches.count() {
                 0 => {}
                 more => write!(f, " and {more} more panels")?,

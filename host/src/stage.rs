@@ -3,9 +3,7 @@
 use crate::backend::{Each, HostOperands, Memory};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
-use crate::plan::{
-    Fusion, KernelChoice, Product, SOURCES, Task, Transfer, choose_kernel, span, transfer,
-};
+use crate::plan::{Fusion, KernelChoice, Product, SOURCES, Task, Transfer, choose, span, transfer};
 use bytemuck::Pod;
 use gemm_spec::{DType, Layout, Shape};
 
@@ -46,8 +44,8 @@ pub(crate) unsafe fn multiply_host<S: Stage>(
         _ => fitting(dtype, layout).map(|transfer| transfer.copy),
     };
     let (a, b) = (travelled(&product.a)?, travelled(&product.b)?);
-    let task = Task::new(dtype, shape, product.k, [&a, &b], [0, 0]).precision(product.precision);
-    choose_kernel(kernel, task, device.device_info())?;
+    let (on_device, _) = Product { a, b, ..*product }.turned();
+    choose(kernel, &Task::of(&on_device, [0, 0]), device.device_info())?;
     if shape.is_empty() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use gemmite::cuda::cust::{
     stream::{Stream, StreamFlags},
 };
 use gemmite::{DType, Device, DeviceKind, Element, Gemm, Layout, MatrixMut, MatrixRef, Op};
-use gemmite::{OutputOf, Precision, Scalar};
+use gemmite::{KernelChoice, OutputOf, Precision, Scalar};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -37,6 +37,8 @@ pub struct Engine {
     pub device: Device,
     /// The variant of [`gemm_spec::variants`]; `None` for the library's choice.
     pub kernel: Option<&'static str>,
+    /// Parts that its kernel splits K into; 1: none.
+    pub parts: usize,
     /// How it gets its operands.
     pub path: Path,
     /// How exactly f32 is multiplied.
@@ -53,7 +55,13 @@ impl Engine {
             }
         };
         let name = format!("{engine} {} {path:?}", kernel.unwrap_or("auto"));
-        Engine { name, device: device.clone(), kernel, path, precision: Precision::Full }
+        let precision = Precision::Full;
+        Engine { name, device: device.clone(), kernel, parts: 1, path, precision }
+    }
+
+    /// The same with K in so many parts, for a kernel that has a name.
+    pub fn split(self, parts: usize) -> Engine {
+        Engine { name: format!("{} in {parts} parts", self.name), parts, ..self }
     }
 
     /// The same with elements of f32 multiplied so.
@@ -100,12 +108,20 @@ impl Engine {
 
     /// The layout of op(A) or op(B) in the memory of a GPU.
     fn on_device(&self, layout: Layout, op: Op) -> Layout {
-        match self.path {
+        let mut layout = match self.path {
             // The whole buffer is there, at a multiple of 256 bytes.
             Path::Raw => layout.apply(op),
             Path::Host => copied(&layout.apply(op)),
             Path::Device => copied(&layout).apply(op),
+        };
+        // A single row or column lies as is best: nobody goes on to the next one.
+        let Layout { shape, strides, .. } = &mut layout;
+        match (shape.rows, shape.cols) {
+            (1, _) => strides.row = if strides.col == 1 { 1 << 10 } else { 1 },
+            (_, 1) => strides.col = if strides.row == 1 { 1 << 10 } else { 1 },
+            _ => {}
         }
+        layout
     }
 
     /// The options of `case` on this engine.
@@ -117,6 +133,9 @@ impl Engine {
         };
         let gemm = gemm.precision(self.precision);
         match self.kernel {
+            Some(kernel) if self.parts > 1 => {
+                gemm.kernel(KernelChoice::Split { variant: kernel.into(), parts: self.parts })
+            }
             Some(kernel) => gemm.kernel(kernel),
             None => gemm,
         }

@@ -23,12 +23,14 @@ fn on_cuda<T: Element, C: OutputOf<T>>() {
     }
 }
 
-/// Every kernel, on the short cases. With a C of another dtype than the usual, which concerns the
-/// end of a kernel alone, one kernel of each family and all that take maps, on those with gaps,
-/// factors and special numbers.
+/// Every kernel, on the short cases; f16 and f8e5m2, whose kernels are twins of those of bf16 and
+/// f8e4m3, on those with gaps, factors and special numbers. With a C of another dtype than the
+/// usual, which concerns the end of a kernel alone, one kernel of each family and all that take
+/// maps, on the latter too.
 fn on_emulator<T: Element, C: OutputOf<T>>() {
     let mut engines = emulator_engines(T::DTYPE, Precision::Full);
     let is_usual = C::DTYPE == T::DTYPE.output();
+    let is_twin = [DType::F16, DType::F8E5M2].contains(&T::DTYPE);
     if !is_usual {
         let mut seen = HashSet::new();
         engines.retain(|engine| {
@@ -37,9 +39,67 @@ fn on_emulator<T: Element, C: OutputOf<T>>() {
         });
     }
     let is_one = |case: &Case, engine: &Engine| {
-        is_short::<T, C>(case, engine) && (is_usual || concerns_c(case))
+        is_short::<T, C>(case, engine) && (is_usual && !is_twin || concerns_c(case))
     };
     report::<T, C>(run_table_where::<T, C>(&table(), &engines, is_one));
+}
+
+/// One kernel of each way in which entry points are made, with K in parts.
+fn split(mut engines: Vec<Engine>, dtype: DType) -> Vec<Engine> {
+    let variants = [
+        "k01_naive",
+        "k02_tiled_16",
+        "k07_warp_tile",
+        "k10_grouped_order",
+        "k11_tensor_core",
+        "warp_group_128x256",
+        "warp_group_64x64",
+    ];
+    engines.retain(|engine| {
+        engine.computes(dtype) && engine.kernel.is_some_and(|kernel| variants.contains(&kernel))
+    });
+    engines.into_iter().map(|engine| engine.split(3)).collect()
+}
+
+fn split_on_emulator<T: Element, C: OutputOf<T>>() {
+    let engines = split(emulator_engines(T::DTYPE, Precision::Full), T::DTYPE);
+    let is_one = |case: &Case, engine: &Engine| {
+        let depth = emulated_kernel::<T, C>(case, engine).map_or(0, |of| of.tiles.block[2]);
+        is_short::<T, C>(case, engine) && case.k > depth && case.m.min(case.n) > 1
+    };
+    report::<T, C>(run_table_where::<T, C>(&table(), &engines, is_one));
+}
+
+fn split_on_cuda<T: Element, C: OutputOf<T>>() {
+    if let Some(device) = cuda() {
+        let engines = split(cuda_engines(&device), T::DTYPE);
+        report::<T, C>(run_table::<T, C>(&table(), &engines));
+    }
+}
+
+macro_rules! each_split {
+    ($($emulator:ident, $cuda:ident: $type:ty => $output:ty;)*) => {
+        $(
+            #[test]
+            fn $emulator() {
+                split_on_emulator::<$type, $output>();
+            }
+
+            #[test]
+            fn $cuda() {
+                split_on_cuda::<$type, $output>();
+            }
+        )*
+    };
+}
+
+each_split! {
+    emulator_split_bf16, cuda_split_bf16: bf16 => bf16;
+    emulator_split_f8e4m3, cuda_split_f8e4m3: F8E4M3 => f16;
+    emulator_split_f32, cuda_split_f32: f32 => f32;
+    emulator_split_f64, cuda_split_f64: f64 => f64;
+    emulator_split_i32, cuda_split_i32: i32 => i32;
+    emulator_split_i8, cuda_split_i8: i8 => f32;
 }
 
 fn concerns_c(case: &Case) -> bool {
@@ -192,6 +252,7 @@ fn kernels_that_take_maps_have_cases() {
         name: "warp groups".into(),
         device: gemmite::Device::cpu(),
         kernel: Some("warp_group_128x256"),
+        parts: 1,
         path,
         precision: Precision::Full,
     };

@@ -26,7 +26,7 @@
 //!
 //! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides.
 
-use crate::{Element, Sum, store};
+use crate::{Element, Sum, of_layer, store};
 use cuda_std::thread;
 use gemm_spec::{GemmParams, ThreadOrder};
 
@@ -99,7 +99,10 @@ macro_rules! entries {
             p: GemmParams<<$element as Element>::Sum>,
         ) {
             // SAFETY: the host's promise, passed on.
-            unsafe { naive(a, b, c, p, $tile, ThreadOrder::$order) }
+            unsafe {
+                let ((a, b, c), p) = of_layer::<$element>((a, b, c), p);
+                naive(a, b, c, p, $tile, ThreadOrder::$order)
+            }
         }
     )*};
 }

@@ -379,6 +379,7 @@ macro_rules! k11_tensor_core {
             );
             const PER_PACK: usize =
                 $bm / $wm * ($bn / $wn) * 32 * <$element as $crate::Packed>::LANES;
+            let (operands, p) = $crate::of_layer::<$element>((a, b, c), p);
             // SAFETY: the shared memory is this block's own; the rest is the host's promise, passed
             // on.
             unsafe {
@@ -390,7 +391,7 @@ macro_rules! k11_tensor_core {
                     { $bm * $bk / PER_PACK },
                     { $bn * $bk / PER_PACK },
                     { $stages - 2 },
-                >((a, b, c), p, TILES, memory)
+                >(operands, p, TILES, memory)
             }
         }
     )*};

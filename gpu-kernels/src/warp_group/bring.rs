@@ -1,8 +1,8 @@
 //! The thread that starts all copies of a block.
 
 use super::ring::Ring;
-use super::tiles::ClusterTiles;
-use super::{Geometry, Operands, Rows64, Side, WarpGroup, tiles_b};
+use super::tiles::{ClusterTiles, Place};
+use super::{Geometry, Operands, Rows64, Side, WarpGroup, steps, tiles_b};
 use crate::SharedTile;
 use cuda_std::{cluster, tma};
 use gemm_spec::GemmParams;
@@ -23,24 +23,25 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
 ) {
     let (tiles_b, share) = (tiles_b(SUMS), tiles_b(SUMS) / G::CLUSTER);
     let first = cluster::block_rank() as usize * share;
-    let steps = p.k.div_ceil(T::DEPTH.into()) as u32;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
-        while let Some((row, col)) = tiles.next() {
+        while let Some(Place { row, col, slice }) = tiles.next() {
             let (row, col) = (row as i32, col as i32 + 64 * first as i32);
-            for step in 0..steps {
-                let k = (step * T::DEPTH) as i32;
+            let (start, batch) = (slice * p.slices.map_k, (slice * p.slices.map_batch) as i32);
+            for step in 0..steps::<T>(p, slice) {
+                let k = (start + step * T::DEPTH) as i32;
                 ring.wait_empty();
                 let full = ring.full();
                 full.arrive_expect((G::GROUPS + tiles_b) as u32 * Rows64::<T>::BYTES);
                 let a = stages.add(ring.stage() * (G::GROUPS + tiles_b));
                 let b = a.add(G::GROUPS + first);
                 for i in 0..G::GROUPS {
-                    tma::load(a.add(i), operands.a, place::<T, A>(row + 64 * i as i32, k), full);
+                    let at = place::<T, A>(row + 64 * i as i32, k, batch);
+                    tma::load(a.add(i), operands.a, at, full);
                 }
                 for i in 0..share {
-                    let (to, at) = (b.add(i), place::<T, B>(col + 64 * i as i32, k));
+                    let (to, at) = (b.add(i), place::<T, B>(col + 64 * i as i32, k, batch));
                     match G::CLUSTER {
                         1 => tma::load(to, operands.b, at, full),
                         blocks => {
@@ -62,6 +63,6 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
 
 /// Coordinates of a box, the contiguous extent first.
 #[inline(always)]
-fn place<T, M: Side<T>>(outer: i32, k: i32) -> [i32; 2] {
-    if M::ALONG_K { [k, outer] } else { [outer, k] }
+fn place<T, M: Side<T>>(outer: i32, k: i32, batch: i32) -> [i32; 3] {
+    if M::ALONG_K { [k, outer, batch] } else { [outer, k, batch] }
 }

@@ -1,4 +1,4 @@
-//! Which tiles of C a cluster computes, one after the other.
+//! Which tiles of C a cluster computes, one after the other, slice by slice.
 
 use super::{GROUP_ROWS, Geometry};
 use core::marker::PhantomData;
@@ -7,6 +7,17 @@ use gemm_spec::{GemmParams, order};
 
 /// Rows of blocks in a group of the order.
 const ORDER_GROUP: usize = 16;
+
+/// Where a tile is.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Its first row of C.
+    pub row: u64,
+    /// Its first column.
+    pub col: u64,
+    /// The number of its slice.
+    pub slice: u32,
+}
 
 /// The tiles that are left to a cluster.
 #[derive(Clone, Copy)]
@@ -31,7 +42,7 @@ impl<G: Geometry> ClusterTiles<G> {
         let cols = p.n.div_ceil(width as u64) as u32;
         ClusterTiles {
             next: cluster::cluster_idx_x(),
-            end: rows * cols,
+            end: rows * cols * p.slices.count,
             rows,
             cols,
             width: width as u32,
@@ -39,16 +50,19 @@ impl<G: Geometry> ClusterTiles<G> {
         }
     }
 
-    /// Row and column of C at which this block's part of the next tile starts.
+    /// Where this block's part of the next tile starts.
     #[inline(always)]
-    pub fn next(&mut self) -> Option<(u64, u64)> {
+    pub fn next(&mut self) -> Option<Place> {
         if self.next >= self.end {
             return None;
         }
         let group = (ORDER_GROUP / G::CLUSTER) as u32;
-        let (row, col) = order::grouped(self.next, self.rows, self.cols, group);
+        let tiles = self.rows * self.cols;
+        let (slice, number) = (self.next / tiles, self.next % tiles);
+        let (row, col) = order::grouped(number, self.rows, self.cols, group);
         self.next += cluster::cluster_dim_x();
         let row = row * G::CLUSTER as u32 + cluster::block_rank();
-        Some((u64::from(row) * Self::HEIGHT as u64, u64::from(col) * u64::from(self.width)))
+        let row = u64::from(row) * Self::HEIGHT as u64;
+        Some(Place { row, col: u64::from(col) * u64::from(self.width), slice })
     }
 }

@@ -1,5 +1,6 @@
 //! A group's sums on their way to C.
 
+use super::tiles::Place;
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
 use crate::finish::{activate, widen};
 use crate::{Element, Output, OutputTile, SharedTile, Sum, Write, store};
@@ -24,7 +25,7 @@ pub type BoxOfC = Rows64<u8>;
 pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
-    at: (u64, u64),
+    at: Place,
     (boxes, number): ([SharedTile<BoxOfC>; 2], usize),
     sums: &[T::Sum; SUMS],
 ) {
@@ -32,6 +33,9 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     // each, the compiler computes all of them before the first tile, and keeps them in memory.
     let fresh = GemmParams { c_col_stride: misc::afresh_i64(p.c_col_stride), ..*p };
     let geometry = PhantomData::<G>;
+    let to_slice = i64::from(at.slice) * p.slices.c;
+    let start = operands.start.wrapping_byte_offset(to_slice as isize);
+    let operands = &Operands { start, ..*operands };
     let group = Group { operands, p: &fresh, at, boxes, number, sums, geometry };
     // SAFETY: the caller's promise.
     unsafe {
@@ -48,7 +52,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
 struct Group<'a, T: Element, G, const SUMS: usize> {
     operands: &'a Operands<'a, T>,
     p: &'a GemmParams<T::Sum>,
-    at: (u64, u64),
+    at: Place,
     boxes: [SharedTile<BoxOfC>; 2],
     number: usize,
     sums: &'a [T::Sum; SUMS],
@@ -69,7 +73,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
     unsafe fn write<C: Output<T::Sum>>(self) -> bool {
         let Group { operands, p, at, boxes, number, sums, .. } = self;
         // Groups of a cluster's tile may lie past the end of C.
-        let is_inside = at.0 < p.m && at.1 < p.n;
+        let is_inside = at.row < p.m && at.col < p.n;
         let is_usual = C::CODE == T::Output::CODE;
         let by_boxes =
             size_of::<C>() == 2 && p.reads_c == 0 && is_mappable::<C, _>(operands.start as u64, p);
@@ -86,7 +90,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
                 write_boxes::<T, C, G, SUMS>(operands, p, at, (boxes, number), sums);
                 return true;
             }
-            let tile = OutputTile::new(operands.start, p, at, [GROUP_ROWS, 2 * SUMS]);
+            let tile = OutputTile::new(operands.start, p, (at.row, at.col), [GROUP_ROWS, 2 * SUMS]);
             let by_pairs = (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
             if by_pairs {
                 write_pairs::<T, C, SUMS>(tile, p, sums);
@@ -101,7 +105,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
 #[inline(always)]
 fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
     let bytes = |elements: u64| elements.wrapping_mul(size_of::<C>() as u64);
-    let at_chunks = start | bytes(p.c_row_stride as u64) | bytes(p.n);
+    let at_chunks = start | p.slices.c as u64 | bytes(p.c_row_stride as u64) | bytes(p.n);
     // The host has no map of rows that are further apart.
     let is_near = p.c_row_stride > 0 && p.c_row_stride < (1 << 40) / size_of::<C>() as i64;
     p.c_col_stride == 1 && is_near && at_chunks.is_multiple_of(16)
@@ -182,7 +186,7 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
 unsafe fn write_singles<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
-    (row, col): (u64, u64),
+    Place { row, col, .. }: Place,
     (memory, group): (SharedTile<T::Sum>, usize),
     sums: &[T::Sum; SUMS],
 ) {
@@ -253,7 +257,7 @@ unsafe fn put<S: Copy>(
 unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
-    (row, col): (u64, u64),
+    at: Place,
     (boxes, group): ([SharedTile<Rows64<C>>; 2], usize),
     sums: &[T::Sum; SUMS],
 ) {
@@ -269,7 +273,7 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
                 mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
             }
         }
-        send_boxes::<T, G, SUMS>(operands, p, (row, col), (boxes.map(|of| of.cast()), group));
+        send_boxes::<T, G, SUMS>(operands, p, at, (boxes.map(|of| of.cast()), group));
     }
 }
 
@@ -312,9 +316,10 @@ unsafe fn box_of<B>(boxes: [SharedTile<B>; 2], i: usize) -> SharedTile<B> {
 unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
-    (row, col): (u64, u64),
+    Place { row, col, slice }: Place,
     (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
 ) {
+    let batch = (slice * p.slices.map_batch) as i32;
     // SAFETY: the caller's promise.
     unsafe {
         fence::async_shared();
@@ -323,7 +328,7 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
             for i in 0..SUMS / 32 {
                 let col = col + 64 * i as u64;
                 if col < p.n {
-                    tma::store(operands.c, [col as i32, row as i32], box_of(boxes, i));
+                    tma::store(operands.c, [col as i32, row as i32, batch], box_of(boxes, i));
                 }
             }
             tma::commit_group();
@@ -341,7 +346,7 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
 unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
-    (row, col): (u64, u64),
+    at: Place,
     (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
     mut sums: [T::Sum; SUMS],
 ) {
@@ -349,14 +354,14 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     // SAFETY: the boxes are free, and read by the copy engine when all threads have written.
     unsafe {
         sync_for_boxes::<G, SUMS>(group);
-        if row >= p.m || col >= p.n {
+        if at.row >= p.m || at.col >= p.n {
             return;
         }
         let mut i = misc::afresh(0) as usize;
         loop {
             // Afresh, or the compiler makes a loop for each activation, with and without biases.
             let bias = misc::afresh_i64(p.epilogue.bias.address as i64) as u64;
-            let words = biases(bias, (col + (64 * i + place().1) as u64, p.n));
+            let words = biases(bias, (at.col + (64 * i + place().1) as u64, p.n));
             let (to_row, to_col) = place_of_rows();
             let to: SharedTile<Rows64<u16>> = box_of(boxes, i).cast();
             // Half a box at a time: of a whole one there are too many numbers for the registers.
@@ -385,7 +390,7 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
                 break;
             }
         }
-        send_boxes::<T, G, SUMS>(operands, p, (row, col), (boxes, group));
+        send_boxes::<T, G, SUMS>(operands, p, at, (boxes, group));
     }
 }
 

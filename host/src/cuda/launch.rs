@@ -92,7 +92,7 @@ impl CudaDriver<'_> {
                 Some(launch_ex) => {
                     let mut overlap = LaunchAttribute::overlap();
                     let config = LaunchConfig {
-                        grid: [grid_x, grid_y, 1],
+                        grid: [grid_x, grid_y, launch.layers],
                         block: [block_x, block_y, 1],
                         shared,
                         stream: self.stream,
@@ -106,7 +106,7 @@ impl CudaDriver<'_> {
                     function.0,
                     grid_x,
                     grid_y,
-                    1,
+                    launch.layers,
                     block_x,
                     block_y,
                     1,

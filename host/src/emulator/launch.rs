@@ -54,7 +54,7 @@ impl Driver for EmulatorDriver<'_> {
         };
         let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
         let shape = ptx_emulator::Launch {
-            grid: [grid_x, grid_y, 1],
+            grid: [grid_x, grid_y, launch.layers],
             block: [block_x, block_y, 1],
             // As for the driver: a kernel with clusters says of how many blocks.
             cluster: [1; 3],

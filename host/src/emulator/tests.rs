@@ -53,7 +53,7 @@ fn plans_are_those_of_a_gpu() {
         let gpu = Device::emulator(arch).unwrap();
         Gemm::<crate::bf16>::new().plan(gpu.info(), layout, layout).unwrap().to_string()
     };
-    assert_eq!(plan((7, 5)), "k08_double_buffer_bf16, grid 32x32 of 256x1 threads");
+    assert_eq!(plan((7, 5)), "k07_warp_tile_bf16, grid 32x32 of 256x1 threads");
     assert_eq!(plan((8, 0)), "k11_tensor_core_bf16, grid 16x32 of 256x1 threads");
     assert_eq!(plan((9, 0)), "warp_group_128x256_nn_bf16, grid 132x1 of 384x1 threads");
 }

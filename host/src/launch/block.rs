@@ -4,7 +4,7 @@ use super::{Addresses, address};
 use crate::element::Scalar;
 use crate::plan::{Factor, Fusion, Product};
 use bytemuck::bytes_of;
-use gemm_spec::{EpilogueParams, GemmParams, Launch, Source};
+use gemm_spec::{EpilogueParams, GemmParams, Launch, Slices, Source};
 use std::mem::offset_of;
 
 /// Words of the largest block.
@@ -19,11 +19,11 @@ pub(super) struct Block {
 impl Block {
     /// The block of a launch. Its fields lie at the same places for factors of the same size, which
     /// those of i32 and f32 are.
-    pub fn of(product: &Product, addresses: &Addresses, launch: &Launch) -> Block {
+    pub fn of(product: &Product, addresses: &Addresses, launch: &Launch, slices: Slices) -> Block {
         match product.alpha {
-            Factor::I32(_) => Block::new(&params::<i32>(product, addresses, launch)),
-            Factor::F32(_) => Block::new(&params::<f32>(product, addresses, launch)),
-            Factor::F64(_) => Block::new(&params::<f64>(product, addresses, launch)),
+            Factor::I32(_) => Block::new(&params::<i32>(product, addresses, launch, slices)),
+            Factor::F32(_) => Block::new(&params::<f32>(product, addresses, launch, slices)),
+            Factor::F64(_) => Block::new(&params::<f64>(product, addresses, launch, slices)),
         }
     }
 
@@ -36,6 +36,13 @@ impl Block {
         }
         put!(m n k a_row_stride a_col_stride b_row_stride b_col_stride c_row_stride c_col_stride);
         put!(alpha beta reads_c output);
+        macro_rules! put_slices {
+            ($($field:ident)*) => {$(
+                let at = offset_of!(GemmParams<S>, slices) + offset_of!(Slices, $field);
+                block.put(at, bytes_of(&params.slices.$field));
+            )*};
+        }
+        put_slices!(last_k a b c count map_k map_batch);
         block.put_epilogue(offset_of!(GemmParams<S>, epilogue), &params.epilogue);
         block
     }
@@ -68,11 +75,17 @@ impl Block {
 }
 
 /// The parameter block of one launch, whose C is a panel.
-fn params<S: Scalar>(product: &Product, addresses: &Addresses, launch: &Launch) -> GemmParams<S> {
+fn params<S: Scalar>(
+    product: &Product,
+    addresses: &Addresses,
+    launch: &Launch,
+    slices: Slices,
+) -> GemmParams<S> {
     let strides = [product.a, product.b, product.c].map(|layout| layout.strides);
     let beta = product.beta.map(Factor::get);
     GemmParams::new(launch.shape, product.k, strides, product.alpha.get(), beta, S::ZERO)
         .output(product.output)
+        .slices(slices)
         .epilogue(epilogue(product, addresses, launch))
 }
 
@@ -128,6 +141,15 @@ mod tests {
             };
             let params = GemmParams::new(Shape::new(1, 2), 3, strides, alpha, Some(beta), S::ZERO)
                 .output(DType::BF16)
+                .slices(Slices {
+                    last_k: 51,
+                    a: -52,
+                    b: 53,
+                    c: 54,
+                    count: 55,
+                    map_k: 56,
+                    map_batch: 57,
+                })
                 .epilogue(epilogue);
             let block = Block::new(&params);
             assert_eq!(block.bytes().len(), size_of_val(&params));

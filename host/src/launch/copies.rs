@@ -1,7 +1,7 @@
 //! Operands that are copied before a product, to rows along K.
 
 use super::{Addresses, Driver, address};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::plan::Product;
 use gemm_spec::{DType, Layout, Op, RepackParams, Shape, Strides};
 
@@ -21,8 +21,7 @@ impl Drop for Copies<'_> {
     }
 }
 
-/// Enqueues copies of those of A and B that `copied` names. `None` where there is no memory for
-/// them.
+/// Enqueues copies of those of A and B that `copied` names.
 ///
 /// # Safety
 /// As [`enqueue`](super::enqueue).
@@ -31,35 +30,47 @@ pub(super) unsafe fn enqueue<'a>(
     product: &Product,
     addresses: &Addresses,
     [copy_a, copy_b]: [bool; 2],
-) -> Result<Option<Copies<'a>>, Error> {
+) -> Result<Copies<'a>, Error> {
     let (product, addresses) = (*product, *addresses);
     let mut copies = Copies { product, addresses, driver, memory: Vec::new() };
     let dtype = product.dtype;
     if copy_a {
-        let Some((memory, layout)) = copies.room(dtype, product.a.shape) else { return Ok(None) };
+        let (memory, layout) = copies.room(dtype, product.a.shape)?;
         // SAFETY: the caller's promise; the memory is as large as the layout.
         unsafe { one(driver, dtype, (&product.a, addresses.a), (&layout, memory))? };
         (copies.product.a, copies.addresses.a) = (layout, memory);
     }
     if copy_b {
         let b = product.b.apply(Op::Transpose);
-        let Some((memory, layout)) = copies.room(dtype, b.shape) else { return Ok(None) };
+        let (memory, layout) = copies.room(dtype, b.shape)?;
         // SAFETY: as above.
         unsafe { one(driver, dtype, (&b, addresses.b), (&layout, memory))? };
         (copies.product.b, copies.addresses.b) = (layout.apply(Op::Transpose), memory);
     }
-    Ok(Some(copies))
+    Ok(copies)
 }
 
 impl Copies<'_> {
     /// Memory for a copy of that shape, with rows at multiples of 16 bytes, and its layout.
-    fn room(&mut self, dtype: DType, shape: Shape) -> Option<(u64, Layout)> {
-        let pitch = shape.cols.checked_next_multiple_of(16 / dtype.size_bytes())?;
-        let bytes = pitch.checked_mul(shape.rows)?.checked_mul(dtype.size_bytes())?;
-        let strides = Strides::new(isize::try_from(pitch).ok()?, 1);
-        let memory = self.driver.allocate(bytes).ok()?;
+    fn room(&mut self, dtype: DType, shape: Shape) -> Result<(u64, Layout), Error> {
+        let (layout, bytes) = in_rows(dtype, shape)?;
+        let memory = self.driver.allocate(bytes)?;
         self.memory.push(memory);
-        Some((memory, Layout { shape, strides, offset: 0 }))
+        Ok((memory, layout))
+    }
+}
+
+/// Rows at multiples of 16 bytes, one behind the other, and the bytes of all of them.
+pub(super) fn in_rows(dtype: DType, shape: Shape) -> Result<(Layout, usize), Error> {
+    let size = dtype.size_bytes();
+    let pitch = shape.cols.checked_next_multiple_of(16usize.div_ceil(size));
+    let bytes = pitch.and_then(|pitch| pitch.checked_mul(shape.rows)?.checked_mul(size));
+    match (pitch, bytes) {
+        (Some(pitch), Some(bytes)) if isize::try_from(bytes).is_ok() => {
+            let strides = Strides::new(pitch as isize, 1);
+            Ok((Layout { shape, strides, offset: 0 }, bytes))
+        }
+        _ => Err(Error::new(Kind::TooLarge { shape, dtype })),
     }
 }
 

@@ -1,10 +1,10 @@
-//! Epilogues behind kernels that have none: their sums go to memory, and a second kernel takes them
-//! from there to C.
+//! Sums that go to memory first: those of parts of K, and those behind which comes an epilogue that
+//! the kernel has not. A second kernel adds them up and takes them to C.
 
-use super::{Addresses, Driver, address, block};
+use super::{Addresses, Driver, Parts, address, block, copies, multiply};
 use crate::error::{Error, Kind};
-use crate::plan::{Factor, Fusion, KernelChoice, Product};
-use gemm_spec::{DType, Layout, Strides};
+use crate::plan::{Chosen, Factor, Fusion, Product, part_len};
+use gemm_spec::{DType, Layout, Slices, Strides};
 
 /// Enqueues the product without its epilogue and with C in memory of its own, and the kernel that
 /// finishes it.
@@ -14,21 +14,28 @@ use gemm_spec::{DType, Layout, Strides};
 pub(super) unsafe fn enqueue(
     driver: &dyn Driver,
     product: &Product,
-    choice: &KernelChoice,
     addresses: &Addresses,
+    chosen: Chosen,
 ) -> Result<(), Error> {
     let shape = product.shape();
-    let too_large = || Error::new(Kind::TooLarge { shape, dtype: DType::F32 });
-    // Rows at multiples of 16 bytes.
-    let pitch = shape.cols.checked_next_multiple_of(4).ok_or_else(too_large)?;
-    let bytes = pitch.checked_mul(shape.rows).and_then(|len| len.checked_mul(4));
-    let bytes = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(too_large)?;
-    let sums = Layout { shape, strides: Strides::new(pitch as isize, 1), offset: 0 };
-    let memory = driver.allocate(bytes)?;
+    let dtype = match product.fusion.is_none() {
+        true => product.dtype.accumulator(),
+        // Epilogues compute in f32.
+        false => DType::F32,
+    };
+    let (sums, bytes) = copies::in_rows(dtype, shape)?;
+    let total = bytes.checked_mul(chosen.parts).filter(|&total| isize::try_from(total).is_ok());
+    let total = total.ok_or_else(|| Error::new(Kind::TooLarge { shape, dtype }))?;
+    let len = part_len(chosen.kernel, product.k, chosen.parts);
+    let parts = match chosen.parts {
+        1 => Parts::ONE,
+        count => Parts { count, len, bytes },
+    };
+    let memory = driver.allocate(total)?;
     let plain = Product {
-        output: DType::F32,
+        output: dtype,
         c: sums,
-        alpha: Factor::F32(if product.k == 0 { 0.0 } else { 1.0 }),
+        alpha: Factor::of(dtype, u8::from(product.k > 0)),
         beta: None,
         fusion: Fusion::default(),
         ..*product
@@ -36,29 +43,46 @@ pub(super) unsafe fn enqueue(
     let places = Addresses { c: memory, sources: Default::default(), amax: None, ..*addresses };
     // SAFETY: the caller's promise; the memory holds the sums and is nobody else's.
     let done = unsafe {
-        super::enqueue(driver, &plain, choice, places)
-            .and_then(|()| finish(driver, product, addresses, (&sums, memory)))
+        multiply(driver, &plain, &places, chosen, parts).and_then(|()| {
+            let sums = Sums { dtype, layout: sums, memory, parts: chosen.parts, bytes };
+            finish(driver, product, addresses, &sums)
+        })
     };
     driver.release(memory);
     done
 }
 
+/// Sums in memory.
+struct Sums {
+    dtype: DType,
+    /// Of a part.
+    layout: Layout,
+    memory: u64,
+    parts: usize,
+    /// From part to part.
+    bytes: usize,
+}
+
 /// # Safety
-/// As [`enqueue`], with the sums in `memory`.
+/// As [`enqueue`], with the sums in memory.
 unsafe fn finish(
     driver: &dyn Driver,
     product: &Product,
     addresses: &Addresses,
-    (sums, memory): (&Layout, u64),
+    sums: &Sums,
 ) -> Result<(), Error> {
-    let kernel = gemm_spec::finish();
-    // One part; see the kernel. A shape that fits into memory has launches.
-    let parts = Product { a: *sums, k: 1, ..*product };
-    for launch in kernel.launches(sums.shape).into_iter().flatten() {
+    let kernel = gemm_spec::finish(sums.dtype);
+    let step = (sums.bytes / sums.dtype.size_bytes()) as isize;
+    // What the kernel takes for A is a part; see there.
+    let (a, b) = (sums.layout, Layout { strides: Strides::new(step, 1), ..sums.layout });
+    let parts = Product { a, b, k: sums.parts, ..*product };
+    let slices = Slices::one(sums.parts as u64);
+    // A shape that fits into memory has launches.
+    for launch in kernel.launches(sums.layout.shape).into_iter().flatten() {
         let (row, col) = launch.start;
-        let from = address(memory, DType::F32, sums, row, col);
+        let from = address(sums.memory, sums.dtype, &sums.layout, row, col);
         let to = super::address_of_c(product, addresses, &launch);
-        let block = block::Block::of(&parts, addresses, &launch);
+        let block = block::Block::of(&parts, addresses, &launch, slices);
         let (from, to) = (bytemuck::bytes_of(&from), bytemuck::bytes_of(&to));
         // SAFETY: the kernel takes two addresses and the block by value; the caller vouches for the
         // memory.

@@ -56,9 +56,11 @@ fn encode(
     };
     let Layout { shape, strides, .. } = *layout;
     let bytes = dtype.size_bytes() as u64;
-    let sizes = [shape.cols as u64, shape.rows as u64];
-    let layout = TensorLayout::new(element, &sizes, &[(128 / bytes) as u32, 64])
-        .strides(&[strides.row as u64 * bytes])
+    let pitch = strides.row as u64 * bytes;
+    // The last extent is the batch's.
+    let sizes = [shape.cols as u64, shape.rows as u64, 1];
+    let layout = TensorLayout::new(element, &sizes, &[(128 / bytes) as u32, 64, 1])
+        .strides(&[pitch, pitch])
         .swizzle(TensorSwizzle::B128)
         .promotion(L2Promotion::B256);
     driver.encode(&layout, address)

@@ -1,8 +1,8 @@
 //! From a product with scales to launches.
 
-use super::{Addresses, Driver, copies, enqueue, launch_all};
-use crate::error::{Error, Kind};
-use crate::plan::{Chosen, KernelChoice, ScaledProduct, choose_scaled};
+use super::{Addresses, Driver, Parts, copies, enqueue, launch_all};
+use crate::error::Error;
+use crate::plan::{KernelChoice, ScaledProduct, choose_scaled};
 
 /// Device addresses of index 0 of the layouts of the scales of A and B.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(crate) unsafe fn enqueue_scaled(
 ) -> Result<(), Error> {
     let product = &scaled.product;
     let bases = [addresses.a, addresses.b];
-    let Chosen { kernel, copied } = choose_scaled(choice, product, bases, driver.info())?;
+    let (kernel, copied) = choose_scaled(choice, product, bases, driver.info())?;
     if product.k == 0 || product.c.shape.is_empty() {
         // Neither operands nor scales take part.
         // SAFETY: the caller's promise.
@@ -32,16 +32,11 @@ pub(crate) unsafe fn enqueue_scaled(
     }
     // SAFETY: the caller's promise.
     let copies = unsafe { copies::enqueue(driver, product, &addresses, copied)? };
-    let Some(copies) = copies else {
-        let wanted = product.a.shape.rows.max(product.b.shape.cols).saturating_mul(product.k);
-        let place = driver.info().name.clone();
-        return Err(Error::new(Kind::OutOfMemory { place, wanted, free: None }));
-    };
     let start = |base: u64, offset: usize| base.wrapping_add(4 * offset as u64);
     let a = start(scales.a, scaled.a_scales.offset);
     let b = start(scales.b, scaled.b_scales.offset);
     let places = scaled.places().words();
     let more = [bytemuck::bytes_of(&a), bytemuck::bytes_of(&b), bytemuck::cast_slice(&places)];
     // SAFETY: the kernel takes the scales' addresses and places; the caller vouches for the memory.
-    unsafe { launch_all(driver, kernel, &copies.product, &copies.addresses, &more) }
+    unsafe { launch_all(driver, kernel, &copies.product, &copies.addresses, (Parts::ONE, &more)) }
 }

@@ -1,11 +1,12 @@
 //! Products with scales for blocks of their operands.
 
-use super::{Chosen, Fusion, KernelChoice, Options, Product, Task, check_launch, mappable};
+use super::choose::check_launch;
+use super::{Fusion, KernelChoice, Options, Product, Task, mappable};
 use crate::device::DeviceInfo;
 use crate::element::OutputOf;
 use crate::error::{Error, Kind, Operand};
 use fp8::F8E4M3;
-use gemm_spec::{Layout, Op, SCALE_BLOCK, ScaleParams, Shape};
+use gemm_spec::{Kernel, Layout, Op, SCALE_BLOCK, ScaleParams, Shape};
 
 /// A checked product whose operands have scales; transposes are in all layouts.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +68,7 @@ pub(crate) fn choose_scaled(
     product: &Product,
     bases: [u64; 2],
     info: &DeviceInfo,
-) -> Result<Chosen, Error> {
+) -> Result<(&'static Kernel, [bool; 2]), Error> {
     let dtype = product.dtype;
     let kernels = || gemm_spec::scaled(dtype).map_or("none", |kernel| kernel.variant);
     let unknown = |name: &str| {
@@ -76,14 +77,15 @@ pub(crate) fn choose_scaled(
     let kernel = gemm_spec::scaled(dtype).ok_or_else(|| unknown("auto"))?;
     match choice {
         KernelChoice::Named(name) if name != kernel.variant => return Err(unknown(name)),
+        KernelChoice::Split { variant, .. } => return Err(unknown(variant)),
         KernelChoice::Spec(spec) if spec != kernel => {
             return Err(Error::new(Kind::ForeignKernel { kernel: *spec }));
         }
         _ => {}
     }
     let operands = [&product.a, &product.b];
-    let task = Task::new(dtype, product.c.shape, product.k, operands, bases);
+    let task = Task::of(product, bases);
     let copied = [0, 1].map(|i| !task.along_k[i] || !mappable(operands[i], dtype, bases[i]));
-    check_launch(kernel, Task { along_k: [true; 2], maps: true, ..task }, info)?;
-    Ok(Chosen { kernel, copied })
+    check_launch(kernel, &Task { along_k: [true; 2], maps: true, ..task }, info)?;
+    Ok((kernel, copied))
 }

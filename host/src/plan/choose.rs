@@ -1,0 +1,265 @@
+//! The choice of a kernel: what can compute a product, and what does so soonest.
+
+use super::model::{part_len, predict, splits};
+use super::{KernelChoice, Product};
+use crate::device::DeviceInfo;
+use crate::error::{Error, Kind};
+use gemm_spec::{DType, Kernel, Layout, Precision, Shape, is_along_k};
+
+/// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
+const CANDIDATES: [&str; 10] = [
+    "warp_group_128x256",
+    "warp_group_128x128",
+    "warp_group_64x128",
+    "warp_group_64x64",
+    "k11_tensor_deep",
+    "k11_tensor_core",
+    "k10_grouped_order",
+    "k08_double_buffer",
+    "k07_warp_tile",
+    "k02_tiled_16",
+];
+
+/// What the choice of a kernel goes by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    pub dtype: DType,
+    /// The least that is asked for.
+    pub precision: Precision,
+    /// Of C.
+    pub shape: Shape,
+    /// The products that one sum has.
+    pub k: usize,
+    /// Of C.
+    pub output: DType,
+    /// Whether K may be split.
+    pub splits: bool,
+    /// Whether A and B lie along K; see [`GemmParams::a_is_along_k`].
+    pub along_k: [bool; 2],
+    /// A and B can be described by tensor maps (see [`mappable`]), as far as there is work to do.
+    pub maps: bool,
+    /// Which of A and B would have to be copied for that, where there is work to do and elements of
+    /// that size can be copied.
+    pub unmapped: Option<[bool; 2]>,
+}
+
+impl Task {
+    /// For a C of that shape, sums of `k` products with all digits, and A and B with these layouts
+    /// from the device addresses `bases` on.
+    pub fn new(
+        dtype: DType,
+        shape: Shape,
+        k: usize,
+        operands: [&Layout; 2],
+        bases: [u64; 2],
+    ) -> Self {
+        let [a, b] = operands.map(|layout| layout.strides);
+        let along_k = [is_along_k(a.row, a.col), is_along_k(b.col, b.row)];
+        let unmapped = [0, 1].map(|i| !mappable(operands[i], dtype, bases[i]));
+        let maps = shape.is_empty() || k > 0 && unmapped == [false; 2];
+        let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
+        let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
+        let (output, precision) = (dtype.output(), Precision::Full);
+        Task { dtype, precision, shape, k, output, splits: true, along_k, maps, unmapped }
+    }
+
+    /// The task of a product with operands from these device addresses on.
+    pub fn of(product: &Product, bases: [u64; 2]) -> Self {
+        let operands = [&product.a, &product.b];
+        let task = Task::new(product.dtype, product.shape(), product.k, operands, bases);
+        Task { output: product.output, precision: product.precision, ..task }
+    }
+
+    /// The same where there is no memory for copies and parts.
+    pub fn in_place(self) -> Self {
+        Task { unmapped: None, splits: false, ..self }
+    }
+
+    /// The instances of a variant that may be taken, for any way of storing the operands: those of
+    /// the precision asked for, then those that have more.
+    fn instances(&self, variant: &str) -> [Option<&'static Kernel>; 2] {
+        [self.precision, Precision::Full]
+            .map(|precision| Kernel::find_in(variant, self.dtype, precision))
+    }
+
+    /// The instance of a variant for the operands as they are stored.
+    fn find(&self, variant: &str) -> Option<&'static Kernel> {
+        let find = |precision| Kernel::find_for(variant, self.dtype, precision, self.along_k);
+        find(self.precision).or_else(|| find(Precision::Full))
+    }
+}
+
+/// Whether a tensor map can describe a matrix (CUDA driver API, `cuTensorMapEncodeTiled`): it is
+/// contiguous along one extent, and along the other it goes forward by a multiple of 16 bytes, from
+/// an address that is one too. The layout's index 0 is at `base`.
+pub(crate) fn mappable(layout: &Layout, dtype: DType, base: u64) -> bool {
+    let Layout { shape, strides, offset } = *layout;
+    let bytes = dtype.size_bytes() as u64;
+    let address = base.wrapping_add(bytes.wrapping_mul(offset as u64));
+    let stride = match (strides.row, strides.col) {
+        (stride, 1) | (1, stride) => u64::try_from(stride).unwrap_or(0).saturating_mul(bytes),
+        _ => 0,
+    };
+    let extents_fit = shape.rows.max(shape.cols) <= i32::MAX as usize;
+    let stride_fits = stride > 0 && stride.is_multiple_of(16) && stride < 1 << 40;
+    extents_fit && stride_fits && address.is_multiple_of(16)
+}
+
+/// A way to compute a product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Chosen {
+    pub kernel: &'static Kernel,
+    /// Which of A and B are copied first, to rows along K.
+    pub copied: [bool; 2],
+    /// Parts of K, each summed on its own.
+    pub parts: usize,
+    /// Microseconds that it takes, as predicted.
+    pub micros: f64,
+}
+
+impl Chosen {
+    /// A task by a kernel, with K in so many parts or fewer.
+    fn new(
+        kernel: &'static Kernel,
+        copied: [bool; 2],
+        parts: usize,
+        task: &Task,
+        info: &DeviceInfo,
+    ) -> Self {
+        let parts = match parts {
+            0 | 1 => 1,
+            _ => task.k.div_ceil(part_len(kernel, task.k, parts)).max(1),
+        };
+        Chosen { kernel, copied, parts, micros: predict(kernel, copied, parts, task, info) }
+    }
+}
+
+/// Chooses the way to compute a task, and holds it against the device.
+///
+/// [`KernelChoice::Auto`] takes the one that is predicted to be the fastest; where nothing runs on
+/// the device, the error is that of the smallest kernel.
+pub(crate) fn choose(
+    choice: &KernelChoice,
+    task: &Task,
+    info: &DeviceInfo,
+) -> Result<Chosen, Error> {
+    let plain = |kernel| Chosen::new(kernel, [false; 2], 1, task, info);
+    match choice {
+        KernelChoice::Auto => {
+            let fastest = candidates(task, info).min_by(|a, b| a.micros.total_cmp(&b.micros));
+            match fastest {
+                Some(chosen) => Ok(chosen),
+                None => named("k02_tiled_16", task, info).map(plain),
+            }
+        }
+        KernelChoice::Named(name) => named(name, task, info).map(plain),
+        KernelChoice::Split { variant, parts } => {
+            let kernel = named(variant, task, info)?;
+            Ok(Chosen::new(kernel, [false; 2], *parts, task, info))
+        }
+        KernelChoice::Spec(kernel) if kernel.launches(Shape::new(0, 0)).is_none() => {
+            Err(Error::new(Kind::ForeignKernel { kernel: *kernel }))
+        }
+        KernelChoice::Spec(kernel) => {
+            check_launch(kernel, task, info)?;
+            let row = task.find(kernel.variant).filter(|row| *row == kernel);
+            row.map(plain).ok_or_else(|| Error::new(Kind::ForeignKernel { kernel: *kernel }))
+        }
+    }
+}
+
+/// The instance of a variant for a task, where it runs.
+fn named(name: &str, task: &Task, info: &DeviceInfo) -> Result<&'static Kernel, Error> {
+    let dtype = task.dtype;
+    let kernel = task
+        .find(name)
+        // Stored otherwise than its instances take them, which the check below says.
+        .or_else(|| task.instances(name).into_iter().flatten().next())
+        .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))?;
+    check_launch(kernel, task, info)?;
+    Ok(kernel)
+}
+
+/// Every way to compute a task that the library knows.
+pub(crate) fn candidates(task: &Task, info: &DeviceInfo) -> impl Iterator<Item = Chosen> {
+    let ways = CANDIDATES.iter().flat_map(move |variant| with_copies(variant, task, info));
+    ways.flat_map(move |(kernel, copied)| {
+        let splits = splits(kernel, task, info).filter(|&parts| parts == 1 || task.splits);
+        splits.map(move |parts| Chosen::new(kernel, copied, parts, task, info))
+    })
+}
+
+/// The instances of a variant for a task, with the operands that each needs copies of: none; no
+/// more than has to be; what does not lie along K too.
+fn with_copies(
+    variant: &'static str,
+    task: &Task,
+    info: &DeviceInfo,
+) -> impl Iterator<Item = (&'static Kernel, [bool; 2])> {
+    let unmapped = task.unmapped;
+    let tries = [
+        Some([false; 2]),
+        unmapped.filter(|&copied| copied != [false; 2]),
+        unmapped.map(|unmapped| [0, 1].map(|i| unmapped[i] || !task.along_k[i])),
+    ];
+    let instance = move |copied: [bool; 2]| {
+        let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
+        let maps = task.maps || unmapped.is_some_and(|of| (0..2).all(|i| copied[i] || !of[i]));
+        let task = Task { along_k, maps, ..*task };
+        let kernel = task.find(variant)?;
+        let is_of_use = copied == [false; 2] || kernel.takes_maps();
+        (is_of_use && check_launch(kernel, &task, info).is_ok()).then_some((kernel, copied))
+    };
+    // The first that does: more copies are no faster.
+    tries.into_iter().flatten().find_map(instance).into_iter()
+}
+
+/// Checks a kernel against the device's compute capability and launch limits.
+pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> Result<(), Error> {
+    let shape = task.shape;
+    let (Some(has), Some(limits)) = (info.compute_capability, info.launch_limits) else {
+        return Err(Error::new(Kind::KernelOnCpu { name: kernel.variant.to_string() }));
+    };
+    if !kernel.target.runs_on(has) {
+        let (device, target) = (info.name.clone(), kernel.target);
+        return Err(Error::new(Kind::MissingKernel { kernel: kernel.name, device, target, has }));
+    }
+    let is_stored_so = shape.is_empty() || kernel.stored.takes(task.along_k);
+    if kernel.takes_maps() && !(task.maps && is_stored_so) {
+        return Err(Error::new(Kind::NotMappable { kernel: kernel.name }));
+    }
+    let limit = |what, needed: u128, limit: u32| {
+        if needed <= u128::from(limit) {
+            return Ok(());
+        }
+        Err(Error::new(Kind::LaunchLimit {
+            kernel: kernel.name,
+            shape,
+            device: info.name.clone(),
+            what,
+            needed: u64::try_from(needed).unwrap_or(u64::MAX),
+            limit: limit.into(),
+        }))
+    };
+    let (x, y) = kernel.block();
+    limit("threads per block", u128::from(x) * u128::from(y), limits.threads_per_block)?;
+    limit("threads per block along x", x.into(), limits.block[0])?;
+    limit("threads per block along y", y.into(), limits.block[1])?;
+    let shared = kernel.shared_bytes() as u128;
+    let most = match kernel.dynamic_shared_bytes() {
+        0 => limits.shared_bytes_per_block,
+        _ => limits.shared_bytes_per_block_optin,
+    };
+    limit("bytes of shared memory per block", shared, most)?;
+    // x is covered by one grid; y is cut into panels.
+    let Some(mut launches) = kernel.launches(shape) else {
+        let tile = kernel.tiles.block[0].min(kernel.tiles.block[1]);
+        let blocks = shape.rows.max(shape.cols).div_ceil(tile) as u128;
+        return limit("blocks along x", blocks, limits.grid[0].min(i32::MAX as u32));
+    };
+    if let Some(first) = launches.next() {
+        limit("blocks along x", first.grid.0.into(), limits.grid[0])?;
+        limit("blocks along y", first.grid.1.into(), limits.grid[1])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! How long a product takes: the model by which a plan is chosen.
+//!
+//! All numbers are of an H100 SXM (compute capability 9.0), fitted to the records of
+//! bench/record; other GPUs are taken to have as much of it as they have multiprocessors, and the
+//! memory of [`memory_rate`]. What counts is which of several plans is faster, and by how much
+//! roughly; docs/performance.md compares the model with what was measured.
+
+use super::choose::Task;
+use crate::device::DeviceInfo;
+use gemm_spec::{DType, Kernel};
+
+/// Multiprocessors of the GPU that was measured.
+const MULTIPROCESSORS: f64 = 132.0;
+/// Microseconds from the end of what ran before to the first instruction, and from the last to the
+/// end.
+const LAUNCH: f64 = 2.0;
+/// Bytes that the L2 cache gives one multiprocessor in a microsecond, when all of them read.
+const L2_RATE: f64 = 42e3;
+/// Bytes that stay in the L2 cache from one kernel to the next.
+const L2_BYTES: f64 = 30e6;
+
+/// A kernel's speed.
+struct Speed {
+    /// Operations that a multiprocessor does in a microsecond, while all have work.
+    operations: f64,
+    /// The least microseconds of a step along K.
+    step: f64,
+    /// Microseconds of a tile of C beside its steps.
+    tile: f64,
+    /// Blocks that are on a multiprocessor at one time.
+    blocks: usize,
+}
+
+/// Bytes that memory gives in a microsecond, as much as a kernel gets of it.
+fn memory_rate(info: &DeviceInfo) -> f64 {
+    // The data sheets of V100, T4, A100, A40, L40 and B200, less a tenth; H100 as measured.
+    match info.compute_capability {
+        Some((7, 0)) => 0.81e6,
+        Some((7, _)) => 0.29e6,
+        Some((8, 0)) => 1.4e6,
+        Some((8, _)) => 0.7e6,
+        Some((9, _)) => 3.0e6,
+        _ => 7e6,
+    }
+}
+
+/// Trillions of operations a second, the least microseconds of a step, those of a tile, and blocks
+/// on a multiprocessor.
+fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
+    use DType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32};
+    let tensor = |of_16_bits: f64| match kernel.dtype {
+        I8 | F8E4M3 | F8E5M2 => 1.95 * of_16_bits,
+        F32 => 0.5 * of_16_bits,
+        _ => of_16_bits,
+    };
+    match (kernel.variant, kernel.dtype) {
+        ("warp_group_128x256", _) => (tensor(790.0), 0.3, 1.8, 1),
+        ("warp_group_128x128", _) => (tensor(650.0), 0.25, 1.2, 1),
+        ("warp_group_64x128", _) => (tensor(520.0), 0.2, 1.0, 1),
+        ("warp_group_64x64", _) => (tensor(380.0), 0.15, 0.8, 1),
+        ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
+        ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
+        ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
+        ("k11_tensor_core", F64) => (58.0, 1.0, 3.0, 2),
+        ("k11_tensor_core", _) => (56.0, 1.3, 4.0, 1),
+        ("k10_grouped_order", F32) => (48.2, 1.7, 3.0, 2),
+        ("k10_grouped_order", F64) => (19.4, 1.6, 3.0, 1),
+        ("k10_grouped_order", _) => (31.2, 1.7, 3.0, 1),
+        ("k08_double_buffer", F32) => (21.9, 1.7, 3.0, 2),
+        ("k08_double_buffer", F64) => (17.2, 1.6, 3.0, 1),
+        ("k08_double_buffer", I32) => (27.0, 1.7, 3.0, 1),
+        ("k08_double_buffer", _) => (29.2, 1.7, 3.0, 1),
+        ("k07_warp_tile", F32) => (31.6, 1.8, 3.0, 2),
+        ("k07_warp_tile", F64) => (12.2, 1.8, 3.0, 1),
+        ("k07_warp_tile", I32) => (28.0, 1.8, 3.0, 2),
+        ("k07_warp_tile", I8 | F8E4M3 | F8E5M2) => (25.4, 1.8, 3.0, 1),
+        ("k07_warp_tile", _) => (42.5, 1.8, 3.0, 2),
+        // Step 2, and what is not chosen among.
+        (_, F64) => (4.7, 0.9, 2.0, 8),
+        _ => (8.3, 0.9, 2.0, 8),
+    }
+}
+
+impl Speed {
+    fn of(kernel: &Kernel) -> Speed {
+        let (trillions, step, tile, blocks) = measured(kernel);
+        Speed { operations: trillions * 1e6 / MULTIPROCESSORS, step, tile, blocks }
+    }
+}
+
+/// K of all parts but the last, where it is split into `parts`: whole steps of the kernel.
+pub(crate) fn part_len(kernel: &Kernel, k: usize, parts: usize) -> usize {
+    let depth = kernel.tiles.block[2].max(1);
+    k.div_ceil(parts.max(1)).max(1).next_multiple_of(depth)
+}
+
+/// Microseconds that a task takes by a kernel, with copies of operands before it, and K in `parts`.
+pub(super) fn predict(
+    kernel: &Kernel,
+    copied: [bool; 2],
+    parts: usize,
+    task: &Task,
+    info: &DeviceInfo,
+) -> f64 {
+    let size = |dtype: DType| dtype.size_bytes() as f64;
+    let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
+    let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
+    let memory_rate = memory_rate(info);
+    let operand = [m * k * size(task.dtype), k * n * size(task.dtype)];
+    let of_c = match parts {
+        1 => m * n * size(task.output),
+        _ => m * n * parts as f64 * size(task.dtype.accumulator()),
+    };
+    let mut time = LAUNCH;
+    let traffic = operand[0] + operand[1] + of_c;
+    time += multiplying(kernel, parts, task, multiprocessors).max(traffic / memory_rate + 1.0);
+    for (copied, bytes) in copied.into_iter().zip(operand) {
+        if copied {
+            time += LAUNCH + 2.0 * bytes / (0.8 * memory_rate);
+        }
+    }
+    if parts > 1 {
+        let bytes = of_c + m * n * size(task.output);
+        let rate = match bytes < L2_BYTES {
+            true => (L2_RATE * multiprocessors).max(memory_rate),
+            false => memory_rate,
+        };
+        time += LAUNCH + 1.0 + bytes / rate;
+    }
+    time
+}
+
+/// Microseconds of a kernel that waits for nothing but the L2 cache.
+fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64) -> f64 {
+    let Speed { operations, step, tile, blocks } = Speed::of(kernel);
+    let [rows, cols, depth] = kernel.tiles.block;
+    let (m, n) = (task.shape.rows, task.shape.cols);
+    let cluster = kernel.cluster();
+    let tiles = (m.div_ceil(rows).next_multiple_of(cluster) * n.div_ceil(cols) * parts) as f64;
+    let steps = part_len(kernel, task.k, parts).div_ceil(depth) as f64;
+    let bytes = task.dtype.size_bytes() * depth;
+    let bytes_of_step = (rows.min(m) * bytes + cols.min(n) * bytes / cluster) as f64;
+    let operations_of_step = 2.0 * (rows * cols * depth) as f64;
+    // With so many blocks on a multiprocessor.
+    let of_tile = |blocks: f64| {
+        let work = blocks * (operations_of_step / operations).max(bytes_of_step / L2_RATE);
+        tile + steps * work.max(step)
+    };
+    let resident = blocks as f64;
+    let cluster = cluster as f64;
+    let at_once = (multiprocessors / cluster).floor().max(1.0) * cluster * resident;
+    let (waves, rest) = ((tiles / at_once).floor(), tiles % at_once);
+    let last = match rest > 0.0 {
+        true => of_tile((rest / (at_once / resident)).ceil()),
+        false => 0.0,
+    };
+    let time = waves * of_tile(resident) + last;
+    match kernel.takes_maps() {
+        // C is written while the next tile is multiplied.
+        true => time - tile * (waves - 1.0 + f64::from(rest > 0.0)).max(0.0) * 0.8,
+        false => time,
+    }
+}
+
+/// Numbers of parts that are worth a try, for K and C of a task: those that give every
+/// multiprocessor a tile once or twice, and the smallest.
+pub(super) fn splits(
+    kernel: &Kernel,
+    task: &Task,
+    info: &DeviceInfo,
+) -> impl Iterator<Item = usize> {
+    let [rows, cols, depth] = kernel.tiles.block;
+    let tiles = task.shape.rows.div_ceil(rows).next_multiple_of(kernel.cluster())
+        * task.shape.cols.div_ceil(cols);
+    let multiprocessors = info.multiprocessors.unwrap_or(MULTIPROCESSORS as u32) as usize;
+    // Parts of fewer steps cost more than they give.
+    let most = task.k / (4 * depth);
+    let once = multiprocessors * Speed::of(kernel).blocks / tiles.max(1);
+    let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
+    tries.into_iter().filter(move |&parts| parts == 1 || parts > 1 && parts <= most)
+}
