@@ -13,7 +13,7 @@ use crate::suite::{Row, Suite};
 use crate::timing::{Effort, Times, Work, alternate, sustain};
 use anyhow::{Result, bail, ensure};
 use gemmite::verify::Mismatch;
-use gemmite::{Element, with_element};
+use gemmite::{Element, KernelChoice, with_element};
 use std::path::Path;
 
 /// What is measured and how.
@@ -406,9 +406,13 @@ pub fn within(suite: &Suite, max_gflop: Option<f64>) -> (Vec<Row>, usize) {
     (rows, left_out)
 }
 
-/// Fails where a kernel's name is not in the table.
+/// Fails where a kernel's name, without its parts of K, is not in the table.
 pub fn check_kernels(kernels: &[String]) -> Result<()> {
     for name in kernels {
+        let name = match KernelChoice::from(name.as_str()) {
+            KernelChoice::Split { variant, .. } => variant,
+            _ => name.clone(),
+        };
         let known = gemm_spec::variants().any(|variant| variant == name);
         ensure!(known, "no kernel is called {name}; `gemmite info` lists them");
     }

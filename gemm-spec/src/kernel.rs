@@ -398,6 +398,12 @@ impl Kernel {
         matches!(self.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled)
     }
 
+    /// Whether one launch computes several slices; see [`Slices`](crate::Slices). Step 9 does not,
+    /// which has no registers left for it.
+    pub const fn takes_slices(&self) -> bool {
+        !matches!(self.family, KernelFamily::AsyncCopy)
+    }
+
     /// The kernel in the module of 9.0, where it takes more shared memory than a block has on most
     /// GPUs of 8.x; else as it is.
     pub(crate) const fn where_it_fits(mut self) -> Self {

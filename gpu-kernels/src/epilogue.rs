@@ -1,6 +1,6 @@
 //! What happens to a finished sum.
 
-use crate::{Element, Output, Sum, Write};
+use crate::{Element, Output, Sum, Write, output_of_layer};
 use gemm_spec::GemmParams;
 
 /// Writes C(row, col) = alpha * sum + beta * C(row, col), rounded once to C's elements where
@@ -21,7 +21,10 @@ pub unsafe fn store<T: Element>(
 ) {
     let offset = row as i64 * p.c_row_stride + col as i64 * p.c_col_stride;
     // SAFETY: the caller promises that element (row, col) lies in C.
-    unsafe { T::with_output(p, One { c: c.cast(), offset: offset as isize, p, sum }) }
+    unsafe {
+        let c = output_of_layer(c, p).cast();
+        T::with_output(p, One { c, offset: offset as isize, p, sum })
+    }
 }
 
 /// One sum, and the element of C that it belongs to, so many elements behind `c`.

@@ -12,7 +12,8 @@
 /// `shared: dynamic` the launch has to ask for the memory, and the entry calls `body::<element, TM,
 /// TN, NA, NB, PENDING>((a, b, c), p, tiles, memory)`. TM and TN are the thread's rows and columns,
 /// NA and NB its units of each tile, PENDING the groups of copies that may still be on their way
-/// when a tile is read.
+/// when a tile is read. The latter body
+/// finds out itself which layer of the grid it computes.
 #[macro_export]
 macro_rules! ladder_entries {
     ($body:path, shared: $shared:tt, units: $units:tt;
@@ -44,12 +45,11 @@ macro_rules! ladder_entries {
                 $bm * $bn / ($tm * $tn) * $crate::ladder_entries!(@units $units $element);
             const NA: usize = $bm * $bk / PER_UNIT;
             const NB: usize = $bn * $bk / PER_UNIT;
-            let (operands, p) = $crate::of_layer::<$element>((a, b, c), p);
             // SAFETY: the shared memory is this block's own; the rest is the host's promise, passed
             // on.
             unsafe {
                 $crate::ladder_entries!(
-                    @call $shared, $body, (operands, p, TILES), $element, [$bm, $bn, $bk],
+                    @call $shared, $body, ((a, b, c), p, TILES), $element, [$bm, $bn, $bk],
                     [$tm, $tn, NA, NB], $stages
                 )
             }
@@ -67,13 +67,14 @@ macro_rules! ladder_entries {
         [$bm:literal, $bn:literal, $bk:literal],
         [$tm:literal, $tn:literal, $na:ident, $nb:ident], $stages:literal) => {{
         use $body as body;
+        let (operands, p) = $crate::of_layer::<$element>($operands, $p);
         let tile_a = ::cuda_std::shared_array![
             <$element as $crate::Element>::Sum; ($bm + $padding) * $bk * $stages
         ];
         let tile_b = ::cuda_std::shared_array![
             <$element as $crate::Element>::Sum; ($bn + $padding) * $bk * $stages
         ];
-        body::<$element, $tm, $tn, $na, $nb>($operands, $p, $tiles, tile_a, tile_b)
+        body::<$element, $tm, $tn, $na, $nb>(operands, p, $tiles, tile_a, tile_b)
     }};
 }
 

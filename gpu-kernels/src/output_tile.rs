@@ -1,12 +1,12 @@
 //! A tile of finished sums on its way to C.
 
-use crate::{Element, One, Output, Sum};
+use crate::{Element, One, Output, Sum, output_of_layer};
 use gemm_spec::GemmParams;
 
 /// A block's tile of C, as far as it lies in C.
 #[derive(Clone, Copy)]
 pub struct OutputTile {
-    /// C's first element.
+    /// The first element of C, of this block's layer of the grid.
     c: *mut u8,
     /// Elements from there to the tile's first.
     offset: i64,
@@ -30,7 +30,7 @@ impl OutputTile {
         [rows, cols]: [usize; 2],
     ) -> Self {
         OutputTile {
-            c: c.cast(),
+            c: output_of_layer(c, p).cast(),
             offset: row as i64 * p.c_row_stride + col as i64 * p.c_col_stride,
             row_stride: p.c_row_stride,
             col_stride: p.c_col_stride,

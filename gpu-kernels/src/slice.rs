@@ -4,19 +4,30 @@ use crate::Element;
 use cuda_std::thread;
 use gemm_spec::GemmParams;
 
-/// Where A, B and C of a product start.
+/// Where A, B and C start.
 pub type Pointers<T> = (*const T, *const T, *mut <T as Element>::Output);
 
-/// Operands and block of the product that this block's layer of the grid computes.
+/// A, B and K of the product that this block's layer of the grid computes. C is left as it is: see
+/// [`output_of_layer`].
 #[inline(always)]
 pub fn of_layer<T: Element>(
     (a, b, c): Pointers<T>,
     mut p: GemmParams<T::Sum>,
 ) -> (Pointers<T>, GemmParams<T::Sum>) {
     let slice = thread::block_idx_z();
-    let at = |bytes: i64| (i64::from(slice) * bytes) as isize;
-    let (to_a, to_b, to_c) = (at(p.slices.a), at(p.slices.b), at(p.slices.c));
     p.k = p.k_of(slice);
-    let (a, b) = (a.wrapping_byte_offset(to_a), b.wrapping_byte_offset(to_b));
-    ((a, b, c.wrapping_byte_offset(to_c)), p)
+    let (to_a, to_b) = (distance(slice, p.slices.a), distance(slice, p.slices.b));
+    ((a.wrapping_byte_offset(to_a), b.wrapping_byte_offset(to_b), c), p)
+}
+
+/// Where the C starts that this block's layer of the grid computes, from the launch's on. Whoever
+/// writes C asks for it then, so that no registers hold it while K is gone through.
+#[inline(always)]
+pub fn output_of_layer<O, S>(c: *mut O, p: &GemmParams<S>) -> *mut O {
+    c.wrapping_byte_offset(distance(thread::block_idx_z(), p.slices.c))
+}
+
+#[inline(always)]
+fn distance(slice: u32, bytes: i64) -> isize {
+    (i64::from(slice) * bytes) as isize
 }

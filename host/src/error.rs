@@ -159,6 +159,11 @@ pub(crate) enum Kind {
     )]
     NotMappable { kernel: &'static str },
     #[error(
+        "kernel {kernel} sums each element of C in one part: leave out the number behind its name, \
+        or take another kernel"
+    )]
+    NotSplit { kernel: &'static str },
+    #[error(
         "the module {module} has no kernel {kernel}; rebuild it with `cargo xtask build-ptx` \
         ({driver})"
     )]
@@ -263,6 +268,7 @@ impl Error {
                 | Tiles { .. }
                 | MissingKernel { .. }
                 | NotMappable { .. }
+                | NotSplit { .. }
                 | NoEntry { .. }
         )
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub const AUTO: &str = "gemmite";
 
 /// The library's choice, and every kernel of the table where the row asks for all or `extra` names
-/// it.
+/// it, there also as `NAME/PARTS`, with K in so many parts.
 pub fn entrants<'a, T: Element>(
     gpu: &'a Gpu,
     operands: &'a Operands,
@@ -39,10 +39,12 @@ pub fn entrants<'a, T: Element>(
         let (name, note) = (kernel.variant.to_owned(), kernel.name.to_owned());
         Entrant { name, side: Side::Ours, note, candidate }
     });
-    let choices = variants.map(|name| (name.to_owned(), KernelChoice::from(name)));
-    std::iter::once((AUTO.to_owned(), KernelChoice::Auto))
+    let split = extra.iter().filter(|name| name.contains('/')).cloned();
+    let choice = |name: String| (KernelChoice::from(name.as_str()), name);
+    let choices = variants.map(str::to_owned).chain(split).map(choice);
+    std::iter::once((KernelChoice::Auto, AUTO.to_owned()))
         .chain(choices)
-        .map(|(name, choice)| {
+        .map(|(choice, name)| {
             let gemm = gemm(case).kernel(choice);
             let (kernel, candidate) = match kernel_name(&gemm, &gpu.device, &case.row) {
                 Ok(kernel) => (kernel, Ok(on_gpu(gpu, operands, case, gemm))),
@@ -116,7 +118,8 @@ fn kernel_name<T: Element>(
 ) -> Result<String, gemmite::Error> {
     let [a, b, _] = row.layouts();
     let plan = gemm.plan(device.info(), a, b)?;
-    Ok(plan.kernel.map_or("CPU engine", |kernel| kernel.name).to_owned())
+    let name = plan.kernel.map_or("CPU engine", |kernel| kernel.name);
+    Ok(if plan.parts > 1 { format!("{name}/{}", plan.parts) } else { name.to_owned() })
 }
 
 fn on_gpu<'a, T: Element>(

@@ -27,7 +27,7 @@
 //! Less traffic between L2 cache and memory.
 
 use super::k09_async_copy::multiply_tile;
-use crate::{SharedTile, Sum};
+use crate::{SharedTile, Sum, of_layer};
 use cuda_std::thread;
 use gemm_spec::{GemmParams, Tiles, order};
 
@@ -56,6 +56,7 @@ pub unsafe fn grouped_order<
     let number = thread::block_idx_y() * thread::grid_dim_x() + thread::block_idx_x();
     let (row, col) = order::grouped(number, thread::grid_dim_y(), thread::grid_dim_x(), GROUP);
     let tile = (row.into(), col.into());
+    let (operands, p) = of_layer(operands, p);
     // SAFETY: the caller's promise.
     unsafe { multiply_tile::<T, TM, TN, NA, NB, PENDING>(operands, p, tiles, memory, tile) }
 }

@@ -155,6 +155,9 @@ pub(crate) fn choose(
         KernelChoice::Named(name) => named(name, task, info).map(plain),
         KernelChoice::Split { variant, parts } => {
             let kernel = named(variant, task, info)?;
+            if !kernel.takes_slices() {
+                return Err(Error::new(Kind::NotSplit { kernel: kernel.name }));
+            }
             Ok(Chosen::new(kernel, [false; 2], *parts, task, info))
         }
         KernelChoice::Spec(kernel) if kernel.launches(Shape::new(0, 0)).is_none() => {

@@ -145,10 +145,7 @@ fn warp_groups_take_what_maps_describe() {
     let transposed = Task { along_k: [false, true], ..mapped };
     assert_eq!(auto(transposed, &hopper()), "warp_group_128x256_tt_bf16");
     let blackwell = DeviceInfo { compute_capability: Some((10, 0)), ..hopper() };
-    for (task, info) in [
-        (Task { maps: false, ..mapped }, &hopper()),
-        (mapped, &blackwell),
-    ] {
+    for (task, info) in [(Task { maps: false, ..mapped }, &hopper()), (mapped, &blackwell)] {
         assert_eq!(auto(task, info), "k11_tensor_core_bf16");
     }
     // With little shared memory a smaller tile.
