@@ -200,12 +200,6 @@ impl<S> GemmParams<S> {
         GemmParams { slices, ..self }
     }
 
-    /// K of a slice.
-    #[inline(always)]
-    pub fn k_of(&self, slice: u32) -> u64 {
-        if slice + 1 == self.slices.count { self.slices.last_k } else { self.k }
-    }
-
     /// The same with that epilogue.
     pub fn epilogue(self, epilogue: EpilogueParams) -> Self {
         GemmParams { epilogue, ..self }

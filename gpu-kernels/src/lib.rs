@@ -29,7 +29,7 @@ pub use element::{Element, Output, Sum, Write};
 pub use epilogue::{One, store};
 pub use output_tile::OutputTile;
 pub use pack::Packed;
-pub use slice::{of_layer, output_of_layer};
+pub use slice::{k_of, of_layer, output_of_layer};
 
 /// A tile in shared memory. Rust-CUDA's `shared_array!` returns `*mut T`; ours returns a pointer
 /// that knows its address space, with the same methods.

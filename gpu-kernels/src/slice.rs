@@ -1,7 +1,7 @@
 //! Which of the products of a launch a block computes.
 
 use crate::Element;
-use cuda_std::thread;
+use cuda_std::{misc, thread};
 use gemm_spec::GemmParams;
 
 /// Where A, B and C start.
@@ -15,9 +15,18 @@ pub fn of_layer<T: Element>(
     mut p: GemmParams<T::Sum>,
 ) -> (Pointers<T>, GemmParams<T::Sum>) {
     let slice = thread::block_idx_z();
-    p.k = p.k_of(slice);
+    p.k = k_of(&p, slice);
     let (to_a, to_b) = (distance(slice, p.slices.a), distance(slice, p.slices.b));
     ((a.wrapping_byte_offset(to_a), b.wrapping_byte_offset(to_b), c), p)
+}
+
+/// K of a slice.
+#[inline(always)]
+pub fn k_of<S>(p: &GemmParams<S>, slice: u32) -> u64 {
+    // N.B. As a number of its own: of two fields the compiler makes one read from an address that
+    // it chooses, and a driver puts the whole block into local memory for that.
+    let last_k = misc::afresh_i64(p.slices.last_k as i64) as u64;
+    if slice + 1 == p.slices.count { last_k } else { p.k }
 }
 
 /// Where the C starts that this block's layer of the grid computes, from the launch's on. Whoever

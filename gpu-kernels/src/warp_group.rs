@@ -41,7 +41,7 @@ mod summing;
 mod tiles;
 mod write;
 
-use crate::{Element, SharedTile, Sum};
+use crate::{Element, SharedTile, Sum, k_of};
 use bring::bring;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
@@ -297,7 +297,7 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
 /// Steps of the sums of a slice.
 #[inline(always)]
 fn steps<T: WarpGroup>(p: &GemmParams<T::Sum>, slice: u32) -> u32 {
-    p.k_of(slice).div_ceil(T::DEPTH.into()) as u32
+    k_of(p, slice).div_ceil(T::DEPTH.into()) as u32
 }
 
 /// Starts the products of one stage: four instructions, each of 32 bytes of K.
