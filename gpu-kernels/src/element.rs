@@ -2,12 +2,13 @@
 
 use crate::Packed;
 use cuda_std::half::{HalfExt, bf16, f16};
+use cuda_std::warp::WarpShuffleValue;
 use cuda_std::wgmma::Tf32;
 use cuda_std::{F8E4M3, F8E5M2, GpuFloat};
 use gemm_spec::{DType, GemmParams};
 
 /// The type in which products are summed: i32, f32 or f64.
-pub trait Sum: Element<Sum = Self, Output = Self> {
+pub trait Sum: Element<Sum = Self, Output = Self> + WarpShuffleValue {
     /// The empty sum.
     const ZERO: Self;
 
@@ -16,6 +17,9 @@ pub trait Sum: Element<Sum = Self, Output = Self> {
 
     /// `self * factor`, wrapping for i32.
     fn mul(self, factor: Self) -> Self;
+
+    /// `self + other`, wrapping for i32.
+    fn add(self, other: Self) -> Self;
 
     /// The nearest f32.
     fn to_f32(self) -> f32;
@@ -98,6 +102,11 @@ impl Sum for i32 {
     }
 
     #[inline(always)]
+    fn add(self, other: i32) -> i32 {
+        self.wrapping_add(other)
+    }
+
+    #[inline(always)]
     fn to_f32(self) -> f32 {
         self as f32
     }
@@ -121,6 +130,11 @@ macro_rules! float_sum {
             #[inline(always)]
             fn mul(self, factor: $float) -> $float {
                 self * factor
+            }
+
+            #[inline(always)]
+            fn add(self, other: $float) -> $float {
+                self + other
             }
 
             #[inline(always)]

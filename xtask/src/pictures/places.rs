@@ -61,7 +61,10 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
                 (0..warp_cols / 4).map(|j| first_col + j / 2 * 8 + lane % 4 * 2 + j % 2).collect(),
             ]
         }
-        KernelFamily::Repack | KernelFamily::Finish => [Vec::new(), Vec::new()],
+        // The warps behind each other along K have the same; of a warp, the lanes along K.
+        KernelFamily::Skinny | KernelFamily::Repack | KernelFamily::Finish => {
+            [Vec::new(), Vec::new()]
+        }
         // The first group of four warps brings what the others multiply.
         KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled if thread < 128 => {
             [Vec::new(), Vec::new()]
