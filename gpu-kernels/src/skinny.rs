@@ -94,12 +94,14 @@ pub unsafe fn skinny<
             true => share.sums::<T, ROWS, L, P, V, true>((a, b), &p, region),
             false => share.sums::<T, ROWS, L, P, V, false>((a, b), &p, region),
         };
-        add_lanes(&mut sums);
+        let first = add_lanes(&mut sums, lane);
         warp::sync_warp(ALL);
-        if lane < LANES_N {
-            for i in 0..ROWS {
+        // One row is written by one of the lanes that have it.
+        if ROWS > 1 || lane < LANES_N {
+            for i in 0..ROWS.div_ceil(4) {
                 for j in 0..L {
-                    region.add(i * warp_cols + lane * L + j).write(sums[i][j]);
+                    let place = (first + i) * warp_cols + lane % LANES_N * L + j;
+                    region.add(place).write(sums[i][j]);
                 }
             }
         }
@@ -156,7 +158,7 @@ impl Share {
         p: &GemmParams<T::Sum>,
         region: SharedTile<T::Sum>,
     ) -> [[T::Sum; L]; ROWS] {
-        const { assert!(P.is_multiple_of(L)) };
+        const { assert!(P.is_multiple_of(L) && (ROWS == 1 || ROWS.is_multiple_of(4))) };
         let mut sums = [[T::Sum::ZERO; L]; ROWS];
         let mut rows = PartOfA::<T, ROWS, L, P, V>::new(a, p, self);
         let mut columns = PartOfB::<T, L, P, ALONG_K>::new(b, p, self);
@@ -166,14 +168,14 @@ impl Share {
         unsafe {
             while left > 0 {
                 let of_window = left.min(window(P) as u64) as u32;
-                let packs_b = columns.load(of_window);
-                let packs_a = rows.load(of_window);
+                let packs_b = columns.load(p, of_window);
+                let packs_a = rows.load(p, of_window);
                 warp::sync_warp(ALL);
                 rows.store(&packs_a, region);
                 warp::sync_warp(ALL);
                 self.multiply::<T, ROWS, L, P, ALONG_K>(&packs_b, region, &mut sums);
-                rows.advance(self.step);
-                columns.advance(self.step);
+                rows.advance(p, self.step);
+                columns.advance(p, self.step);
                 left = left.saturating_sub(self.step as u64);
             }
         }
@@ -251,42 +253,53 @@ unsafe fn read_column<S: Sum, const ROWS: usize>(place: SharedTile<S>) -> [S; RO
     column
 }
 
-/// Adds each sum of the lanes that have the same columns; all of them have the result.
+/// Adds the sums of the four lanes that have the same columns. Of the result each has a quarter of
+/// the rows, in its first ones: with one row all have it. Says which row is the first.
+///
+/// Half of the rows go to the partner in each of two rounds, so that a lane passes on three quarters
+/// of its sums, and not twice all.
 ///
 /// # Safety
 /// By all lanes of a warp.
 #[inline(always)]
-unsafe fn add_lanes<S: Sum, const L: usize, const ROWS: usize>(sums: &mut [[S; L]; ROWS]) {
-    for i in 0..ROWS {
-        for j in 0..L {
-            // SAFETY: the caller's promise.
-            let (other, _) = unsafe { warp::warp_shuffle_xor(ALL, sums[i][j], 8, 32) };
-            sums[i][j] = sums[i][j].add(other);
-            // SAFETY: as above.
-            let (other, _) = unsafe { warp::warp_shuffle_xor(ALL, sums[i][j], 16, 32) };
-            sums[i][j] = sums[i][j].add(other);
+unsafe fn add_lanes<S: Sum, const L: usize, const ROWS: usize>(
+    sums: &mut [[S; L]; ROWS],
+    lane: usize,
+) -> usize {
+    let (mut rows, mut first) = (ROWS, 0);
+    for round in 0..2 {
+        let partner = 16 >> round;
+        let is_upper = lane & partner != 0;
+        let half = rows / 2;
+        for i in 0..rows.div_ceil(2) {
+            for j in 0..L {
+                let (lower, upper) = (sums[i][j], sums[i + half][j]);
+                let (own, given) = if is_upper { (upper, lower) } else { (lower, upper) };
+                // SAFETY: the caller's promise.
+                let (other, _) = unsafe { warp::warp_shuffle_xor(ALL, given, partner as u32, 32) };
+                sums[i][j] = own.add(other);
+            }
         }
+        if is_upper {
+            first += half;
+        }
+        rows = rows.div_ceil(2);
     }
+    first
 }
 
 /// This lane's part of bringing windows of A into shared memory: V packs along K, neighbouring
 /// lanes along the extent in which A is contiguous.
+///
+/// N.B. What can be computed from the lane and the parameters is, in each window and afresh: the
+/// registers are full of sums and packs.
 struct PartOfA<T, const ROWS: usize, const L: usize, const P: usize, const V: usize> {
     /// The first element of the lane's first pack of the window.
     start: *const T,
-    k_stride: i64,
-    /// From one of its packs to the next: elements in A, rows, k, and elements in the region.
-    stride: i64,
-    row_step: u32,
-    k_step: u32,
-    place_step: u32,
-    /// The first pack's k in the window, and elements from the region's start to its place there.
-    k: u32,
-    place: u32,
-    /// Rows of A from the first pack's on, as far as they belong to the tile.
+    lane: usize,
+    /// Rows of A from the tile's first on.
     rows_left: u32,
-    /// Whether the lane has packs at all.
-    takes_part: bool,
+    along_k: bool,
     /// Packs may be read as such, where K does not end in them.
     whole: bool,
 }
@@ -294,42 +307,56 @@ struct PartOfA<T, const ROWS: usize, const L: usize, const P: usize, const V: us
 impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usize>
     PartOfA<T, ROWS, L, P, V>
 {
+    /// Packs of a row of the window.
+    const PACKS: usize = window(P) / L;
+
     #[inline(always)]
     fn new(a: *const T, p: &GemmParams<T::Sum>, share: Share) -> Self {
-        // Packs of a row.
-        let packs = const { window(P) / L };
-        const { assert!(32 % ROWS == 0 && 32 % (window(P) / L) == 0) };
-        let lane = share.lane;
-        let (row, pack) = match p.a_is_along_k() {
-            true => (lane / packs, lane % packs),
-            false => (lane % ROWS, lane / ROWS),
+        const { assert!(32 % ROWS == 0 && 32 % Self::PACKS == 0) };
+        let mut part = PartOfA {
+            start: a,
+            lane: share.lane,
+            rows_left: (p.m - share.row).min(ROWS as u64) as u32,
+            along_k: p.a_is_along_k(),
+            whole: false,
         };
-        let (row_step, pack_step) = match p.a_is_along_k() {
-            true => (32 / packs, 0),
-            false => (0, 32 / ROWS),
-        };
-        let offset = |row: u64, k: u64| row as i64 * p.a_row_stride + k as i64 * p.a_col_stride;
-        let (k, k_step) = (pack * L, pack_step * L);
-        let takes_part = lane < ROWS * packs;
-        let rows_left = (p.m - share.row).min(ROWS as u64).saturating_sub(row as u64);
-        let first = offset(share.row + row as u64, share.k + k as u64);
-        let start = a.wrapping_offset(first as isize);
-        let stride = offset(row_step as u64, k_step as u64);
-        let bytes = (stride as u64).wrapping_mul(size_of::<T>() as u64);
-        let is_aligned = (start as u64 | bytes).is_multiple_of(size_of::<[T; L]>() as u64);
-        PartOfA {
-            start,
-            k_stride: p.a_col_stride,
-            stride,
-            row_step: row_step as u32,
-            k_step: k_step as u32,
-            place_step: (row_step + pack_step * group_len::<T::Sum>(ROWS, L)) as u32,
-            k: k as u32,
-            place: (row + pack * group_len::<T::Sum>(ROWS, L)) as u32,
-            rows_left: if takes_part { rows_left as u32 } else { 0 },
-            takes_part,
-            whole: p.a_col_stride == 1 && is_aligned,
+        let (row, k) = part.first();
+        let (row, k) = (share.row as i64 + i64::from(row), share.k as i64 + i64::from(k));
+        part.start = a.wrapping_offset((row * p.a_row_stride + k * p.a_col_stride) as isize);
+        let bytes = (part.stride(p) as u64).wrapping_mul(size_of::<T>() as u64);
+        let is_aligned = (part.start as u64 | bytes).is_multiple_of(size_of::<[T; L]>() as u64);
+        part.whole = p.a_col_stride == 1 && is_aligned;
+        part
+    }
+
+    /// Row and k of the lane's first pack in the window; a row that is none of the tile's where it
+    /// has no pack.
+    #[inline(always)]
+    fn first(&self) -> (u32, u32) {
+        let lane = afresh(self.lane as u32);
+        let (rows, packs) = (ROWS as u32, Self::PACKS as u32);
+        match self.along_k {
+            true => (lane / packs, lane % packs * L as u32),
+            false if lane < rows * packs => (lane % rows, lane / rows * L as u32),
+            false => (rows, 0),
         }
+    }
+
+    /// From one of its packs to the next, in rows and in k.
+    #[inline(always)]
+    fn step(&self) -> (u32, u32) {
+        match self.along_k {
+            true => (32 / Self::PACKS as u32, 0),
+            false => (0, (32 / ROWS * L) as u32),
+        }
+    }
+
+    /// The same in elements.
+    #[inline(always)]
+    fn stride(&self, p: &GemmParams<T::Sum>) -> isize {
+        let (rows, k) = self.step();
+        let stride = if self.along_k { p.a_row_stride } else { p.a_col_stride };
+        afresh_i64(stride) as isize * (rows + k) as isize
     }
 
     /// Reads the lane's packs of the window, of which `left` values of k lie in A; what lies
@@ -338,27 +365,27 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
     /// # Safety
     /// A may be read.
     #[inline(always)]
-    unsafe fn load(&self, left: u32) -> [[T; L]; V] {
+    unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u32) -> [[T; L]; V] {
         let mut packs = [[T::ZEROS.as_ref()[0]; L]; V];
-        let (mut row, mut source) = (0, self.start);
-        let stride = afresh_i64(self.stride) as isize;
+        let ((mut row, mut k), (row_step, k_step)) = (self.first(), self.step());
+        let (mut source, stride) = (self.start, self.stride(p));
         if self.whole && left >= window(P) as u32 {
             for v in 0..V {
+                let mut bits = 0;
                 if row < self.rows_left {
                     // SAFETY: the pack lies in the matrix and is aligned.
-                    packs[v] = unsafe { read_pack(source) };
+                    bits = unsafe { read_pack::<T, L>(source) };
                 }
-                row += self.row_step;
+                packs[v] = unpacked(bits);
+                row += row_step;
                 source = source.wrapping_offset(stride);
             }
         } else {
-            let mut k = self.k;
             for v in 0..V {
                 let count = if row < self.rows_left { left.saturating_sub(k) } else { 0 };
                 // SAFETY: so many elements lie in the matrix.
-                packs[v] = unsafe { gather(source, self.k_stride, count) };
-                row += self.row_step;
-                k += self.k_step;
+                packs[v] = unpacked(unsafe { gather::<T, L>(source, p.a_col_stride, count) });
+                (row, k) = (row + row_step, k + k_step);
                 source = source.wrapping_offset(stride);
             }
         }
@@ -371,26 +398,27 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
     /// No other lane touches these elements.
     #[inline(always)]
     unsafe fn store(&self, packs: &[[T; L]; V], region: SharedTile<T::Sum>) {
-        if !self.takes_part {
-            return;
-        }
-        let mut place = afresh(self.place);
+        let ((mut row, mut k), (row_step, k_step)) = (self.first(), self.step());
         for v in 0..V {
-            for l in 0..L {
-                // SAFETY: the place lies in the region.
-                unsafe {
-                    let place = region.add(place as usize + l * ROWS);
-                    place.write(packs[v][l].widen());
+            if row < ROWS as u32 {
+                let group = (k / L as u32) as usize * group_len::<T::Sum>(ROWS, L);
+                for l in 0..L {
+                    // SAFETY: the place lies in the region.
+                    unsafe {
+                        let place = region.add(group + row as usize + l * ROWS);
+                        place.write(packs[v][l].widen());
+                    }
                 }
             }
-            place += self.place_step;
+            (row, k) = (row + row_step, k + k_step);
         }
     }
 
     /// Moves on along K.
     #[inline(always)]
-    fn advance(&mut self, step: usize) {
-        self.start = self.start.wrapping_offset(step as isize * self.k_stride as isize);
+    fn advance(&mut self, p: &GemmParams<T::Sum>, step: usize) {
+        let stride = afresh_i64(p.a_col_stride) as isize;
+        self.start = self.start.wrapping_offset(step as isize * stride);
     }
 }
 
@@ -398,11 +426,8 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
 struct PartOfB<T, const L: usize, const P: usize, const ALONG_K: bool> {
     /// The lane's first element of the window.
     start: *const T,
-    k_stride: i64,
-    col_stride: i64,
-    /// The lane's place in the window along K.
-    k: u32,
-    /// The columns from the lane's first to the last of B.
+    lane: usize,
+    /// Columns of B from the warp's first on.
     cols_left: u32,
     /// Packs may be read as such, where K does not end in them.
     whole: bool,
@@ -411,30 +436,39 @@ struct PartOfB<T, const L: usize, const P: usize, const ALONG_K: bool> {
 impl<T: Element, const L: usize, const P: usize, const ALONG_K: bool> PartOfB<T, L, P, ALONG_K> {
     #[inline(always)]
     fn new(b: *const T, p: &GemmParams<T::Sum>, share: Share) -> Self {
-        let (k, col) = (share.lane / LANES_N * L, share.lane % LANES_N * L);
-        let first = b.wrapping_offset((share.col as i64 * p.b_col_stride) as isize);
+        let start = b.wrapping_offset((share.col as i64 * p.b_col_stride) as isize);
         let (stride, other) = match ALONG_K {
             true => (p.b_row_stride, p.b_col_stride),
             false => (p.b_col_stride, p.b_row_stride),
         };
         let bytes = (other as u64).wrapping_mul(size_of::<T>() as u64);
-        let is_aligned = (first as u64 | bytes).is_multiple_of(size_of::<[T; L]>() as u64);
+        let is_aligned = (start as u64 | bytes).is_multiple_of(size_of::<[T; L]>() as u64);
         let cols = (LANES_N * L) as u64;
-        let offset = (share.k as i64 + k as i64) * p.b_row_stride + col as i64 * p.b_col_stride;
-        PartOfB {
-            start: first.wrapping_offset(offset as isize),
-            k_stride: p.b_row_stride,
-            col_stride: p.b_col_stride,
-            k: k as u32,
-            cols_left: p.n.saturating_sub(share.col + col as u64).min(cols) as u32,
+        let mut part = PartOfB {
+            start,
+            lane: share.lane,
+            cols_left: p.n.saturating_sub(share.col).min(cols) as u32,
             whole: stride == 1 && is_aligned && share.col + cols <= p.n,
-        }
+        };
+        let (k, col) = part.first();
+        let k = share.k as i64 + i64::from(k);
+        let offset = k * p.b_row_stride + i64::from(col) * p.b_col_stride;
+        part.start = start.wrapping_offset(offset as isize);
+        part
+    }
+
+    /// K and column of the lane's first element, in the window and among the warp's columns.
+    #[inline(always)]
+    fn first(&self) -> (u32, u32) {
+        let lane = afresh(self.lane as u32);
+        (lane / LANES_N as u32 * L as u32, lane % LANES_N as u32 * L as u32)
     }
 
     /// Moves on along K.
     #[inline(always)]
-    fn advance(&mut self, step: usize) {
-        self.start = self.start.wrapping_offset(step as isize * self.k_stride as isize);
+    fn advance(&mut self, p: &GemmParams<T::Sum>, step: usize) {
+        let stride = afresh_i64(p.b_row_stride) as isize;
+        self.start = self.start.wrapping_offset(step as isize * stride);
     }
 
     /// Reads the lane's packs of a window, of which `left` values of k lie in B; what lies outside
@@ -443,86 +477,112 @@ impl<T: Element, const L: usize, const P: usize, const ALONG_K: bool> PartOfB<T,
     /// # Safety
     /// B may be read.
     #[inline(always)]
-    unsafe fn load(&self, left: u32) -> [[T; L]; P] {
+    unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u32) -> [[T; L]; P] {
         let mut packs = [[T::ZEROS.as_ref()[0]; L]; P];
-        // From one pack to the next, and from one element of a pack to the next. Afresh, else
-        // their multiples take registers from window to window.
+        let (k_stride, col_stride) = (afresh_i64(p.b_row_stride), afresh_i64(p.b_col_stride));
+        // From one pack to the next, and within one.
         let (across, along) = match ALONG_K {
-            true => (self.col_stride, self.k_stride),
-            false => (self.k_stride, self.col_stride),
+            true => (col_stride as isize, k_stride),
+            false => (k_stride as isize, col_stride),
         };
-        let (across, further) =
-            (afresh_i64(across) as isize, LANES_K as isize * L as isize * self.k_stride as isize);
         let mut square = self.start;
         if self.whole && left >= window(P) as u32 {
+            // A known stride goes into the instructions.
+            let k_stride = if ALONG_K { 1 } else { k_stride as isize };
             for s in 0..P / L {
                 let mut source = square;
                 for q in 0..L {
                     // SAFETY: the pack lies in the matrix and is aligned.
-                    packs[s * L + q] = unsafe { read_pack(source) };
+                    packs[s * L + q] = unpacked(unsafe { read_pack::<T, L>(source) });
                     source = source.wrapping_offset(across);
                 }
-                square = square.wrapping_offset(further);
+                square = square.wrapping_offset((LANES_K * L) as isize * k_stride);
             }
         } else {
+            let (k, col) = self.first();
+            let cols_left = self.cols_left.saturating_sub(col);
+            let mut k_left = left.saturating_sub(k);
             for s in 0..P / L {
                 let mut source = square;
+                let (across_left, along_left) =
+                    if ALONG_K { (cols_left, k_left) } else { (k_left, cols_left) };
                 for q in 0..L {
-                    let count = self.count(left, s, q);
+                    let count = if (q as u32) < across_left { along_left } else { 0 };
                     // SAFETY: so many elements lie in the matrix.
-                    packs[s * L + q] = unsafe { gather(source, along, count) };
+                    packs[s * L + q] = unpacked(unsafe { gather::<T, L>(source, along, count) });
                     source = source.wrapping_offset(across);
                 }
-                square = square.wrapping_offset(further);
+                square = square.wrapping_offset((LANES_K * L) as isize * k_stride as isize);
+                k_left = k_left.saturating_sub((LANES_K * L) as u32);
             }
         }
         packs
     }
-
-    /// How many elements of pack `q` of a square lie in B.
-    #[inline(always)]
-    fn count(&self, left: u32, square: usize, q: usize) -> u32 {
-        let k_left = left.saturating_sub(self.k + (square * LANES_K * L) as u32);
-        let (across, along) = match ALONG_K {
-            true => (self.cols_left, k_left),
-            false => (k_left, self.cols_left),
-        };
-        if (q as u32) < across { along } else { 0 }
-    }
 }
 
-/// L elements side by side, in one access.
+/// The bits of L elements side by side, in one access.
+///
+/// N.B. Packs travel as numbers: arrays that are made in a branch fall into local memory.
 ///
 /// # Safety
 /// They lie at a multiple of their bytes, and may be read.
 #[inline(always)]
-unsafe fn read_pack<T: Copy, const L: usize>(source: *const T) -> [T; L] {
-    // SAFETY: the caller's promise; every bit pattern is a pack.
+unsafe fn read_pack<T, const L: usize>(source: *const T) -> u128 {
+    // SAFETY: the caller's promise.
     unsafe {
         match size_of::<[T; L]>() {
-            8 => core::mem::transmute_copy(&source.cast::<u64>().read()),
-            16 => core::mem::transmute_copy(&source.cast::<u128>().read()),
+            4 => u128::from(source.cast::<u32>().read()),
+            8 => u128::from(source.cast::<u64>().read()),
+            16 => source.cast::<u128>().read(),
             _ => unreachable!("no pack"),
         }
     }
 }
 
-/// The first `count` elements `stride` apart, then 0; L where there are more.
+/// The bits of the first `count` elements `stride` apart, then 0; of L where there are more.
 ///
 /// # Safety
 /// They may be read.
 #[inline(always)]
-unsafe fn gather<T: Packed, const L: usize>(source: *const T, stride: i64, count: u32) -> [T; L] {
-    let mut pack = [T::ZEROS.as_ref()[0]; L];
+unsafe fn gather<T, const L: usize>(source: *const T, stride: i64, count: u32) -> u128 {
     let (mut source, stride) = (source, afresh_i64(stride) as isize);
+    let mut bits = 0u128;
     for l in 0..L {
+        let mut element = 0u64;
         if (l as u32) < count {
             // SAFETY: the caller's promise.
-            pack[l] = unsafe { source.read() };
+            element = unsafe { read_bits(source) };
         }
+        bits = bits >> (8 * size_of::<T>()) | u128::from(element) << (8 * size_of::<T>() * (L - 1));
         source = source.wrapping_offset(stride);
     }
-    pack
+    bits
+}
+
+/// The elements of a pack.
+#[inline(always)]
+fn unpacked<T: Packed, const L: usize>(bits: u128) -> [T; L] {
+    const { assert!(size_of::<[T; L]>() <= 16) };
+    // SAFETY: the number is long enough, and every bit pattern is an element.
+    unsafe { core::mem::transmute_copy(&bits) }
+}
+
+/// An element's bits.
+///
+/// # Safety
+/// It may be read.
+#[inline(always)]
+unsafe fn read_bits<T>(source: *const T) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size_of::<T>() {
+            1 => u64::from(source.cast::<u8>().read()),
+            2 => u64::from(source.cast::<u16>().read()),
+            4 => u64::from(source.cast::<u32>().read()),
+            8 => source.cast::<u64>().read(),
+            _ => unreachable!("no element"),
+        }
+    }
 }
 
 /// Makes entry points from rows of a list.
