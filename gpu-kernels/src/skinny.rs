@@ -43,6 +43,10 @@ use cuda_std::misc::{afresh, afresh_i64};
 use cuda_std::{thread, warp};
 use gemm_spec::{GemmParams, SKINNY_LANES, SKINNY_THREADS, Tiles};
 
+mod packs;
+
+use packs::{gather, read_pack, unpacked};
+
 /// Lanes of a warp along K.
 const LANES_K: usize = SKINNY_LANES[0];
 /// Lanes of a warp along N.
@@ -256,8 +260,8 @@ unsafe fn read_column<S: Sum, const ROWS: usize>(place: SharedTile<S>) -> [S; RO
 /// Adds the sums of the four lanes that have the same columns. Of the result each has a quarter of
 /// the rows, in its first ones: with one row all have it. Says which row is the first.
 ///
-/// Half of the rows go to the partner in each of two rounds, so that a lane passes on three quarters
-/// of its sums, and not twice all.
+/// Half of the rows go to the partner in each of two rounds, so that a lane passes on three
+/// quarters of its sums, and not twice all.
 ///
 /// # Safety
 /// By all lanes of a warp.
@@ -517,71 +521,6 @@ impl<T: Element, const L: usize, const P: usize, const ALONG_K: bool> PartOfB<T,
             }
         }
         packs
-    }
-}
-
-/// The bits of L elements side by side, in one access.
-///
-/// N.B. Packs travel as numbers: arrays that are made in a branch fall into local memory.
-///
-/// # Safety
-/// They lie at a multiple of their bytes, and may be read.
-#[inline(always)]
-unsafe fn read_pack<T, const L: usize>(source: *const T) -> u128 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match size_of::<[T; L]>() {
-            4 => u128::from(source.cast::<u32>().read()),
-            8 => u128::from(source.cast::<u64>().read()),
-            16 => source.cast::<u128>().read(),
-            _ => unreachable!("no pack"),
-        }
-    }
-}
-
-/// The bits of the first `count` elements `stride` apart, then 0; of L where there are more.
-///
-/// # Safety
-/// They may be read.
-#[inline(always)]
-unsafe fn gather<T, const L: usize>(source: *const T, stride: i64, count: u32) -> u128 {
-    let (mut source, stride) = (source, afresh_i64(stride) as isize);
-    let mut bits = 0u128;
-    for l in 0..L {
-        let mut element = 0u64;
-        if (l as u32) < count {
-            // SAFETY: the caller's promise.
-            element = unsafe { read_bits(source) };
-        }
-        bits = bits >> (8 * size_of::<T>()) | u128::from(element) << (8 * size_of::<T>() * (L - 1));
-        source = source.wrapping_offset(stride);
-    }
-    bits
-}
-
-/// The elements of a pack.
-#[inline(always)]
-fn unpacked<T: Packed, const L: usize>(bits: u128) -> [T; L] {
-    const { assert!(size_of::<[T; L]>() <= 16) };
-    // SAFETY: the number is long enough, and every bit pattern is an element.
-    unsafe { core::mem::transmute_copy(&bits) }
-}
-
-/// An element's bits.
-///
-/// # Safety
-/// It may be read.
-#[inline(always)]
-unsafe fn read_bits<T>(source: *const T) -> u64 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match size_of::<T>() {
-            1 => u64::from(source.cast::<u8>().read()),
-            2 => u64::from(source.cast::<u16>().read()),
-            4 => u64::from(source.cast::<u32>().read()),
-            8 => source.cast::<u64>().read(),
-            _ => unreachable!("no element"),
-        }
     }
 }
 
