@@ -1,6 +1,7 @@
 //! What the host knows of a kernel: its algorithm, its tiles, and the launches that cover C.
 
-use crate::{DType, Precision, Shape};
+use crate::skinny::THREADS;
+use crate::{DType, Precision, Shape, Target};
 
 /// The most blocks that a grid has along x (CUDA C++ Programming Guide, technical specifications).
 pub const MAX_GRID_X: usize = (1 << 31) - 1;
@@ -37,6 +38,8 @@ pub enum KernelFamily {
     WarpGroup,
     /// The same for operands with scales for blocks of 128 along K (`warp_group`).
     WarpGroupScaled,
+    /// Few rows of C: B is read once, K is dealt out to warps (`skinny`).
+    Skinny,
     /// No product: an operand is copied, to rows along K (`repack`).
     Repack,
     /// No product: sums in memory go through an epilogue to C (`finish`).
@@ -73,6 +76,7 @@ impl KernelFamily {
             KernelFamily::TensorCore => "warps multiply small matrices on their tensor cores",
             KernelFamily::WarpGroup => "groups of warps multiply tiles, others bring them",
             KernelFamily::WarpGroupScaled => "they multiply each step's sums by scales",
+            KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",
         }
@@ -126,61 +130,6 @@ impl Stored {
             Stored::Nt => "nt",
             Stored::Tn => "tn",
             Stored::Tt => "tt",
-        }
-    }
-}
-
-/// What a PTX module is compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// Compute capability 7.0 and later.
-    Sm70,
-    /// Compute capability 8.0 and later: asynchronous copies, tensor cores for 16-bit floats.
-    Sm80,
-    /// Compute capability 9.0 and later: tensor cores for f64 at their full speed.
-    Sm90,
-    /// Compute capability 9.0 and no other: `wgmma`, `setmaxnreg`.
-    Sm90a,
-}
-
-impl Target {
-    /// Every target; one PTX file each.
-    pub const ALL: [Target; 4] = [Target::Sm70, Target::Sm80, Target::Sm90, Target::Sm90a];
-
-    /// The name for `.target` in PTX and in file names.
-    pub const fn arch(self) -> &'static str {
-        match self {
-            Target::Sm70 => "sm_70",
-            Target::Sm80 => "sm_80",
-            Target::Sm90 => "sm_90",
-            Target::Sm90a => "sm_90a",
-        }
-    }
-
-    /// The least compute capability (major, minor) that runs it.
-    pub const fn min_capability(self) -> (u32, u32) {
-        match self {
-            Target::Sm70 => (7, 0),
-            Target::Sm80 => (8, 0),
-            Target::Sm90 | Target::Sm90a => (9, 0),
-        }
-    }
-
-    /// Whether a GPU of that compute capability runs it.
-    pub fn runs_on(self, capability: (u32, u32)) -> bool {
-        match self {
-            Target::Sm90a => capability == self.min_capability(),
-            _ => capability >= self.min_capability(),
-        }
-    }
-
-    /// The PTX ISA version (major, minor) it is written in; a driver that loads it knows at least
-    /// this one.
-    pub const fn ptx_version(self) -> (u32, u32) {
-        match self {
-            Target::Sm70 | Target::Sm80 => (7, 0),
-            Target::Sm90 => (7, 8),
-            Target::Sm90a => (8, 0),
         }
     }
 }
@@ -313,6 +262,7 @@ impl Kernel {
                 let groups = threads(rows, self.tiles.warp[0]).saturating_add(1);
                 (count(groups.saturating_mul(128)), 1)
             }
+            KernelFamily::Skinny => (count(THREADS), 1),
             _ => (count(x.saturating_mul(y)), 1),
         }
     }
@@ -332,6 +282,7 @@ impl Kernel {
             | KernelFamily::TensorCore
             | KernelFamily::WarpGroup
             | KernelFamily::WarpGroupScaled
+            | KernelFamily::Skinny
             | KernelFamily::Repack
             | KernelFamily::Finish => warp,
             KernelFamily::Naive
@@ -368,6 +319,7 @@ impl Kernel {
             KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => {
                 padded.saturating_mul(self.dtype.size_bytes())
             }
+            KernelFamily::Skinny => self.tiles.skinny_len(16 / sum).saturating_mul(sum),
             // Each row followed by 16 bytes.
             KernelFamily::Repack => block[0] * (block[1] * self.dtype.size_bytes() + 16),
             KernelFamily::TensorCore => {
@@ -552,7 +504,9 @@ mod tests {
 
     #[test]
     fn warps_have_32_lanes() {
-        for kernel in kernels().filter(|kernel| kernel.family != KernelFamily::WarpGroup) {
+        // Groups of warps compute a tile together; warps one behind the other along K the same.
+        let others = [KernelFamily::WarpGroup, KernelFamily::Skinny];
+        for kernel in kernels().filter(|kernel| !others.contains(&kernel.family)) {
             let ([rows, cols], [block_rows, block_cols, _]) =
                 (kernel.warp_extent(), kernel.tiles.block);
             let (x, y) = kernel.block();

@@ -16,14 +16,18 @@ mod kernel;
 mod layout;
 pub mod order;
 mod params;
+mod skinny;
 mod table;
+mod target;
 
 pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
 pub use kernel::{
-    C_BOXES, Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, Target,
-    ThreadOrder, Tiles,
+    C_BOXES, Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, ThreadOrder,
+    Tiles,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use params::{GemmParams, RepackParams, SCALE_BLOCK, ScaleParams, Slices, is_along_k};
+pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};
 pub use table::{entries, finish, kernels, repack, scaled, variants};
+pub use target::Target;

@@ -437,6 +437,10 @@ static FAMILIES: &[&[Kernel]] = &[
         const FAMILY: KernelFamily = KernelFamily::WarpGroup;
         warp_group_kernels!(rows)
     },
+    {
+        const FAMILY: KernelFamily = KernelFamily::Skinny;
+        crate::skinny_kernels!(rows)
+    },
 ];
 
 /// The kernels for operands with scales.

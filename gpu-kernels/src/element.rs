@@ -2,12 +2,13 @@
 
 use crate::Packed;
 use cuda_std::half::{HalfExt, bf16, f16};
+use cuda_std::warp::WarpShuffleValue;
 use cuda_std::wgmma::Tf32;
 use cuda_std::{F8E4M3, F8E5M2, GpuFloat};
 use gemm_spec::{DType, GemmParams};
 
 /// The type in which products are summed: i32, f32 or f64.
-pub trait Sum: Element<Sum = Self, Output = Self> {
+pub trait Sum: Element<Sum = Self, Output = Self> + WarpShuffleValue {
     /// The empty sum.
     const ZERO: Self;
 

@@ -360,9 +360,35 @@ pub unsafe fn raise(address: u64, magnitude: u32) {
     }
 }
 
+/// Parts that are on their way at a time: without the others a thread would wait for each.
+const AHEAD: usize = 8;
+
+/// The sum of `parts` parts, the first first, read [`AHEAD`] at a time.
+#[inline(always)]
+fn add_up<S: Sum, const N: usize>(parts: u64, read: impl Fn(u64) -> [S; N]) -> [S; N] {
+    let mut sums = [S::ZERO; N];
+    let mut part = 0;
+    while part < parts {
+        let mut ahead = [[S::ZERO; N]; AHEAD];
+        for i in 0..AHEAD {
+            if part + (i as u64) < parts {
+                ahead[i] = read(part + i as u64);
+            }
+        }
+        for i in 0..AHEAD {
+            for j in 0..N {
+                sums[j] = sums[j].add(ahead[i][j]);
+            }
+        }
+        part += AHEAD as u64;
+    }
+    sums
+}
+
 /// Finishes sums in memory: `parts` of them, which are added, the first first. The parameter block
 /// stands for C as it does in a product's kernel; A's strides are those of a part, K is the number
-/// of parts, and B's row stride leads from part to part.
+/// of parts, and B's row stride leads from part to part. Parts start at multiples of 16 bytes, and
+/// so do their rows, which are contiguous.
 ///
 /// # Safety
 ///
@@ -377,18 +403,24 @@ pub unsafe fn finish_parts(sums: *const f32, c: *mut u8, p: &GemmParams<f32>) {
     unsafe {
         if row < p.m && col < p.n {
             let left = (p.n - col).min(RUN as u64) as usize;
-            let mut x = [0.0; RUN];
-            let mut part = 0;
-            while part < p.k {
-                let address = sums as u64 + part * p.b_row_stride as u64 * 4;
-                let (row_stride, col_stride) = (p.a_row_stride, p.a_col_stride);
-                let part_x =
-                    read::<RUN>(Source { address, row_stride, col_stride }, (row, col), left, F32);
-                for i in 0..RUN {
-                    x[i] += part_x[i];
-                }
-                part += 1;
-            }
+            let offset = row as i64 * p.a_row_stride + col as i64 * p.a_col_stride;
+            let start = sums.wrapping_offset(offset as isize);
+            let part = |part: u64| start.wrapping_offset((part as i64 * p.b_row_stride) as isize);
+            let x = match left {
+                // As a word, which is one access.
+                RUN => add_up(p.k, |of| {
+                    core::mem::transmute::<u128, [f32; RUN]>(part(of).cast::<u128>().read())
+                }),
+                _ => add_up(p.k, |of| {
+                    let mut x = [0.0; RUN];
+                    for i in 0..RUN {
+                        if i < left {
+                            x[i] = part(of).wrapping_add(i).read();
+                        }
+                    }
+                    x
+                }),
+            };
             largest = finish(c, p, (row, col), x);
         }
         if p.epilogue.amax != 0 {
@@ -415,15 +447,12 @@ pub unsafe fn add_parts<T: Element>(
         let col = first + run * 32 + u64::from(thread::thread_idx_x() % 32);
         if row < p.m && col < p.n {
             let offset = row as i64 * p.a_row_stride + col as i64 * p.a_col_stride;
-            let mut from = sums.wrapping_offset(offset as isize);
-            let mut sum = T::Sum::ZERO;
-            for _ in 0..p.k {
+            let from = sums.wrapping_offset(offset as isize);
+            let [sum] = add_up(p.k, |part| {
+                let part = from.wrapping_offset(part as isize * p.b_row_stride as isize);
                 // SAFETY: the caller's promise; (row, col) lies in C, and so in the parts.
-                unsafe {
-                    sum = sum.add(from.read());
-                    from = from.wrapping_offset(p.b_row_stride as isize);
-                }
-            }
+                unsafe { [part.read()] }
+            });
             // SAFETY: the caller's promise.
             unsafe { store::<T>(c, p, row, col, sum) };
         }

@@ -19,6 +19,7 @@ pub mod ladder;
 mod output_tile;
 pub mod pack;
 pub mod repack;
+pub mod skinny;
 mod slice;
 pub mod tensor;
 #[cfg(feature = "sm_90a")]

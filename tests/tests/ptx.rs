@@ -126,6 +126,8 @@ fn no_barrier_was_copied() {
                 KernelFamily::Naive | KernelFamily::Finish => 0,
                 // Between the two ways through shared memory.
                 KernelFamily::Repack => 1,
+                // Between the warps' sums and their sum.
+                KernelFamily::Skinny => 1,
                 // Two a step, and the step stands in the loop and behind it.
                 KernelFamily::Tiled => 4,
                 KernelFamily::ThreadColumn

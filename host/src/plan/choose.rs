@@ -7,7 +7,7 @@ use crate::error::{Error, Kind};
 use gemm_spec::{DType, Kernel, Layout, Precision, Shape, is_along_k};
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-const CANDIDATES: [&str; 10] = [
+const CANDIDATES: [&str; 12] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
@@ -18,6 +18,8 @@ const CANDIDATES: [&str; 10] = [
     "k08_double_buffer",
     "k07_warp_tile",
     "k02_tiled_16",
+    "skinny_rows",
+    "skinny_row",
 ];
 
 /// What the choice of a kernel goes by.

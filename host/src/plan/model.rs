@@ -7,7 +7,7 @@
 
 use super::choose::Task;
 use crate::device::DeviceInfo;
-use gemm_spec::{DType, Kernel};
+use gemm_spec::{DType, Kernel, KernelFamily};
 
 /// Multiprocessors of the GPU that was measured.
 const MULTIPROCESSORS: f64 = 132.0;
@@ -53,28 +53,32 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         F32 => 0.5 * of_16_bits,
         _ => of_16_bits,
     };
+    // Of steps 7 and 8.
+    let shallow = 0.11 * kernel.tiles.block[2] as f64;
     match (kernel.variant, kernel.dtype) {
         ("warp_group_128x256", _) => (tensor(790.0), 0.3, 1.8, 1),
         ("warp_group_128x128", _) => (tensor(650.0), 0.25, 1.2, 1),
-        ("warp_group_64x128", _) => (tensor(520.0), 0.2, 1.0, 1),
-        ("warp_group_64x64", _) => (tensor(380.0), 0.15, 0.8, 1),
+        ("warp_group_64x128", _) => (tensor(490.0), 0.2, 1.0, 1),
+        ("warp_group_64x64", _) => (tensor(325.0), 0.15, 0.8, 1),
         ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
         ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
         ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
-        ("k11_tensor_core", F64) => (58.0, 1.0, 3.0, 2),
+        ("k11_tensor_core", F64) => (58.0, 0.75, 3.0, 2),
         ("k11_tensor_core", _) => (56.0, 1.3, 4.0, 1),
-        ("k10_grouped_order", F32) => (48.2, 1.7, 3.0, 2),
-        ("k10_grouped_order", F64) => (19.4, 1.6, 3.0, 1),
-        ("k10_grouped_order", _) => (31.2, 1.7, 3.0, 1),
-        ("k08_double_buffer", F32) => (21.9, 1.7, 3.0, 2),
-        ("k08_double_buffer", F64) => (17.2, 1.6, 3.0, 1),
-        ("k08_double_buffer", I32) => (27.0, 1.7, 3.0, 1),
-        ("k08_double_buffer", _) => (29.2, 1.7, 3.0, 1),
-        ("k07_warp_tile", F32) => (31.6, 1.8, 3.0, 2),
-        ("k07_warp_tile", F64) => (12.2, 1.8, 3.0, 1),
-        ("k07_warp_tile", I32) => (28.0, 1.8, 3.0, 2),
-        ("k07_warp_tile", I8 | F8E4M3 | F8E5M2) => (25.4, 1.8, 3.0, 1),
-        ("k07_warp_tile", _) => (42.5, 1.8, 3.0, 2),
+        ("k10_grouped_order", F32) => (48.2, 1.6, 3.0, 2),
+        ("k10_grouped_order", F64) => (19.4, 0.95, 3.0, 1),
+        ("k10_grouped_order", _) => (31.2, 0.9, 3.0, 1),
+        ("k08_double_buffer", F32) => (21.9, shallow, 3.0, 2),
+        ("k08_double_buffer", F64) => (17.2, shallow, 3.0, 1),
+        ("k08_double_buffer", I32) => (27.0, shallow, 3.0, 1),
+        ("k08_double_buffer", _) => (29.2, shallow, 3.0, 1),
+        ("k07_warp_tile", F32) => (31.6, shallow, 3.0, 2),
+        ("k07_warp_tile", F64) => (12.2, shallow, 3.0, 1),
+        ("k07_warp_tile", I32) => (28.0, shallow, 3.0, 2),
+        ("k07_warp_tile", I8 | F8E4M3 | F8E5M2) => (25.4, shallow, 3.0, 1),
+        ("k07_warp_tile", _) => (42.5, shallow, 3.0, 2),
+        ("skinny_rows" | "skinny_row", F64) => (12.0, 1.0, 2.0, kernel.tiles.min_blocks),
+        ("skinny_rows" | "skinny_row", _) => (25.0, 1.0, 2.0, kernel.tiles.min_blocks),
         // Step 2, and what is not chosen among.
         (_, F64) => (4.7, 0.9, 2.0, 8),
         _ => (8.3, 0.9, 2.0, 8),
@@ -132,7 +136,11 @@ pub(super) fn predict(
 
 /// Microseconds of a kernel that waits for nothing but the L2 cache.
 fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64) -> f64 {
-    let Speed { operations, step, tile, blocks } = Speed::of(kernel);
+    let Speed { mut operations, mut step, tile, blocks } = Speed::of(kernel);
+    if kernel.family == KernelFamily::TensorCore && task.dtype.size_bytes() < 4 && !task.maps {
+        // Elements that are too small for asynchronous copies come through registers.
+        (operations, step) = (0.35 * operations, 2.0 * step);
+    }
     let [rows, cols, depth] = kernel.tiles.block;
     let (m, n) = (task.shape.rows, task.shape.cols);
     let cluster = kernel.cluster();

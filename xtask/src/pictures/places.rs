@@ -61,6 +61,16 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
                 (0..warp_cols / 4).map(|j| first_col + j / 2 * 8 + lane % 4 * 2 + j % 2).collect(),
             ]
         }
+        // Of the warps and lanes behind each other along K, which have the same, the first.
+        KernelFamily::Skinny => {
+            let (warp, lane) = (thread / 32, thread % 32);
+            let [_, lanes_across] = gemm_spec::SKINNY_LANES;
+            if warp >= cols / kernel.tiles.warp[1] || lane >= lanes_across {
+                return [Vec::new(), Vec::new()];
+            }
+            let first = warp * kernel.tiles.warp[1] + lane * thread_cols;
+            [(0..rows).collect(), (first..first + thread_cols).collect()]
+        }
         KernelFamily::Repack | KernelFamily::Finish => [Vec::new(), Vec::new()],
         // The first group of four warps brings what the others multiply.
         KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled if thread < 128 => {
@@ -129,8 +139,9 @@ mod tests {
                 }
             }
             assert!(covered.iter().all(|&seen| seen), "{}", kernel.name);
-            // There the extent is that of four warps, and one group brings operands.
-            if kernel.family == KernelFamily::WarpGroup {
+            // There the extent is that of four warps, and one group brings operands; or some warps
+            // have the others' elements.
+            if [KernelFamily::WarpGroup, KernelFamily::Skinny].contains(&kernel.family) {
                 continue;
             }
             for warp in 0..threads(kernel) / 32 {
