@@ -27,10 +27,14 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
     // caller promises.
     unsafe {
         while let Some(Place { row, col, slice }) = tiles.next() {
+            let first_step = tiles.first_step(col as u32, steps::<T>(p, slice));
             let (row, col) = (row as i32, col as i32 + 64 * first as i32);
             let (start, batch) = (slice * p.slices.map_k, (slice * p.slices.map_batch) as i32);
-            for step in 0..steps::<T>(p, slice) {
+            let steps = steps::<T>(p, slice);
+            let mut step = first_step;
+            for _ in 0..steps {
                 let k = (start + step * T::DEPTH) as i32;
+                step = if step + 1 == steps { 0 } else { step + 1 };
                 ring.wait_empty();
                 let full = ring.full();
                 full.arrive_expect((G::GROUPS + tiles_b) as u32 * Rows64::<T>::BYTES);

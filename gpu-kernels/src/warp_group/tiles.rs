@@ -8,6 +8,10 @@ use gemm_spec::{GemmParams, order};
 /// Rows of blocks in a group of the order.
 const ORDER_GROUP: usize = 16;
 
+/// Steps between the first ones of neighbouring tiles: odd, so that any power of two of steps is
+/// gone through.
+const SPREAD: u32 = 7;
+
 /// Where a tile is.
 #[derive(Clone, Copy)]
 pub struct Place {
@@ -47,6 +51,17 @@ impl<G: Geometry> ClusterTiles<G> {
             cols,
             width: width as u32,
             geometry: PhantomData,
+        }
+    }
+
+    /// The step along K with which the tile begins whose first column is `col`: the first, but for
+    /// a C of one row of tiles. There nobody shares B, and blocks that are at different places of
+    /// their columns at one time spread their reads over the memory.
+    #[inline(always)]
+    pub fn first_step(&self, col: u32, steps: u32) -> u32 {
+        match self.rows {
+            1 => col / self.width * SPREAD % steps,
+            _ => 0,
         }
     }
 

@@ -19,6 +19,14 @@ const L2_RATE: f64 = 42e3;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 const L2_BYTES: f64 = 30e6;
 
+/// Bytes of parts that the kernel `finish` reads in a microsecond from the L2 cache.
+const PARTS_RATE: f64 = 3.5e6;
+/// Microseconds of its first and last instructions, and of waiting for 8 parts.
+const FINISH: f64 = 2.5;
+const ROUND: f64 = 0.7;
+/// Bytes of sums that a multiprocessor writes in a microsecond.
+const SUMS_RATE: f64 = 25e3;
+
 /// A kernel's speed.
 struct Speed {
     /// Operations that a multiprocessor does in a microsecond, while all have work.
@@ -125,24 +133,25 @@ pub(super) fn predict(
     }
     if parts > 1 {
         let bytes = of_c + m * n * size(task.output);
-        let rate = match bytes < L2_BYTES {
-            true => (L2_RATE * multiprocessors).max(memory_rate),
-            false => memory_rate,
-        };
-        time += LAUNCH + 1.0 + bytes / rate;
+        let rate = if bytes < L2_BYTES { PARTS_RATE } else { memory_rate };
+        time += LAUNCH + FINISH + (parts / 8) as f64 * ROUND + bytes / rate;
     }
     time
 }
 
 /// Microseconds of a kernel that waits for nothing but the L2 cache.
 fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64) -> f64 {
-    let Speed { mut operations, mut step, tile, blocks } = Speed::of(kernel);
+    let Speed { mut operations, mut step, mut tile, blocks } = Speed::of(kernel);
     if kernel.family == KernelFamily::TensorCore && task.dtype.size_bytes() < 4 && !task.maps {
         // Elements that are too small for asynchronous copies come through registers.
         (operations, step) = (0.35 * operations, 2.0 * step);
     }
     let [rows, cols, depth] = kernel.tiles.block;
     let (m, n) = (task.shape.rows, task.shape.cols);
+    if parts > 1 {
+        let sums = rows.min(m) * cols.min(n) * task.dtype.accumulator().size_bytes();
+        tile += sums as f64 / SUMS_RATE;
+    }
     let cluster = kernel.cluster();
     let tiles = (m.div_ceil(rows).next_multiple_of(cluster) * n.div_ceil(cols) * parts) as f64;
     let steps = part_len(kernel, task.k, parts).div_ceil(depth) as f64;

@@ -2,7 +2,7 @@
 
 use super::{Operand, TileShape};
 use crate::{Element, SharedTile, pack};
-use cuda_std::{async_copy, thread};
+use cuda_std::{async_copy, misc, thread};
 
 impl<T: Element> Operand<T> {
     /// Whether packs of 16 bytes along the outer extent are packs of the matrix: it is contiguous
@@ -180,10 +180,9 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
                     _ => async_copy::copy_if(more, target.cast::<u32>(), source.cast(), wanted),
                 }
             } else if v == 0 {
-                // All at once, and one after the other. N.B. Their number is computed where a
-                // constant would do, so that the loop stays one: unrolled, its addresses take the
-                // registers that the sums need.
-                let number = shape.threads * N / thread::block_dim_x() as usize;
+                // All at once, and one after the other. N.B. Their number afresh, so that the loop
+                // stays one: unrolled, its addresses take the registers that the sums need.
+                let number = misc::afresh(N as u32) as usize;
                 let mut source = self.source.wrapping_byte_offset(self.rest as isize);
                 for v in 0..if more { number } else { 0 } {
                     let (outer_left, k_left) = left(v);
