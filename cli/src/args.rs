@@ -33,6 +33,9 @@ pub enum Command {
     Demo(DemoArgs),
     /// Time one product, verified, beside the peers on this machine (cuBLAS, torch, Triton, ...)
     Bench(Box<BenchArgs>),
+    /// Show which kernel a product would run, how long that is predicted to take, and what else
+    /// there is
+    Explain(ExplainArgs),
     /// Make a page from a record of `cargo xtask bench`
     Report(ReportArgs),
 }
@@ -108,6 +111,45 @@ pub struct MatmulArgs {
     /// Overwrite the output
     #[arg(long)]
     pub force: bool,
+}
+
+/// Options of `gemmite explain`.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  gemmite explain 4096 4096 4096 --dtype bf16
+  gemmite explain 128 128 65536 --dtype bf16 --layout nt --all
+  gemmite explain 1 8192 8192 --device emulator:8.0
+
+Nothing is run. The times are those of a model of the GPU, fitted to an H100; without a GPU the plan
+is that for an emulated one of compute capability 9.0, which is an H100 to the model.")]
+pub struct ExplainArgs {
+    /// Rows of C
+    pub m: usize,
+    /// Columns of C
+    pub n: usize,
+    /// Products that one element of C sums
+    pub k: usize,
+    /// The dtype of A and B
+    #[arg(long, default_value = "f32", value_parser = dtype_parser())]
+    pub dtype: DType,
+    /// How A and B are stored: n in rows, t transposed, A's letter first
+    #[arg(long, default_value = "nn", value_name = "nn|nt|tn|tt")]
+    pub layout: Ops,
+    /// Multiply f32 as tf32 where that is faster
+    #[arg(long)]
+    pub tf32: bool,
+    /// The plan of this kernel, as in k02_tiled_16, or with K in parts, as in k02_tiled_16/4
+    /// [default: the library's choice]
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
+    /// The device: cuda, cuda:N, emulator or emulator:X.Y with a compute capability [default: the
+    /// first GPU, else emulator:9.0]
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<DeviceChoice>,
+    /// List all plans that are compared, and not the fastest alone
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// Options of `gemmite generate`.

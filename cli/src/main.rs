@@ -6,6 +6,7 @@ mod bench;
 mod demo;
 mod element;
 mod engine;
+mod explain;
 mod generate;
 mod info;
 mod matmul;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
         Command::Report(args) => report::run(args, &mut out),
+        Command::Explain(args) => explain::run(args, &mut out),
         Command::Info => info::run(&mut out),
         Command::Demo(args) => match args.reference {
             None => demo::run(args, &mut out),

@@ -35,6 +35,28 @@ fn generate_rejects_what_is_no_shape() {
 }
 
 #[test]
+fn explain_shows_the_plan_and_what_it_was_chosen_among() {
+    let folder = Folder::new();
+    let explain = |more: &[&str]| {
+        let product = ["explain", "128", "128", "65536", "--dtype", "bf16", "--layout", "nt"];
+        folder.gemmite(&[&product, more].concat())
+    };
+    let text = explain(&["--device", "emulator"]).ok();
+    assert!(text.contains("product     nt bf16: 128x128, sums of 65536"), "{text}");
+    assert!(text.contains("plan        warp_group_") && text.contains("parts"), "{text}");
+    let all = explain(&["--device", "emulator", "--all"]).ok();
+    assert!(all.lines().count() > text.lines().count(), "{all}");
+    // The plan that is taken is the first of the list.
+    let plan = |line: &str| line.split(',').next().map(str::to_owned).unwrap_or_default();
+    let chosen = text.lines().find_map(|line| line.strip_prefix("plan        ")).unwrap();
+    assert_eq!(plan(text.lines().nth(7).unwrap()), plan(chosen), "{text}");
+    let named = explain(&["--device", "emulator:8.0", "--kernel", "k02_tiled_16/4"]).ok();
+    assert!(named.contains("k02_tiled_16_bf16, K in 4 parts, grid 8x8x4"), "{named}");
+    explain(&["--device", "cpu"]).error(&["no plans"]);
+    explain(&["--device", "emulator", "--kernel", "k99"]).error(&["no kernel is named", "k99"]);
+}
+
+#[test]
 fn info_says_what_there_is() {
     let stdout = Folder::new().gemmite(&["info"]).ok();
     assert!(stdout.contains("cpu      CPU, "), "{stdout}");

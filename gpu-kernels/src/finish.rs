@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The kernel `finish` does this with sums of f32 that a product left in memory, which may be parts
-//! of a product that was split along K; those of i32 and f64 know no epilogue but alpha and beta. Kernels for Hopper do the usual, bias and activation, with the
-//! sums that they have.
+//! of a product that was split along K; those of i32 and f64 know no epilogue but alpha and beta.
+//! Kernels for Hopper do the usual, bias and activation, with the sums that they have.
 //!
 //! # Mapping
 //!

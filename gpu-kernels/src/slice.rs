@@ -1,7 +1,9 @@
 //! Which of the products of a launch a block computes.
 
 use crate::Element;
-use cuda_std::{misc, thread};
+#[cfg(not(rust_cuda))]
+use cuda_std::misc;
+use cuda_std::thread;
 use gemm_spec::GemmParams;
 
 /// Where A, B and C start.
@@ -25,7 +27,10 @@ pub fn of_layer<T: Element>(
 pub fn k_of<S>(p: &GemmParams<S>, slice: u32) -> u64 {
     // N.B. As a number of its own: of two fields the compiler makes one read from an address that
     // it chooses, and a driver puts the whole block into local memory for that.
+    #[cfg(not(rust_cuda))]
     let last_k = misc::afresh_i64(p.slices.last_k as i64) as u64;
+    #[cfg(rust_cuda)] // Rust-CUDA has no such function.
+    let last_k = p.slices.last_k;
     if slice + 1 == p.slices.count { last_k } else { p.k }
 }
 

@@ -7,7 +7,7 @@ use crate::epilogue::{DeviceEpilogue, Epilogue, HostEpilogue};
 use crate::error::{Error, Kind};
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
 use crate::plan::{
-    Fusion, KernelChoice, Options, Plan, Product, Task, candidates, choose, output_shape,
+    Chosen, Fusion, KernelChoice, Options, Plan, Product, Task, candidates, choose, output_shape,
 };
 use gemm_spec::{Layout, Op, Precision, Shape};
 use std::marker::PhantomData;
@@ -170,7 +170,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         let task = Task::of(&of_kernel, [0, 0]);
         let mut chosen: Vec<_> = candidates(&task, device).collect();
         // Stable, so that of equals the first is the one that is chosen.
-        chosen.sort_by(|a, b| a.micros.total_cmp(&b.micros));
+        chosen.sort_by(Chosen::compare);
         chosen.dedup();
         let plan = |chosen| Plan::new(&product, turned, chosen, device);
         Ok(chosen.into_iter().map(plan).collect())

@@ -58,7 +58,7 @@ pub use gemm_spec::{
 };
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
-pub use plan::{KernelChoice, LaunchLimits, Plan};
+pub use plan::{KernelChoice, LaunchLimits, Plan, Prediction};
 pub use scaled::ScaledGemm;
 
 /// The README's program compiles and runs.

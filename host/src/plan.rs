@@ -16,6 +16,7 @@ mod scaled;
 mod transfer;
 
 pub(crate) use choose::{Chosen, Task, candidates, choose, mappable};
+pub use model::Prediction;
 pub(crate) use model::part_len;
 pub(crate) use scaled::{ScaledProduct, choose_scaled};
 pub(crate) use transfer::{Transfer, span, transfer};
@@ -342,9 +343,8 @@ pub struct Plan {
     /// Parts of K, each summed by blocks of its own into memory of its own, and added up by a
     /// kernel behind: 1 is none. Where the device lacks the memory, there are none either.
     pub parts: usize,
-    /// Microseconds that it takes, predicted by a model of the device; 0 for the CPU, of which
-    /// there is none.
-    pub micros: f64,
+    /// How long it takes.
+    pub prediction: Prediction,
     /// Those of the device, where it has them.
     pub multiprocessors: Option<u32>,
 }
@@ -359,17 +359,17 @@ impl Plan {
             turned: false,
             copied: [false; 2],
             parts: 1,
-            micros: 0.0,
+            prediction: Prediction::default(),
             multiprocessors: None,
         }
     }
 
     /// The plan of a choice for a product.
     pub(crate) fn new(product: &Product, turned: bool, chosen: Chosen, info: &DeviceInfo) -> Plan {
-        let Chosen { kernel, copied, parts, micros } = chosen;
+        let Chosen { kernel, copied, parts, prediction } = chosen;
         let multiprocessors = info.multiprocessors;
         let kernel = Some(kernel);
-        Plan { kernel, turned, copied, parts, micros, multiprocessors, ..Plan::of_cpu(product) }
+        Plan { kernel, turned, copied, parts, prediction, multiprocessors, ..Plan::of_cpu(product) }
     }
 
     /// The kernel's launches, one after the other; `None` where the CPU's engine computes.

@@ -24,8 +24,8 @@
 //!
 //! # Preconditions
 //!
-//! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; one slice. No
-//! thread leaves before the last barrier. Compute capability 8.0.
+//! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; one slice.
+//! No thread leaves before the last barrier. Compute capability 8.0.
 //!
 //! # Change since the last step
 //!

@@ -1,10 +1,11 @@
 //! The choice of a kernel: what can compute a product, and what does so soonest.
 
-use super::model::{part_len, predict, splits};
+use super::model::{Prediction, part_len, predict, splits};
 use super::{KernelChoice, Product};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{DType, Kernel, Layout, Precision, Shape, is_along_k};
+use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
 const CANDIDATES: [&str; 12] = [
@@ -115,8 +116,7 @@ pub(crate) struct Chosen {
     pub copied: [bool; 2],
     /// Parts of K, each summed on its own.
     pub parts: usize,
-    /// Microseconds that it takes, as predicted.
-    pub micros: f64,
+    pub prediction: Prediction,
 }
 
 impl Chosen {
@@ -132,7 +132,15 @@ impl Chosen {
             0 | 1 => 1,
             _ => task.k.div_ceil(part_len(kernel, task.k, parts)).max(1),
         };
-        Chosen { kernel, copied, parts, micros: predict(kernel, copied, parts, task, info) }
+        let prediction = predict(kernel, copied, parts, task, info);
+        Chosen { kernel, copied, parts, prediction }
+    }
+}
+
+impl Chosen {
+    /// The one that is predicted to be faster, first.
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+        self.prediction.total().total_cmp(&other.prediction.total())
     }
 }
 
@@ -147,13 +155,10 @@ pub(crate) fn choose(
 ) -> Result<Chosen, Error> {
     let plain = |kernel| Chosen::new(kernel, [false; 2], 1, task, info);
     match choice {
-        KernelChoice::Auto => {
-            let fastest = candidates(task, info).min_by(|a, b| a.micros.total_cmp(&b.micros));
-            match fastest {
-                Some(chosen) => Ok(chosen),
-                None => named("k02_tiled_16", task, info).map(plain),
-            }
-        }
+        KernelChoice::Auto => match candidates(task, info).min_by(Chosen::compare) {
+            Some(chosen) => Ok(chosen),
+            None => named("k02_tiled_16", task, info).map(plain),
+        },
         KernelChoice::Named(name) => named(name, task, info).map(plain),
         KernelChoice::Split { variant, parts } => {
             let kernel = named(variant, task, info)?;

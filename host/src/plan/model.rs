@@ -15,7 +15,7 @@ const MULTIPROCESSORS: f64 = 132.0;
 /// end.
 const LAUNCH: f64 = 2.0;
 /// Bytes that the L2 cache gives one multiprocessor in a microsecond, when all of them read.
-const L2_RATE: f64 = 42e3;
+const L2_RATE: f64 = 90e3;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 const L2_BYTES: f64 = 30e6;
 
@@ -24,6 +24,10 @@ const PARTS_RATE: f64 = 3.5e6;
 /// Microseconds of its first and last instructions, and of waiting for 8 parts.
 const FINISH: f64 = 2.5;
 const ROUND: f64 = 0.7;
+/// By how much a multiprocessor is faster whose others have nothing to do.
+const ALONE: f64 = 0.3;
+/// By how much memory is slower where K is in parts.
+const SPREAD: f64 = 1.25;
 /// Bytes of sums that a multiprocessor writes in a microsecond.
 const SUMS_RATE: f64 = 25e3;
 
@@ -64,10 +68,10 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
     // Of steps 7 and 8.
     let shallow = 0.11 * kernel.tiles.block[2] as f64;
     match (kernel.variant, kernel.dtype) {
-        ("warp_group_128x256", _) => (tensor(790.0), 0.3, 1.8, 1),
-        ("warp_group_128x128", _) => (tensor(650.0), 0.25, 1.2, 1),
-        ("warp_group_64x128", _) => (tensor(490.0), 0.2, 1.0, 1),
-        ("warp_group_64x64", _) => (tensor(325.0), 0.15, 0.8, 1),
+        ("warp_group_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
+        ("warp_group_128x128", _) => (tensor(692.0), 0.25, 1.2, 1),
+        ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.0, 1),
+        ("warp_group_64x64", _) => (tensor(346.0), 0.12, 0.8, 1),
         ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
         ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
         ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
@@ -106,14 +110,37 @@ pub(crate) fn part_len(kernel: &Kernel, k: usize, parts: usize) -> usize {
     k.div_ceil(parts.max(1)).max(1).next_multiple_of(depth)
 }
 
-/// Microseconds that a task takes by a kernel, with copies of operands before it, and K in `parts`.
+/// Microseconds that a plan takes, by a model of the device that is fitted to measurements. All
+/// zero for the CPU, of which there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// From launch to launch.
+    pub launches: f64,
+    /// The kernel's, as long as it waits for nothing but the L2 cache.
+    pub multiplying: f64,
+    /// What memory takes for A, B and C, meanwhile.
+    pub memory: f64,
+    /// Copies of operands before the kernel.
+    pub copies: f64,
+    /// Adding up parts of K behind it.
+    pub adding: f64,
+}
+
+impl Prediction {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.launches + self.multiplying.max(self.memory) + self.copies + self.adding
+    }
+}
+
+/// What a task takes by a kernel, with copies of operands before it, and K in `parts`.
 pub(super) fn predict(
     kernel: &Kernel,
     copied: [bool; 2],
     parts: usize,
     task: &Task,
     info: &DeviceInfo,
-) -> f64 {
+) -> Prediction {
     let size = |dtype: DType| dtype.size_bytes() as f64;
     let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
     let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
@@ -123,20 +150,37 @@ pub(super) fn predict(
         1 => m * n * size(task.output),
         _ => m * n * parts as f64 * size(task.dtype.accumulator()),
     };
-    let mut time = LAUNCH;
-    let traffic = operand[0] + operand[1] + of_c;
-    time += multiplying(kernel, parts, task, multiprocessors).max(traffic / memory_rate + 1.0);
+    let mut traffic = operand[0] + operand[1] + of_c;
+    if kernel.family != KernelFamily::Skinny && parts > 1 {
+        traffic *= SPREAD;
+    }
+    if kernel.family == KernelFamily::Skinny {
+        // B is read for each row of tiles, as far as it does not stay in the L2 cache.
+        let again = task.shape.rows.div_ceil(kernel.tiles.block[0]).saturating_sub(1) as f64;
+        traffic += again * (operand[1] - L2_BYTES).max(0.0);
+        if kernel.tiles.block[0] > 1 && task.along_k[1] {
+            traffic *= 1.5;
+        }
+    }
+    let mut prediction = Prediction {
+        launches: LAUNCH,
+        multiplying: multiplying(kernel, parts, task, multiprocessors),
+        memory: traffic / memory_rate + 1.0,
+        ..Prediction::default()
+    };
     for (copied, bytes) in copied.into_iter().zip(operand) {
         if copied {
-            time += LAUNCH + 2.0 * bytes / (0.8 * memory_rate);
+            prediction.launches += LAUNCH;
+            prediction.copies += 2.0 * bytes / (0.6 * memory_rate);
         }
     }
     if parts > 1 {
         let bytes = of_c + m * n * size(task.output);
         let rate = if bytes < L2_BYTES { PARTS_RATE } else { memory_rate };
-        time += LAUNCH + FINISH + (parts / 8) as f64 * ROUND + bytes / rate;
+        prediction.launches += LAUNCH;
+        prediction.adding = FINISH + (parts / 8) as f64 * ROUND + bytes / rate;
     }
-    time
+    prediction
 }
 
 /// Microseconds of a kernel that waits for nothing but the L2 cache.
@@ -144,7 +188,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let Speed { mut operations, mut step, mut tile, blocks } = Speed::of(kernel);
     if kernel.family == KernelFamily::TensorCore && task.dtype.size_bytes() < 4 && !task.maps {
         // Elements that are too small for asynchronous copies come through registers.
-        (operations, step) = (0.35 * operations, 2.0 * step);
+        (operations, step) = (0.2 * operations, 3.0 * step);
     }
     let [rows, cols, depth] = kernel.tiles.block;
     let (m, n) = (task.shape.rows, task.shape.cols);
@@ -158,20 +202,21 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let bytes = task.dtype.size_bytes() * depth;
     let bytes_of_step = (rows.min(m) * bytes + cols.min(n) * bytes / cluster) as f64;
     let operations_of_step = 2.0 * (rows * cols * depth) as f64;
-    // With so many blocks on a multiprocessor.
-    let of_tile = |blocks: f64| {
-        let work = blocks * (operations_of_step / operations).max(bytes_of_step / L2_RATE);
-        tile + steps * work.max(step)
-    };
     let resident = blocks as f64;
     let cluster = cluster as f64;
     let at_once = (multiprocessors / cluster).floor().max(1.0) * cluster * resident;
+    // With so many blocks on a multiprocessor, and that part of them at work: the fewer there are,
+    // the faster each is.
+    let of_tile = |blocks: f64, part: f64| {
+        let work = blocks * (operations_of_step / operations).max(bytes_of_step / L2_RATE);
+        tile + steps * (work / (1.0 + ALONE * (1.0 - part))).max(step)
+    };
     let (waves, rest) = ((tiles / at_once).floor(), tiles % at_once);
     let last = match rest > 0.0 {
-        true => of_tile((rest / (at_once / resident)).ceil()),
+        true => of_tile((rest / (at_once / resident)).ceil(), rest / at_once),
         false => 0.0,
     };
-    let time = waves * of_tile(resident) + last;
+    let time = waves * of_tile(resident, 1.0) + last;
     match kernel.takes_maps() {
         // C is written while the next tile is multiplied.
         true => time - tile * (waves - 1.0 + f64::from(rest > 0.0)).max(0.0) * 0.8,

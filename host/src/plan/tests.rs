@@ -252,7 +252,7 @@ fn plans_say_what_they_launch() {
         turned: false,
         copied: [false; 2],
         parts: 1,
-        micros: 1.0,
+        prediction: Prediction::default(),
         multiprocessors: None,
     };
     let plan = |rows, cols| of(rows, cols).to_string();
@@ -351,7 +351,8 @@ proptest! {
             ..task(dtype, shape)
         };
         let chosen = super::choose(&KernelChoice::Auto, &task, &info).unwrap();
-        let Chosen { kernel, copied, parts, micros } = chosen;
+        let Chosen { kernel, copied, parts, prediction } = chosen;
+        let micros = prediction.total();
         prop_assert!(kernel.dtype == dtype && kernel.target.runs_on(capability));
         prop_assert!(micros.is_finite() && micros > 0.0);
         let has_maps = (0..2).all(|i| copied[i] || !unmapped[i]);

@@ -16,7 +16,12 @@ mod epilogue;
 #[path = "../../../gpu-kernels/src/ladder/k02_tiled.rs"]
 pub mod k02_tiled;
 
+#[rustfmt::skip]
+#[path = "../../../gpu-kernels/src/slice.rs"]
+mod slice;
+
 pub use epilogue::{store, One};
+pub use slice::{of_layer, output_of_layer};
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::GpuFloat;

@@ -49,18 +49,7 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
                 axis(warp % warps_across, lane % lanes_across, warp_cols, thread_cols),
             ]
         }
-        KernelFamily::TensorCore => {
-            let (warp, lane) = (thread / 32, thread % 32);
-            let [warp_rows, warp_cols] = kernel.tiles.warp;
-            let warps_across = cols / warp_cols;
-            let (first_row, first_col) =
-                (warp / warps_across * warp_rows, warp % warps_across * warp_cols);
-            // Of 8 rows and 8 columns of an instruction: row lane / 4, two columns.
-            [
-                (0..warp_rows / 8).map(|i| first_row + i * 8 + lane / 4).collect(),
-                (0..warp_cols / 4).map(|j| first_col + j / 2 * 8 + lane % 4 * 2 + j % 2).collect(),
-            ]
-        }
+        KernelFamily::TensorCore => of_instructions(kernel, thread),
         // Of the warps and lanes behind each other along K, which have the same, the first.
         KernelFamily::Skinny => {
             let (warp, lane) = (thread / 32, thread % 32);
@@ -85,6 +74,18 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
             ]
         }
     }
+}
+
+/// [`places`] on tensor cores: of 8 rows and 8 columns of an instruction row lane / 4, two columns.
+fn of_instructions(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
+    let (warp, lane) = (thread / 32, thread % 32);
+    let [warp_rows, warp_cols] = kernel.tiles.warp;
+    let warps_across = kernel.tiles.block[1] / warp_cols;
+    let (row, col) = (warp / warps_across * warp_rows, warp % warps_across * warp_cols);
+    [
+        (0..warp_rows / 8).map(|i| row + i * 8 + lane / 4).collect(),
+        (0..warp_cols / 4).map(|j| col + j / 2 * 8 + lane % 4 * 2 + j % 2).collect(),
+    ]
 }
 
 /// Threads of a block.

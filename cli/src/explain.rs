@@ -1,0 +1,93 @@
+//! `gemmite explain`: what a product would run, why, and what else there is.
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+use gemmite::{Device, DeviceInfo, Element, Gemm, Layout, Plan, Precision, Shape, with_element};
+use gemmite_bench::suite::Ops;
+use gemmite_bench::text;
+
+use crate::args::ExplainArgs;
+
+/// Alternatives that are listed without `--all`.
+const FEW: usize = 8;
+
+/// Prints the plan of a product, its times as predicted, and the plans that it was chosen among.
+pub fn run(args: &ExplainArgs, out: &mut impl Write) -> Result<()> {
+    let device = match args.device {
+        Some(choice) => choice.open()?,
+        None => match Device::best() {
+            gpu if gpu.info().compute_capability.is_some() => gpu,
+            _ => Device::emulator((9, 0))?,
+        },
+    };
+    with_element!(args.dtype, T => explain::<T>(args, device.info(), out))
+}
+
+fn explain<T: Element>(args: &ExplainArgs, info: &DeviceInfo, out: &mut impl Write) -> Result<()> {
+    let ExplainArgs { m, n, k, .. } = *args;
+    let Ops { op_a, op_b } = args.layout;
+    let stored = |op, shape: Shape| match op {
+        gemmite::Op::None => Layout::row_major(shape),
+        gemmite::Op::Transpose => Layout::row_major(shape.transposed()),
+    };
+    let (a, b) = (stored(op_a, Shape::new(m, k)), stored(op_b, Shape::new(k, n)));
+    let precision = if args.tf32 { Precision::Tf32 } else { Precision::Full };
+    let gemm = Gemm::<T>::new().op_a(op_a).op_b(op_b).precision(precision);
+    let gemm = match &args.kernel {
+        Some(name) => gemm.kernel(name.as_str()),
+        None => gemm,
+    };
+    let plan = gemm.plan(info, a, b)?;
+    if plan.kernel.is_none() {
+        bail!("{} has no plans: its engine computes every product alike", info.name);
+    }
+    let name = precision.name(T::DTYPE);
+    writeln!(out, "product     {} {name}: {m}x{n}, sums of {k}, on {}", args.layout, info.name)?;
+    writeln!(out, "plan        {plan}")?;
+    let total = plan.prediction.total();
+    let speed = 2.0 * m as f64 * n as f64 * k as f64 / total / 1e6;
+    writeln!(out, "predicted   {total:.1} us, {speed:.1} TFLOP/s")?;
+    writeln!(out, "  of these  {}", parts(&plan))?;
+    let mut plans = gemm.plans(info, a, b)?;
+    let all = plans.len();
+    if !args.all {
+        plans.truncate(FEW);
+    }
+    writeln!(out, "\n{} of the {all} plans that are compared:", plans.len())?;
+    let head = ["plan", "predicted", "multiplying", "memory", "copies", "parts"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    rows.extend(plans.iter().map(row));
+    write!(out, "{}", text::table(1, &rows))?;
+    Ok(())
+}
+
+/// What the time is made of.
+fn parts(plan: &Plan) -> String {
+    let of = &plan.prediction;
+    let slower = match of.multiplying > of.memory {
+        true => format!("multiplying {:.1} (memory, meanwhile, {:.1})", of.multiplying, of.memory),
+        false => format!("memory {:.1} (multiplying, meanwhile, {:.1})", of.memory, of.multiplying),
+    };
+    let mut text = format!("{slower}, launches {:.1}", of.launches);
+    if of.copies > 0.0 {
+        text += &format!(", copies of operands {:.1}", of.copies);
+    }
+    if of.adding > 0.0 {
+        text += &format!(", adding up {} parts {:.1}", plan.parts, of.adding);
+    }
+    text
+}
+
+fn row(plan: &Plan) -> Vec<String> {
+    let of = &plan.prediction;
+    let micros = |time: f64| if time > 0.0 { format!("{time:.1}") } else { String::new() };
+    vec![
+        plan.to_string(),
+        format!("{:.1} us", of.total()),
+        micros(of.multiplying),
+        micros(of.memory),
+        micros(of.copies),
+        micros(of.adding),
+    ]
+}
