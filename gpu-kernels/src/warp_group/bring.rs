@@ -27,11 +27,15 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
     // caller promises.
     unsafe {
         while let Some(Place { row, col, slice }) = tiles.next() {
-            let first_step = tiles.first_step(col as u32, steps::<T>(p, slice));
+            let steps = steps::<T>(p, slice);
+            // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K; scales
+            // are read in that order.
+            let mut step = match size_of::<T>() {
+                1 => 0,
+                _ => tiles.first_step(col as u32, steps),
+            };
             let (row, col) = (row as i32, col as i32 + 64 * first as i32);
             let (start, batch) = (slice * p.slices.map_k, (slice * p.slices.map_batch) as i32);
-            let steps = steps::<T>(p, slice);
-            let mut step = first_step;
             for _ in 0..steps {
                 let k = (start + step * T::DEPTH) as i32;
                 step = if step + 1 == steps { 0 } else { step + 1 };

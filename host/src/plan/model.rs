@@ -24,6 +24,8 @@ const PARTS_RATE: f64 = 3.5e6;
 /// Microseconds of its first and last instructions, and of waiting for 8 parts.
 const FINISH: f64 = 2.5;
 const ROUND: f64 = 0.7;
+/// What part of the shorter of two is not hidden behind the longer.
+const VISIBLE: f64 = 0.2;
 /// By how much a multiprocessor is faster whose others have nothing to do.
 const ALONE: f64 = 0.3;
 /// By how much memory is slower where K is in parts.
@@ -90,6 +92,9 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("k07_warp_tile", I8 | F8E4M3 | F8E5M2) => (25.4, shallow, 3.0, 1),
         ("k07_warp_tile", _) => (42.5, shallow, 3.0, 2),
         ("skinny_rows" | "skinny_row", F64) => (12.0, 1.0, 2.0, kernel.tiles.min_blocks),
+        ("skinny_rows" | "skinny_row", I8 | F8E4M3 | F8E5M2) => {
+            (15.0, 1.0, 2.0, kernel.tiles.min_blocks)
+        }
         ("skinny_rows" | "skinny_row", _) => (25.0, 1.0, 2.0, kernel.tiles.min_blocks),
         // Step 2, and what is not chosen among.
         (_, F64) => (4.7, 0.9, 2.0, 8),
@@ -127,9 +132,11 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// All of it.
+    /// All of it: the shorter of multiplying and memory is hidden behind the longer, but for a part.
     pub fn total(&self) -> f64 {
-        self.launches + self.multiplying.max(self.memory) + self.copies + self.adding
+        let (multiplying, memory) = (self.multiplying, self.memory);
+        let both = multiplying.max(memory) + VISIBLE * multiplying.min(memory);
+        self.launches + both + self.copies + self.adding
     }
 }
 
@@ -189,6 +196,9 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     if kernel.family == KernelFamily::TensorCore && task.dtype.size_bytes() < 4 && !task.maps {
         // Elements that are too small for asynchronous copies come through registers.
         (operations, step) = (0.2 * operations, 3.0 * step);
+    }
+    if kernel.variant == "skinny_rows" && task.along_k[1] {
+        step *= 1.5;
     }
     let [rows, cols, depth] = kernel.tiles.block;
     let (m, n) = (task.shape.rows, task.shape.cols);

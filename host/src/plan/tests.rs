@@ -192,7 +192,7 @@ fn operands_are_copied_for_kernels_that_read_them_in_no_other_way() {
         let chosen = super::choose(&KernelChoice::Auto, &task, &hopper()).unwrap();
         (chosen.kernel.name, chosen.copied)
     };
-    let (large, mapped) = ((4095, 4097), [false; 2]);
+    let (large, mapped) = ((4095, 4095), [false; 2]);
     let i8 = task(DType::I8, large);
     let kernel = "warp_group_128x256_nt_i8";
     assert_eq!(chosen(i8, large, mapped, [true, true]), (kernel, [false, false]));
