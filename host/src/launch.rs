@@ -22,6 +22,11 @@ pub(crate) trait Driver {
     /// The facts of its device.
     fn info(&self) -> &DeviceInfo;
 
+    /// As [`choose`].
+    fn choose(&self, choice: &KernelChoice, task: &Task) -> Result<Chosen, Error> {
+        choose(choice, task, self.info())
+    }
+
     /// The map of a tensor at a device address, as this device's kernels take it.
     fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error>;
 
@@ -101,7 +106,7 @@ pub(crate) unsafe fn enqueue(
     let (product, turned) = product.turned();
     let addresses = if turned { transposed(addresses) } else { addresses };
     let task = Task::of(&product, [addresses.a, addresses.b]);
-    let chosen = choose(choice, &task, driver.info())?;
+    let chosen = driver.choose(choice, &task)?;
     if product.shape().is_empty() {
         return Ok(());
     }
@@ -110,7 +115,7 @@ pub(crate) unsafe fn enqueue(
     match unsafe { enqueue_chosen(driver, &product, &addresses, chosen) } {
         // There is no memory, and nothing has been launched that writes to C.
         Err(error) if error.is_out_of_memory() && takes_memory && *choice == KernelChoice::Auto => {
-            let chosen = choose(choice, &task.in_place(), driver.info())?;
+            let chosen = driver.choose(choice, &task.in_place())?;
             // SAFETY: the caller's promise.
             unsafe { enqueue_chosen(driver, &product, &addresses, chosen) }
         }

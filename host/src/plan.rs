@@ -10,11 +10,13 @@ use crate::error::{Error, Kind, Operand};
 use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Op, Precision, Shape, Strides};
 use std::fmt;
 
+mod cache;
 mod choose;
 mod model;
 mod scaled;
 mod transfer;
 
+pub(crate) use cache::PlanCache;
 pub(crate) use choose::{Chosen, Task, candidates, choose, mappable};
 pub use model::Prediction;
 pub(crate) use model::part_len;

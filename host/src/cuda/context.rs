@@ -7,7 +7,7 @@ use super::stream::CudaStream;
 use crate::backend::Backend;
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Kind};
-use crate::plan::LaunchLimits;
+use crate::plan::{LaunchLimits, PlanCache};
 use cust::context::Context;
 use cust::device::{Device, DeviceAttribute};
 use cust::sys;
@@ -15,8 +15,8 @@ use gemm_spec::Target;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// One for each device while anything of it is alive: the context, its modules, and its idle
-/// streams.
+/// One for each device while anything of it is alive: the context, its modules, its idle streams,
+/// and the plans made for it.
 #[derive(Debug)]
 pub(super) struct CudaContext {
     info: DeviceInfo,
@@ -25,6 +25,7 @@ pub(super) struct CudaContext {
     modules: Mutex<Modules>,
     /// Streams for blocking calls; each is some call's own while it runs.
     idle: Mutex<Vec<CudaStream>>,
+    plans: PlanCache,
 }
 
 /// A mutex's value; a panic elsewhere has left it usable, for every change of ours is one step.
@@ -44,6 +45,10 @@ impl CudaContext {
     /// Makes the context current on this thread for the guard's life.
     pub(super) fn make_current(&self) -> Result<Current, Error> {
         Current::new(&self.context, self.name())
+    }
+
+    pub(super) fn plans(&self) -> &PlanCache {
+        &self.plans
     }
 
     pub(super) fn modules(&self) -> MutexGuard<'_, Modules> {
@@ -151,7 +156,8 @@ fn create(ordinal: usize) -> Result<CudaContext, Error> {
     let context = Context::new(device).check("cuDevicePrimaryCtxRetain", what)?;
     // SAFETY: `before` was current a moment ago, or is null for none.
     unsafe { sys::cuCtxSetCurrent(before) }.check("cuCtxSetCurrent", what)?;
-    Ok(CudaContext { info, context, modules: Mutex::default(), idle: Mutex::default() })
+    let (modules, idle) = (Mutex::default(), Mutex::default());
+    Ok(CudaContext { info, context, modules, idle, plans: PlanCache::default() })
 }
 
 fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {

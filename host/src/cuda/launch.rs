@@ -7,6 +7,7 @@ use super::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
 use crate::launch::{Driver, MAX_ARGUMENTS};
+use crate::plan::{Chosen, KernelChoice, Task};
 use cust::sys::{self, CUstream};
 use gemm_spec::{Kernel, Launch};
 
@@ -19,6 +20,10 @@ pub(super) struct CudaDriver<'a> {
 impl Driver for CudaDriver<'_> {
     fn info(&self) -> &DeviceInfo {
         self.context.info()
+    }
+
+    fn choose(&self, choice: &KernelChoice, task: &Task) -> Result<Chosen, Error> {
+        self.context.plans().choose(choice, task, self.info())
     }
 
     fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error> {

@@ -24,7 +24,7 @@ const CANDIDATES: [&str; 12] = [
 ];
 
 /// What the choice of a kernel goes by.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Task {
     pub dtype: DType,
     /// The least that is asked for.

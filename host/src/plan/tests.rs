@@ -26,7 +26,7 @@ fn gpu() -> DeviceInfo {
 }
 
 /// A C of `shape`, with operands that no map describes.
-fn task(dtype: DType, shape: (usize, usize)) -> Task {
+pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
     let shape = Shape::new(shape.0, shape.1);
     Task {
         dtype,
@@ -129,7 +129,7 @@ fn every_kernel_of_the_table_can_be_chosen() {
 }
 
 /// With the shared memory of compute capability 9.0.
-fn hopper() -> DeviceInfo {
+pub(super) fn hopper() -> DeviceInfo {
     let mut info = gpu();
     info.launch_limits.as_mut().unwrap().shared_bytes_per_block_optin = 227 << 10;
     info
