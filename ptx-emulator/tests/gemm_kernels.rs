@@ -1,7 +1,10 @@
 //! The kernels of this repository, as their PTX files have them, give the product that plain loops
 //! give, and no report. The values are small integers, so every order of summation is exact.
 
+mod params;
+
 use gemm_spec::{DType, GemmParams, Kernel, Shape, Strides, Target};
+use params::bytes;
 use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options, Statistics};
 use std::time::{Duration, Instant};
 
@@ -108,42 +111,6 @@ fn run(
     }
     Run { statistics: statistics.unwrap(), time }
 }
-
-/// The bytes of a parameter block, as `repr(C)` lays it out.
-fn bytes<S: Scalar>(params: GemmParams<S>) -> Vec<u8> {
-    let GemmParams { m, n, k, .. } = params;
-    let mut bytes: Vec<u8> = [m, n, k].iter().flat_map(|extent| extent.to_le_bytes()).collect();
-    for stride in [
-        params.a_row_stride,
-        params.a_col_stride,
-        params.b_row_stride,
-        params.b_col_stride,
-        params.c_row_stride,
-        params.c_col_stride,
-    ] {
-        bytes.extend(stride.to_le_bytes());
-    }
-    bytes.extend(params.alpha.bytes());
-    bytes.extend(params.beta.bytes());
-    bytes.extend(params.reads_c.to_le_bytes());
-    bytes.resize(size_of::<GemmParams<S>>(), 0);
-    bytes
-}
-
-trait Scalar {
-    fn bytes(&self) -> Vec<u8>;
-}
-
-macro_rules! scalar {
-    ($($number:ty),*) => {$(
-        impl Scalar for $number {
-            fn bytes(&self) -> Vec<u8> {
-                self.to_le_bytes().to_vec()
-            }
-        }
-    )*};
-}
-scalar!(i32, f32, f64);
 
 fn module(target: Target) -> Module {
     let path = format!("{}/../host/ptx/{}.ptx", env!("CARGO_MANIFEST_DIR"), target.arch());

@@ -2,6 +2,10 @@
 //! barriers of shared memory, products of groups of warps. They give the product that plain loops
 //! give, and no report. Where the file is not there, nothing is tested, and the test says so.
 
+mod params;
+
+use gemm_spec::{GemmParams, Shape, Strides};
+use params::bytes;
 use ptx_emulator::bulk::{Swizzle, TensorElement, TensorMap};
 use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options, Timing};
 use std::time::{Duration, Instant};
@@ -76,9 +80,10 @@ fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
         "bf16" => (TensorElement::Bf16, 2),
         _ => (TensorElement::F16, 2),
     };
-    let sizes = [matrix.cols as u64, matrix.rows as u64];
-    let strides = [sizes[0] * u64::from(bytes)];
-    let mut map = TensorMap::new(element, address, &sizes, &strides, &[128 / bytes, 64]);
+    // One matrix of a batch.
+    let sizes = [matrix.cols as u64, matrix.rows as u64, 1];
+    let strides = [sizes[0] * u64::from(bytes); 2];
+    let mut map = TensorMap::new(element, address, &sizes, &strides, &[128 / bytes, 64, 1]);
     map.swizzle = Swizzle::B128;
     let words = gpu.encode_tensor_map(&map).unwrap();
     Argument::bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>())
@@ -141,21 +146,17 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let a_at = upload(&mut gpu, &stored_a, dtype);
     let b_at = upload(&mut gpu, &stored_b, dtype);
     let c_at = upload(&mut gpu, &c, output);
-    let mut block: Vec<u8> = Vec::new();
-    [m, n, k].iter().for_each(|extent| block.extend((*extent as u64).to_le_bytes()));
-    let strides = |t: bool, rows: usize, cols: usize| if t { [1, rows] } else { [cols, 1] };
+    let strides = |t: bool, rows: usize, cols: usize| match t {
+        true => Strides::new(1, rows as isize),
+        false => Strides::new(cols as isize, 1),
+    };
     let (ta, tb) = (&transposes[..1] == "t", &transposes[1..] == "t");
-    for stride in [strides(ta, m, k), strides(tb, k, n), [n, 1]].as_flattened() {
-        block.extend((*stride as u64).to_le_bytes());
-    }
-    if output == "i32" {
-        block.extend([2i32, -1].iter().flat_map(|factor| factor.to_le_bytes()));
-    } else {
-        block.extend([2f32, -1.0].iter().flat_map(|factor| factor.to_le_bytes()));
-    }
-    block.extend([1u32, 0].iter().flat_map(|word| word.to_le_bytes()));
-    // No epilogue.
-    block.resize(200, 0);
+    let strides = [strides(ta, m, k), strides(tb, k, n), strides(false, m, n)];
+    let shape = Shape::new(m, n);
+    let block = match output {
+        "i32" => bytes(GemmParams::new(shape, k, strides, 2, Some(-1), 0i32)),
+        _ => bytes(GemmParams::new(shape, k, strides, 2.0, Some(-1.0), 0f32)),
+    };
     // As gemm-spec's table has it.
     let cluster = if tile == [64, 64] { 1 } else { 2 };
     let tiles = m.div_ceil(tile[0]).next_multiple_of(cluster) * n.div_ceil(tile[1]);

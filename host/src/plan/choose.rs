@@ -4,7 +4,7 @@ use super::model::{Prediction, part_len, predict, splits};
 use super::{KernelChoice, Product};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
-use gemm_spec::{DType, Kernel, Layout, Precision, Shape, is_along_k};
+use gemm_spec::{DType, Kernel, Layout, MAX_GRID_Y, Precision, Shape, is_along_k};
 use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
@@ -130,7 +130,8 @@ impl Chosen {
     ) -> Self {
         let parts = match parts {
             0 | 1 => 1,
-            _ => task.k.div_ceil(part_len(kernel, task.k, parts)).max(1),
+            // A grid has no more layers.
+            _ => task.k.div_ceil(part_len(kernel, task.k, parts.min(MAX_GRID_Y))).max(1),
         };
         let prediction = predict(kernel, copied, parts, task, info);
         Chosen { kernel, copied, parts, prediction }

@@ -323,6 +323,9 @@ fn few_tiles_of_long_sums_are_split() {
     let task = Task { k: 100, ..task(DType::F32, (10, 10)) };
     let parts = |n| super::choose(&split(n), &task, &h100).unwrap().parts;
     assert_eq!([0, 1, 2, 3, 7, 1000].map(parts), [1, 1, 2, 3, 7, 7]);
+    let long = Task { k: 1 << 30, ..task };
+    let most = super::choose(&split(1 << 20), &long, &h100).unwrap().parts;
+    assert!(most > 60_000 && most <= gemm_spec::MAX_GRID_Y, "{most}");
     assert_eq!(super::choose(&KernelChoice::Auto, &task.in_place(), &h100).unwrap().parts, 1);
 }
 
