@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use gemm_spec::Target;
+use rayon::prelude::*;
 use xshell::{Shell, cmd};
 
 use crate::nvidia_tools::{NVDISASM, PTXAS};
@@ -61,14 +63,27 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let version = cmd!(workspace.sh, "{ptxas} --version").quiet().read()?;
     println!("{}", version.lines().find(|line| line.contains("release")).unwrap_or("ptxas"));
 
+    let dir = workspace.target_dir.join("cubin");
+    workspace.sh.create_dir(&dir)?;
+    let cubin =
+        |(target, gpu): &(Target, String)| dir.join(format!("{}-{gpu}.cubin", target.arch()));
+    let cubins: Vec<_> = wanted.iter().map(|of| (of.0, cubin(of))).collect();
+    // On all cores: a file takes the assembler half a minute.
+    let ptx = Target::ALL.map(|target| workspace.ptx_file(target.arch()));
+    let file = |of: Target| &ptx[Target::ALL.iter().position(|target| *target == of).unwrap_or(0)];
+    let all: Vec<_> = wanted
+        .par_iter()
+        .map(|of| assemble(&ptxas, file(of.0), &of.1, &cubin(of)))
+        .collect::<Result<_>>()?;
+
     let mut problems = BTreeSet::new();
-    let mut cubins = Vec::new();
+    let mut assemblies = wanted.iter().zip(all);
     for target in Target::ALL {
         let mut columns = Vec::new();
-        for (_, gpu) in wanted.iter().filter(|(of, _)| *of == target) {
-            let (cubin, assembly) = assemble(workspace, &ptxas, target, gpu)?;
+        // They are in the targets' order.
+        let count = wanted.iter().filter(|(of, _)| *of == target).count();
+        for ((_, gpu), assembly) in assemblies.by_ref().take(count) {
             problems.extend(find_problems(target, gpu, &assembly));
-            cubins.push((target, cubin));
             columns.push((gpu.as_str(), assembly));
         }
         print!("{}", table(target, &columns));
@@ -109,24 +124,14 @@ fn knows(sh: &Shell, ptxas: &Path, wanted: &[(Target, String)]) -> Result<bool> 
     Ok(wanted.iter().all(|(_, gpu)| help.contains(&format!("'{gpu}'"))))
 }
 
-fn assemble(
-    workspace: &Workspace,
-    ptxas: &Path,
-    target: Target,
-    gpu: &str,
-) -> Result<(PathBuf, Assembly)> {
-    let sh = &workspace.sh;
-    let ptx = workspace.ptx_file(target.arch());
-    let dir = workspace.target_dir.join("cubin");
-    sh.create_dir(&dir)?;
-    let cubin = dir.join(format!("{}-{gpu}.cubin", target.arch()));
-    let output =
-        cmd!(sh, "{ptxas} -v -arch={gpu} {ptx} -o {cubin}").quiet().ignore_status().output()?;
+fn assemble(ptxas: &Path, ptx: &Path, gpu: &str, cubin: &Path) -> Result<Assembly> {
+    let mut command = Command::new(ptxas);
+    command.arg("-v").arg(format!("-arch={gpu}")).arg(ptx).arg("-o").arg(cubin);
+    let output = command.output().with_context(|| format!("{}", ptxas.display()))?;
     // The assembler writes to either stream, by release.
     let log = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} for {gpu}:\n{log}", workspace.display(&ptx));
-    let assembly = parse(&log).with_context(|| format!("ptxas said:\n{log}"))?;
-    Ok((cubin, assembly))
+    ensure!(output.status.success(), "{} for {gpu}:\n{log}", ptx.display());
+    parse(&log).with_context(|| format!("ptxas said:\n{log}"))
 }
 
 /// Reads the output of `ptxas -v`.

@@ -28,8 +28,8 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
     unsafe {
         while let Some(Place { row, col, slice }) = tiles.next() {
             let steps = steps::<T>(p, slice);
-            // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K; scales
-            // are read in that order.
+            // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K;
+            // scales are read in that order.
             let mut step = match size_of::<T>() {
                 1 => 0,
                 _ => tiles.first_step(col as u32, steps),

@@ -132,7 +132,8 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// All of it: the shorter of multiplying and memory is hidden behind the longer, but for a part.
+    /// All of it: the shorter of multiplying and memory is hidden behind the longer, but for a
+    /// part.
     pub fn total(&self) -> f64 {
         let (multiplying, memory) = (self.multiplying, self.memory);
         let both = multiplying.max(memory) + VISIBLE * multiplying.min(memory);
