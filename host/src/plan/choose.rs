@@ -136,9 +136,7 @@ impl Chosen {
         let prediction = predict(kernel, copied, parts, task, info);
         Chosen { kernel, copied, parts, prediction }
     }
-}
 
-impl Chosen {
     /// The one that is predicted to be faster, first.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         self.prediction.total().total_cmp(&other.prediction.total())

@@ -112,7 +112,8 @@ impl Speed {
 /// K of all parts but the last, where it is split into `parts`: whole steps of the kernel.
 pub(crate) fn part_len(kernel: &Kernel, k: usize, parts: usize) -> usize {
     let depth = kernel.tiles.block[2].max(1);
-    k.div_ceil(parts.max(1)).max(1).next_multiple_of(depth)
+    let len = k.div_ceil(parts.max(1)).max(1);
+    len.checked_next_multiple_of(depth).unwrap_or(len)
 }
 
 /// Microseconds that a plan takes, by a model of the device that is fitted to measurements. All
@@ -208,7 +209,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
         tile += sums as f64 / SUMS_RATE;
     }
     let cluster = kernel.cluster();
-    let tiles = (m.div_ceil(rows).next_multiple_of(cluster) * n.div_ceil(cols) * parts) as f64;
+    let tiles = tiles(kernel, task) as f64 * parts as f64;
     let steps = part_len(kernel, task.k, parts).div_ceil(depth) as f64;
     let bytes = task.dtype.size_bytes() * depth;
     let bytes_of_step = (rows.min(m) * bytes + cols.min(n) * bytes / cluster) as f64;
@@ -235,6 +236,13 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     }
 }
 
+/// Tiles of C, with those that fill clusters.
+fn tiles(kernel: &Kernel, task: &Task) -> usize {
+    let [rows, cols, _] = kernel.tiles.block;
+    let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
+    down.div_ceil(kernel.cluster()).saturating_mul(kernel.cluster()).saturating_mul(across)
+}
+
 /// Numbers of parts that are worth a try, for K and C of a task: those that give every
 /// multiprocessor a tile once or twice, and the smallest.
 pub(super) fn splits(
@@ -242,9 +250,8 @@ pub(super) fn splits(
     task: &Task,
     info: &DeviceInfo,
 ) -> impl Iterator<Item = usize> {
-    let [rows, cols, depth] = kernel.tiles.block;
-    let tiles = task.shape.rows.div_ceil(rows).next_multiple_of(kernel.cluster())
-        * task.shape.cols.div_ceil(cols);
+    let [_, _, depth] = kernel.tiles.block;
+    let tiles = tiles(kernel, task);
     let multiprocessors = info.multiprocessors.unwrap_or(MULTIPROCESSORS as u32) as usize;
     // Parts of fewer steps cost more than they give.
     let most = task.k / (4 * depth);

@@ -329,6 +329,21 @@ fn few_tiles_of_long_sums_are_split() {
     assert_eq!(super::choose(&KernelChoice::Auto, &task.in_place(), &h100).unwrap().parts, 1);
 }
 
+#[test]
+fn extents_beyond_any_memory_are_planned_or_refused_without_overflow() {
+    let extents = [0, 1, 1 << 20, 1 << 40, usize::MAX - 1, usize::MAX];
+    for (rows, cols) in extents.iter().flat_map(|&m| extents.map(|n| (m, n))) {
+        for (k, maps) in extents.iter().flat_map(|&k| [(k, false), (k, true)]) {
+            let task = Task { k, maps, ..task(DType::BF16, (rows, cols)) };
+            for choice in [KernelChoice::Auto, "k02_tiled_16/7".into()] {
+                if let Ok(chosen) = super::choose(&choice, &task, &hopper()) {
+                    assert!(chosen.parts >= 1 && chosen.prediction.total() > 0.0);
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn plans_are_valid(
