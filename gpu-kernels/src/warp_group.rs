@@ -282,10 +282,13 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
                     break;
                 }
             }
-            wgmma::wait_group::<0, _>(&mut sums);
+            if !S::AT_ONCE {
+                wgmma::wait_group::<0, _>(&mut sums);
+            }
             let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
             let boxes = [c, last.add(group * C_BOXES).cast()];
-            write::write::<T, G, SUMS>(operands, p, place, (boxes, group), &sums);
+            let memory = (boxes, group);
+            write::write::<T, G, SUMS>(operands, p, place, memory, &sums, S::EPILOGUES);
         }
         write::wait_for_copies();
         if holds {

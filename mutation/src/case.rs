@@ -1,11 +1,11 @@
 //! The products that mutants compute.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use gemm_spec::{Kernel, Layout, Shape, Stored, Strides};
+use gemm_spec::{Kernel, KernelFamily, Layout, Precision, SCALE_BLOCK, Shape, Stored, Strides};
 use gemmite::emulator::{self, Options, Statistics, Timing};
 use gemmite::{
-    Device, Element, F8E4M3, F8E5M2, Gemm, HostEpilogue, MatrixMut, MatrixRef, OutputOf, bf16, f16,
-    with_elements,
+    Device, Element, F8E4M3, F8E5M2, Gemm, HostEpilogue, Matrix, MatrixMut, MatrixRef, OutputOf,
+    bf16, f16, with_elements,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,6 +56,8 @@ struct Product<T, C> {
     reads_c: bool,
     /// What is added to each row, by the kernel's epilogue.
     bias: Option<Vec<C>>,
+    /// The scales of A and of B, for the kernels that take them.
+    scales: Option<[Matrix<f32>; 2]>,
     expected: Vec<C>,
 }
 
@@ -106,8 +108,11 @@ struct Plan {
 fn plans(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     use Way::{Cols, OddCols, OddRows, Rows, Spaced};
     let ([rows, cols, depth], stages) = (kernel.tiles.block, kernel.tiles.stages);
-    if kernel.stored != Stored::Any {
-        return plans_of_warp_group(kernel, is_usual);
+    match kernel.family {
+        KernelFamily::WarpGroupScaled => return plans_of_scaled(kernel),
+        KernelFamily::Repack => return plans_of_repack(),
+        _ if kernel.stored != Stored::Any => return plans_of_warp_group(kernel, is_usual),
+        _ => {}
     }
     let even = Shape::new(rows + 16, cols + 16);
     let odd = Shape::new(rows + 5, cols + 3);
@@ -166,6 +171,32 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     [short].into_iter().chain(one).chain(two).chain(biased).collect()
 }
 
+/// The same for the kernel whose operands have scales: its operands come from the host, and lie as
+/// they do there where they have no gaps.
+fn plans_of_scaled(kernel: &Kernel) -> Vec<Plan> {
+    let plans = plans_of_warp_group(kernel, true).into_iter().filter(|plan| !plan.biased);
+    let of = |plan: Plan| {
+        // Rows of C at odd distances.
+        let odd = usize::from(plan.ways[2] == Way::OddRows);
+        let shape = Shape::new(plan.shape.rows, plan.shape.cols - odd);
+        Plan { shape, ways: [Way::DenseRows, Way::DenseCols, Way::DenseRows], ..plan }
+    };
+    plans.map(of).collect()
+}
+
+/// Products that the library computes with copies of A and of B: sums so long that it is worth it,
+/// operands that are contiguous along neither extent, or along the other one.
+fn plans_of_repack() -> Vec<Plan> {
+    let of = |a, b| Plan {
+        shape: Shape::new(192, 192),
+        k: 203,
+        ways: [a, b, Way::Rows],
+        reads_c: false,
+        biased: false,
+    };
+    vec![of(Way::OddCols, Way::OddRows), of(Way::OddRows, Way::OddCols)]
+}
+
 /// The cases that together come to all of a kernel's code: with the C that its operands have if
 /// nothing else is asked for, then with every other. Beside each, whether it is one of the first.
 pub(crate) fn cases(kernel: &'static Kernel) -> impl Iterator<Item = (Box<dyn Case>, bool)> {
@@ -195,16 +226,30 @@ impl<T: Element, C: OutputOf<T>> Product<T, C> {
         let mut expected = c.clone();
         let from_a = |i, p| a[a_layout.index(i, p)].to_f64();
         let from_b = |p, j| b[b_layout.index(p, j)].to_f64();
+        let scales = (kernel.family == KernelFamily::WarpGroupScaled).then(|| {
+            let blocks = |extent: usize| extent.div_ceil(SCALE_BLOCK);
+            [
+                scales(Shape::new(shape.rows, blocks(k)), 3),
+                scales(Shape::new(blocks(k), blocks(shape.cols)), 4),
+            ]
+        });
+        let scale = |i, p, j| match &scales {
+            Some([a, b]) => {
+                f64::from(a[(i, p / SCALE_BLOCK)] * b[(p / SCALE_BLOCK, j / SCALE_BLOCK)])
+            }
+            None => 1.0,
+        };
         for i in 0..shape.rows {
             for j in 0..shape.cols {
-                let sum: f64 = (0..k).map(|p| from_a(i, p) * from_b(p, j)).sum();
+                let term = |p| scale(i, p, j) * from_a(i, p) * from_b(p, j);
+                let sum: f64 = (0..k).map(term).sum();
                 let at = c_layout.index(i, j);
                 let old = if reads_c { c[at].to_f64() } else { 0.0 };
                 expected[at] = C::from_f64(2.0 * sum - old + of_bias(j));
             }
         }
         let (a, b, c) = ((a, a_layout), (b, b_layout), (c, c_layout));
-        Product { kernel, a, b, c, reads_c, bias, expected }
+        Product { kernel, a, b, c, reads_c, bias, scales, expected }
     }
 }
 
@@ -213,7 +258,11 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
         // None of these kernels takes as many steps in cases of this size.
         const STEPS: u64 = 1 << 20;
         let options = Options {
-            arch: self.kernel.target.min_capability(),
+            // Kernels that read copies are for 9.0.
+            arch: self.kernel.target.min_capability().max(match self.kernel.family {
+                KernelFamily::Repack => (9, 0),
+                _ => (0, 0),
+            }),
             multiprocessors: Some(self.kernel.cluster() as u32),
             timing,
             threads: 1,
@@ -226,13 +275,19 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
         let attempt = catch_unwind(AssertUnwindSafe(|| {
             let device = Device::emulator_with(&options).map_err(|_| Found::Report)?;
             let gemm = Gemm::<T, C>::default().precision(self.kernel.precision);
-            let gemm = gemm.alpha(C::Scalar::from_f64(2.0)).kernel(self.kernel.variant);
+            let gemm = gemm.alpha(C::Scalar::from_f64(2.0));
+            let gemm = match self.kernel.family {
+                // It is part of what the library does by itself; those of f32 are copied for tf32.
+                KernelFamily::Repack => gemm.precision(Precision::Tf32),
+                _ => gemm.kernel(self.kernel.variant),
+            };
             let gemm = if self.reads_c { gemm.beta(C::Scalar::from_f64(-1.0)) } else { gemm };
             let (a, b) = ((&self.a.0[..], self.a.1), (&self.b.0[..], self.b.1));
             let c = (&mut c[..], self.c.1);
-            let ran = match &self.bias {
-                Some(bias) => run_biased(&gemm, &device, a, b, c, bias),
-                None => gemm.run_emulated(&device, a, b, c),
+            let ran = match (&self.bias, &self.scales) {
+                (Some(bias), _) => run_biased(&gemm, &device, a, b, c, bias),
+                (_, Some(scales)) => run_scaled(&gemm, &device, a, b, c, scales),
+                _ => gemm.run_emulated(&device, a, b, c),
             };
             ran.map_err(|_| Found::Report)?;
             Ok(emulator::statistics(&device).unwrap_or_default())
@@ -244,6 +299,36 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
     fn describe(&self) -> String {
         format!("A {:?}, B {:?}, C {:?} of {}", self.a.1, self.b.1, self.c.1, C::DTYPE)
     }
+}
+
+/// Scales of 1 and 2 without a pattern.
+fn scales(shape: Shape, seed: usize) -> Matrix<f32> {
+    let scale = |i, q| number(seed + i * shape.cols + q).min(1.0) as f32 + 1.0;
+    Matrix::from_fn(shape, scale).expect("there is memory for it")
+}
+
+/// C = 2 A B, or less C's old value, with scales; for the types whose kernels take them.
+fn run_scaled<T: Element, C: Element>(
+    gemm: &dyn Any,
+    device: &Device,
+    a: (&[T], Layout),
+    b: (&[T], Layout),
+    c: (&mut [C], Layout),
+    [a_scales, b_scales]: &[Matrix<f32>; 2],
+) -> Result<(), gemmite::Error> {
+    macro_rules! with_output {
+        ($($c:ty)*) => {$(
+            if let Some(gemm) = gemm.downcast_ref::<Gemm<F8E4M3, $c>>() {
+                let a = MatrixRef::new(cast_slice::<T, F8E4M3>(a.0), a.1)?;
+                let b = MatrixRef::new(cast_slice::<T, F8E4M3>(b.0), b.1)?;
+                let c = MatrixMut::new(cast_slice_mut::<C, $c>(c.0), c.1)?;
+                let (a, b) = ((a, a_scales.view()), (b, b_scales.view()));
+                return gemm.clone().block_scaled().run_into(device, a, b, c);
+            }
+        )*};
+    }
+    with_output!(bf16 f16 f32);
+    unreachable!("plans are made for these types alone")
 }
 
 /// C = 2 A B + bias, for the types whose kernels have epilogues.

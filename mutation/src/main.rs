@@ -42,7 +42,7 @@ fn run(args: &Args) -> Result<()> {
     let trial = Trial { harmless: &harmless, jobs, every: args.every.max(1) };
     let wanted = |name: &str| args.kernel.iter().any(|start| name.starts_with(start));
     let all = args.kernel.is_empty();
-    let kernels: Vec<_> = gemm_spec::kernels().filter(|k| all || wanted(k.name)).collect();
+    let kernels: Vec<_> = gemm_spec::entries().filter(|k| all || wanted(k.name)).collect();
     ensure!(!kernels.is_empty(), "no kernel's name begins with {}", args.kernel.join(" or "));
     let (mut tried, mut reported, mut wrong, mut unknown) = (0, 0, 0, 0);
     let (mut used, mut found) = (BTreeSet::new(), BTreeSet::new());

@@ -18,6 +18,9 @@ where
     /// else those of the step before are.
     const AT_ONCE: bool;
 
+    /// Whether products get epilogues.
+    const EPILOGUES: bool;
+
     /// Begins the tile of the group's rows and columns of C from `at` on.
     ///
     /// # Safety
@@ -50,6 +53,7 @@ where
 {
     type Tile = ();
     const AT_ONCE: bool = false;
+    const EPILOGUES: bool = true;
 
     #[inline(always)]
     unsafe fn begin(self, _: &GemmParams<T::Sum>, _: (u64, u64)) {}
@@ -129,6 +133,7 @@ where
 {
     type Tile = ScaledTile<SUMS>;
     const AT_ONCE: bool = true;
+    const EPILOGUES: bool = false;
 
     #[inline(always)]
     unsafe fn begin(self, p: &GemmParams<f32>, (row, col): (u64, u64)) -> ScaledTile<SUMS> {

@@ -14,7 +14,8 @@ use gemm_spec::{C_BOXES, DType, GemmParams};
 pub type BoxOfC = Rows64<u8>;
 
 /// Finishes the sums of a group's rows and columns of C from `at` on, and writes them to a C of
-/// any kind. What writes them is chosen once, before the first.
+/// any kind; what the parameter block has for an epilogue counts where `epilogues` says so. What
+/// writes them is chosen once, before the first.
 ///
 /// # Safety
 ///
@@ -28,6 +29,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     at: Place,
     (boxes, number): ([SharedTile<BoxOfC>; 2], usize),
     sums: &[T::Sum; SUMS],
+    epilogues: bool,
 ) {
     // N.B. Places of columns do not change from tile to tile. Unless the stride is a new number for
     // each, the compiler computes all of them before the first tile, and keeps them in memory.
@@ -40,7 +42,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         // Only products with such a C get epilogues.
-        if size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
+        if epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
             write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number), *sums);
         } else if !T::with_output(p, group) {
             write_singles::<T, G, SUMS>(operands, p, at, (boxes[0].cast(), number), sums);

@@ -48,7 +48,7 @@ impl Driver for EmulatorDriver<'_> {
         launch: &gemm_spec::Launch,
         arguments: &[&[u8]],
     ) -> Result<(), Error> {
-        let module = match &self.gpu.ptx {
+        let module = match self.gpu.ptx.as_deref().filter(|text| has(text, kernel)) {
             Some(text) => Arc::new(parse(kernel, text)?),
             None => module(kernel)?,
         };
@@ -64,7 +64,8 @@ impl Driver for EmulatorDriver<'_> {
             arguments.iter().map(|bytes| Argument::bytes(*bytes)).collect();
         let launched = self.gpu.lock().launch(&module, kernel.name, &shape, &arguments);
         let counted = launched.map_err(|report| {
-            let text = self.gpu.ptx.as_deref().unwrap_or(ptx::source(kernel.target));
+            let text = self.gpu.ptx.as_deref().filter(|text| has(text, kernel));
+            let text = text.unwrap_or(ptx::source(kernel.target));
             let lines = lines(&report, kernel.target, text);
             let device = self.gpu.info.name.clone();
             let (kernel, shape) = (kernel.name, launch.shape);
@@ -73,6 +74,11 @@ impl Driver for EmulatorDriver<'_> {
         self.gpu.statistics.lock().unwrap_or_else(PoisonError::into_inner).add(&counted);
         Ok(())
     }
+}
+
+/// Whether a text has the kernel.
+fn has(text: &str, kernel: &Kernel) -> bool {
+    text.contains(&format!(".entry {}(", kernel.name))
 }
 
 /// The kernel's module, parsed once in a process.
