@@ -10,15 +10,15 @@ pub struct Pair<'a> {
     pub before: &'a Line,
     /// The line of the second record.
     pub after: &'a Line,
-    /// Launches that the time contains, as far as the line tells; none on the CPU.
-    pub launches: usize,
+    /// Whether it is that of a launch.
+    pub on_gpu: bool,
 }
 
 /// Differences under this fraction are never called a change: clocks and placement in memory move
 /// medians by about so much from run to run.
 const LEAST_NOISE: f64 = 0.02;
 
-/// Microseconds by which the times of two processes may differ for each launch that they contain:
+/// Microseconds by which the times of two processes may differ for the launch that they contain:
 /// each process seems to have a launch cost of its own, whatever decides it. Three pairs of runs
 /// differed by 0.1 to 0.25 us (docs/performance.md, "Operands made on all cores"). Spreads do not
 /// show it, as all samples of a candidate are taken in one process.
@@ -34,14 +34,14 @@ impl Pair<'_> {
     }
 
     /// How far `speed` may be from 1: by the two lines' own spreads, the root of the sum of their
-    /// squares and never less than 2 %, and by [`LAUNCH_NOISE_US`] for each launch on top, a
-    /// fraction of the shorter time.
+    /// squares and never less than 2 %, and by [`LAUNCH_NOISE_US`] on a GPU, a fraction of the
+    /// shorter time.
     pub fn noise(&self) -> f64 {
         let spread = |line: &Line| line.spread().unwrap_or(0.0);
         let spreads = spread(self.before).hypot(spread(self.after)).max(LEAST_NOISE);
         let medians = [self.before, self.after].map(|line| line.median_ms.unwrap_or(f64::NAN));
-        let launches = self.launches as f64 * LAUNCH_NOISE_US / 1e3;
-        spreads + launches / medians[0].min(medians[1])
+        let launch = if self.on_gpu { LAUNCH_NOISE_US / 1e3 } else { 0.0 };
+        spreads + launch / medians[0].min(medians[1])
     }
 
     /// True where the medians differ by more than the noise.
@@ -59,8 +59,7 @@ pub fn pairs<'a>(before: &'a Record, after: &'a Record) -> Vec<Pair<'a>> {
     let on_gpu = before.on_gpu() && after.on_gpu();
     let pair = |line: &'a Line| {
         let after = later.get(&(line.row(), line.candidate.as_str()))?;
-        let launches = if on_gpu { line.launches() } else { 0 };
-        Some(Pair { before: line, after, launches })
+        Some(Pair { before: line, after, on_gpu })
     };
     timed(before).filter_map(pair).collect()
 }
@@ -169,31 +168,23 @@ mod tests {
     #[test]
     fn processes_differ_by_so_much_a_launch() {
         let us = |us: f64| format!("timed,{},{},{}", us / 1e3, us / 1e3, us / 1e3);
-        let on_gpu = |times: [f64; 4]| {
-            let names = ["short", "long", "shorter", "batched"];
+        let on_gpu = |times: [f64; 3]| {
+            let names = ["short", "long", "shorter"];
             let texts = times.map(us);
             let lines: Vec<(&str, &str)> =
                 names.into_iter().zip(texts.iter().map(String::as_str)).collect();
             let mut record = record(&lines);
             record.facts.push(("timer_floor_us".into(), "1.28".into()));
-            record.lines[3].batch = 100;
             record
         };
-        let before = on_gpu([5.0, 500.0, 5.0, 1000.0]);
-        let moved = |after: [f64; 4]| -> Vec<bool> {
+        let before = on_gpu([5.0, 500.0, 5.0]);
+        let moved = |after: [f64; 3]| -> Vec<bool> {
             let after = on_gpu(after);
             pairs(&before, &after).iter().map(Pair::moved).collect()
         };
-        // 2 % and 0.25 us of 5 us are 0.35 us; of 500 us they are 10.25 us; 100 launches of ours
-        // are 25 us and 2 % of 1000 us another 20.
-        assert_eq!(moved([5.34, 510.2, 4.67, 1044.0]), [false; 4]);
-        assert_eq!(moved([5.36, 510.3, 4.65, 1046.0]), [true; 4]);
-        // A batch is one launch of a peer.
-        let (mut before, mut after) = (before.clone(), on_gpu([5.0, 500.0, 5.0, 1044.0]));
-        for record in [&mut before, &mut after] {
-            record.lines[3].side = crate::record::Side::Peer;
-        }
-        assert!(pairs(&before, &after)[3].moved());
-        assert!(text(&before, &after).contains("0.25 us a launch"));
+        // 2 % and 0.25 us of 5 us are 0.35 us; of 500 us they are 10.25 us.
+        assert_eq!(moved([5.34, 510.2, 4.67]), [false; 3]);
+        assert_eq!(moved([5.36, 510.3, 4.65]), [true; 3]);
+        assert!(text(&before, &on_gpu([5.0, 500.0, 5.0])).contains("0.25 us a launch"));
     }
 }

@@ -153,16 +153,6 @@ impl Line {
         text
     }
 
-    /// Launches that one time contains, as far as the line tells: one, and of ours one for each
-    /// product of a batch, as the library has no batched product yet. What a peer launches beside
-    /// its product, as to add up parts of K, is not known here.
-    pub fn launches(&self) -> usize {
-        match self.side {
-            Side::Ours => self.batch,
-            Side::Peer => 1,
-        }
-    }
-
     /// Half the distance from p10 to p90, as a fraction of the median: the line's spread.
     pub fn spread(&self) -> Option<f64> {
         Some((self.p90_ms? - self.p10_ms?) / 2.0 / self.median_ms?)

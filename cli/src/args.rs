@@ -136,6 +136,9 @@ pub struct ExplainArgs {
     /// How A and B are stored: n in rows, t transposed, A's letter first
     #[arg(long, default_value = "nn", value_name = "nn|nt|tn|tt")]
     pub layout: Ops,
+    /// Products of that shape in one call, their matrices one behind the other
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub batch: usize,
     /// Multiply f32 as tf32 where that is faster
     #[arg(long)]
     pub tf32: bool,

@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use anyhow::{Result, bail};
-use gemmite::{Device, DeviceInfo, Element, Gemm, Layout, Plan, Precision, Shape, with_element};
+use gemmite::{
+    Batch, Device, DeviceInfo, Element, Gemm, Layout, Plan, Precision, Shape, with_element,
+};
 use gemmite_bench::suite::Ops;
 use gemmite_bench::text;
 
@@ -38,18 +40,23 @@ fn explain<T: Element>(args: &ExplainArgs, info: &DeviceInfo, out: &mut impl Wri
         Some(name) => gemm.kernel(name.as_str()),
         None => gemm,
     };
-    let plan = gemm.plan(info, a, b)?;
+    let distance = |rows: usize, cols: usize| rows.saturating_mul(cols).cast_signed();
+    let (of_a, of_b, of_c) = (distance(m, k), distance(k, n), distance(m, n));
+    let batch = Batch { count: args.batch, a: of_a, b: of_b, c: of_c };
+    let plan = gemm.plan_batch(info, a, b, batch)?;
     if plan.kernel.is_none() {
         bail!("{} has no plans: its engine computes every product alike", info.name);
     }
     let name = precision.name(T::DTYPE);
-    writeln!(out, "product     {} {name}: {m}x{n}, sums of {k}, on {}", args.layout, info.name)?;
+    let times = if args.batch == 1 { String::new() } else { format!("{} times ", args.batch) };
+    let of = format!("{} {name}: {times}{m}x{n}, sums of {k}", args.layout);
+    writeln!(out, "product     {of}, on {}", info.name)?;
     writeln!(out, "plan        {plan}")?;
     let total = plan.prediction.total();
-    let speed = 2.0 * m as f64 * n as f64 * k as f64 / total / 1e6;
+    let speed = 2.0 * m as f64 * n as f64 * k as f64 * args.batch as f64 / total / 1e6;
     writeln!(out, "predicted   {total:.1} us, {speed:.1} TFLOP/s")?;
     writeln!(out, "  of these  {}", parts(&plan))?;
-    let mut plans = gemm.plans(info, a, b)?;
+    let mut plans = gemm.plans_batch(info, a, b, batch)?;
     let all = plans.len();
     if !args.all {
         plans.truncate(FEW);

@@ -114,7 +114,7 @@ impl ScaleParams {
     }
 }
 
-/// Sizes and strides of a copy to rows that are contiguous, by a kernel with the parameters
+/// Sizes and strides of copies to rows that are contiguous, by a kernel with the parameters
 /// `source: *const T`, `target: *mut T`, both the addresses of element (0, 0), and this block.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,13 +130,21 @@ pub struct RepackParams {
     /// Elements from (i, j) to (i + 1, j) in the target: 16 bytes, times a number that is at least
     /// the row's. What a row has behind its columns is written too.
     pub pitch: u64,
+    /// Elements from matrix to matrix in the source, of which a grid has a layer of blocks along z
+    /// for each.
+    pub source_step: i64,
+    /// The same in the target.
+    pub target_step: i64,
 }
 
 impl RepackParams {
     /// The block's bytes, as words.
-    pub fn words(&self) -> [u64; 5] {
-        let RepackParams { rows, cols, row_stride, col_stride, pitch } = *self;
-        [rows, cols, row_stride as u64, col_stride as u64, pitch]
+    pub fn words(&self) -> [u64; 7] {
+        let RepackParams { rows, cols, row_stride, col_stride, pitch, source_step, target_step } =
+            *self;
+        let signed = [row_stride, col_stride, source_step, target_step].map(i64::cast_unsigned);
+        let [row_stride, col_stride, source_step, target_step] = signed;
+        [rows, cols, row_stride, col_stride, pitch, source_step, target_step]
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! # Mapping
 //!
-//! A block of 256 threads copies a tile. Where the source is contiguous down its columns, the lanes
+//! A block of 256 threads copies a tile; of several matrices, each has a layer of the grid. Where the source is contiguous down its columns, the lanes
 //! of a warp read 64 bytes of each of 8 columns.
 //!
 //! # Shared memory
@@ -54,6 +54,9 @@ pub unsafe fn repack<T: Packed>(
     tile: SharedTile<T>,
 ) {
     const { assert!((TILE * TILE).is_multiple_of(THREADS * T::LANES)) };
+    let matrix = i64::from(thread::block_idx_z());
+    let source = source.wrapping_offset((matrix * p.source_step) as isize);
+    let target = target.wrapping_offset((matrix * p.target_step) as isize);
     let row = u64::from(thread::block_idx_y()) * TILE as u64;
     let col = u64::from(thread::block_idx_x()) * TILE as u64;
     let packs_across = TILE / T::LANES;

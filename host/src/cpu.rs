@@ -81,8 +81,10 @@ impl Backend for CpuBackend {
         if product.c.shape.is_empty() {
             return Ok(());
         }
-        // SAFETY: the caller vouches for the operands, and C is not empty.
-        unsafe { multiply(product, operands) };
+        for number in 0..product.batch.count {
+            // SAFETY: the caller vouches for the operands, and C is not empty.
+            unsafe { multiply(&product.from_number(number), operands) };
+        }
         Ok(())
     }
 

@@ -343,6 +343,11 @@ impl<T: Element> DeviceMatrix<T> {
         })
     }
 
+    /// Another view of the same memory, which it fits into.
+    pub(crate) fn set_layout(&mut self, layout: Layout) {
+        self.layout = layout;
+    }
+
     pub(crate) fn memory(&self) -> &dyn Memory {
         &*self.memory
     }
@@ -353,7 +358,7 @@ impl<T: Element> DeviceMatrix<T> {
 }
 
 /// Calls `with` with the elements that have to travel, side by side.
-fn with_elements<T: Element, R>(
+pub(crate) fn with_elements<T: Element, R>(
     matrix: &MatrixRef<'_, T>,
     with: impl FnOnce(&[T], Transfer) -> Result<R, Error>,
 ) -> Result<R, Error> {

@@ -1,6 +1,7 @@
 //! The library's one error type.
 
 use crate::emulator::UNKNOWN_ARCH;
+use crate::plan::Batch;
 use crate::reference::hierarchy::{Tiles, TilesError};
 use gemm_spec::{DType, Kernel, Layout, LayoutError, Shape, Target};
 use std::fmt;
@@ -163,6 +164,23 @@ pub(crate) enum Kind {
         or take another kernel"
     )]
     NotSplit { kernel: &'static str },
+    #[error("{kernel} computes one product and no batch; take another kernel")]
+    NotBatched { kernel: &'static str },
+    #[error(
+        "matrices of C in the batch share elements, or lie within each other in a way that is not \
+        known to keep them apart: {layout:?}, {} of them at {} elements from each other",
+        .batch.count, .batch.c
+    )]
+    BatchOverlap { layout: Layout, batch: Batch },
+    #[error("a batch of {a} matrices A and {b} matrices B; they must be as many, or one for all")]
+    BatchCounts { a: usize, b: usize },
+    #[error(
+        "a batch of {c} matrices C takes as many matrices A and B, or one for all, and here are \
+        {a} and {b}"
+    )]
+    BatchOutput { a: usize, b: usize, c: usize },
+    #[error("matrices of a batch have one shape, and here are {first} and {other}")]
+    BatchShapes { first: Shape, other: Shape },
     #[error(
         "the module {module} has no kernel {kernel}; rebuild it with `cargo xtask build-ptx` \
         ({driver})"
@@ -226,13 +244,16 @@ impl Error {
                 | OddPairs { .. }
                 | GatedBeta
                 | Amax { .. }
+                | BatchCounts { .. }
+                | BatchOutput { .. }
+                | BatchShapes { .. }
                 | TooLarge { .. }
         )
     }
 
     /// Strides do not fit the data, or make elements of C overlap.
     pub fn is_layout(&self) -> bool {
-        matches!(*self.0, Kind::Layout { .. } | Kind::Overlap { .. })
+        matches!(*self.0, Kind::Layout { .. } | Kind::Overlap { .. } | Kind::BatchOverlap { .. })
     }
 
     /// There is no such CUDA device, or no driver; or no such emulated GPU.
@@ -269,6 +290,7 @@ impl Error {
                 | MissingKernel { .. }
                 | NotMappable { .. }
                 | NotSplit { .. }
+                | NotBatched { .. }
                 | NoEntry { .. }
         )
     }

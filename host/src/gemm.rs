@@ -150,14 +150,21 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// # Errors
     /// When shapes do not match, or the device cannot run the chosen kernel.
     pub fn plan(&self, device: &DeviceInfo, a: Layout, b: Layout) -> Result<Plan, Error> {
-        let product = self.product(a, b)?;
+        self.plan_product(device, &self.product(a, b)?)
+    }
+
+    pub(crate) fn plan_product(
+        &self,
+        device: &DeviceInfo,
+        product: &Product,
+    ) -> Result<Plan, Error> {
         if device.compute_capability.is_none() && self.kernel == KernelChoice::Auto {
-            return Ok(Plan::of_cpu(&product));
+            return Ok(Plan::of_cpu(product));
         }
         let (of_kernel, turned) = product.turned();
         // Buffers of a GPU start at multiples of 256 bytes.
         let chosen = choose(&self.kernel, &Task::of(&of_kernel, [0, 0]), device)?;
-        Ok(Plan::new(&product, turned, chosen, device))
+        Ok(Plan::new(product, turned, chosen, device))
     }
 
     /// All plans among which [`KernelChoice::Auto`] chooses, the one that it takes first.
@@ -165,15 +172,18 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// # Errors
     /// When shapes do not match. For the CPU, and where nothing runs, there are none.
     pub fn plans(&self, device: &DeviceInfo, a: Layout, b: Layout) -> Result<Vec<Plan>, Error> {
-        let product = self.product(a, b)?;
+        Ok(self.plans_product(device, &self.product(a, b)?))
+    }
+
+    pub(crate) fn plans_product(&self, device: &DeviceInfo, product: &Product) -> Vec<Plan> {
         let (of_kernel, turned) = product.turned();
         let task = Task::of(&of_kernel, [0, 0]);
         let mut chosen: Vec<_> = candidates(&task, device).collect();
         // Stable, so that of equals the first is the one that is chosen.
         chosen.sort_by(Chosen::compare);
         chosen.dedup();
-        let plan = |chosen| Plan::new(&product, turned, chosen, device);
-        Ok(chosen.into_iter().map(plan).collect())
+        let plan = |chosen| Plan::new(product, turned, chosen, device);
+        chosen.into_iter().map(plan).collect()
     }
 
     /// The product of operands of these layouts, into a C of contiguous rows.

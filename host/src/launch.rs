@@ -13,9 +13,10 @@ use crate::backend::Each;
 use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::plan::{Chosen, KernelChoice, Product, Task, choose, mappable};
+use crate::plan::{Batch, Chosen, KernelChoice, Product, Task, choose, layers, mappable};
 use block::Block;
 use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Slices, Strides};
+use std::ops::Range;
 
 /// Takes launches: a GPU's driver, or the emulator.
 pub(crate) trait Driver {
@@ -70,11 +71,12 @@ impl Parts {
     /// K is not split.
     const ONE: Parts = Parts { count: 1, len: 0, bytes: 0 };
 
-    /// As a kernel takes them, and the K of all but the last.
-    fn slices(&self, product: &Product) -> (Slices, usize) {
+    /// The products that a kernel computes for all of K or for its parts, from number `range.start`
+    /// of the batch on, and the K of all but the last.
+    fn slices(&self, product: &Product, range: &Range<usize>) -> (Slices, usize) {
         let Parts { count, len, bytes } = *self;
         if count == 1 {
-            return (Slices::one(product.k as u64), product.k);
+            return (batch(product, range.len()), product.k);
         }
         let size = product.dtype.size_bytes() as i64;
         let further = |stride: isize| (len as i64).wrapping_mul(stride as i64).wrapping_mul(size);
@@ -88,6 +90,23 @@ impl Parts {
             map_batch: 0,
         };
         (slices, len)
+    }
+}
+
+/// So many products of a batch, as a kernel takes them.
+fn batch(product: &Product, count: usize) -> Slices {
+    let Batch { a, b, c, .. } = product.batch;
+    let bytes = |step: isize, dtype: DType| (step as i64).wrapping_mul(dtype.size_bytes() as i64);
+    match count {
+        1 => Slices::one(product.k as u64),
+        _ => Slices {
+            a: bytes(a, product.dtype),
+            b: bytes(b, product.dtype),
+            c: bytes(c, product.output),
+            count: count as u32,
+            map_batch: 1,
+            ..Slices::one(product.k as u64)
+        },
     }
 }
 
@@ -107,7 +126,7 @@ pub(crate) unsafe fn enqueue(
     let addresses = if turned { transposed(addresses) } else { addresses };
     let task = Task::of(&product, [addresses.a, addresses.b]);
     let chosen = driver.choose(choice, &task)?;
-    if product.shape().is_empty() {
+    if product.shape().is_empty() || product.batch.count == 0 {
         return Ok(());
     }
     let takes_memory = chosen.parts > 1 || chosen.copied != [false; 2];
@@ -173,9 +192,12 @@ unsafe fn launch_all(
     (parts, more): (Parts, &[&[u8]]),
 ) -> Result<(), Error> {
     let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
-    let (slices, k) = parts.slices(product);
+    let count = parts.count.max(product.batch.count);
     // `choose` has seen that the shape can be launched.
-    for launch in kernel.launches(product.shape()).into_iter().flatten() {
+    let launches = || kernel.launches(product.shape()).into_iter().flatten();
+    for (range, launch) in layers(count).flat_map(|of| launches().map(move |l| (of.clone(), l))) {
+        let (slices, k) = parts.slices(product, &range);
+        let product = &product.from_number(range.start);
         let launch = kernel.resident(launch, slices.count, multiprocessors);
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
@@ -187,7 +209,8 @@ unsafe fn launch_all(
         // and the block; the caller vouches for the memory.
         unsafe {
             if kernel.takes_maps() {
-                let [map_a, map_b, map_c] = maps::of_operands(driver, product, [a, b, c])?;
+                let maps = maps::of_operands(driver, product, slices, [a, b, c])?;
+                let [map_a, map_b, map_c] = maps;
                 let [a, b, c] = [&map_a, &map_b, &map_c].map(|map| bytemuck::bytes_of(map.words()));
                 let arguments = [&[a, b, c, c_argument, block.bytes()], more].concat();
                 driver.launch(kernel, &launch, &arguments)?;

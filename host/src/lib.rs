@@ -16,7 +16,7 @@
 //!   calls.
 //! - [`Epilogue`] says what becomes of the sums: bias, activation, residual, scales.
 //! - [`MatrixRef`] and [`MatrixMut`] view slices with any strides; [`DeviceMatrix`] is data that
-//!   stays on a device.
+//!   stays on a device; [`DeviceBatch`] is many matrices of one shape, for products in one call.
 //! - [`cuda`] takes device addresses and streams of those who work with `cust` themselves.
 //! - [`emulator`] runs the kernels on the CPU, exactly as a GPU would, and reports their misuse of
 //!   memory and barriers.
@@ -27,6 +27,7 @@
 //! is opened at run time, so a program that uses the library starts without one.
 
 mod backend;
+mod batch;
 mod cpu;
 pub mod cuda;
 mod device;
@@ -47,6 +48,7 @@ mod scaled;
 mod stage;
 pub mod verify;
 
+pub use batch::DeviceBatch;
 pub use device::{Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceMatrix, Stream};
 pub use element::{Element, OutputOf, Scalar};
 pub use epilogue::{DeviceEpilogue, Epilogue, Fused, HostEpilogue};
@@ -58,7 +60,7 @@ pub use gemm_spec::{
 };
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
-pub use plan::{KernelChoice, LaunchLimits, Plan, Prediction};
+pub use plan::{Batch, KernelChoice, LaunchLimits, Plan, Prediction};
 pub use scaled::ScaledGemm;
 
 /// The README's program compiles and runs.

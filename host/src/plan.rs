@@ -7,15 +7,21 @@
 use crate::device::DeviceInfo;
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
-use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Op, Precision, Shape, Strides};
+use gemm_spec::{
+    Activation, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Shape, Strides,
+};
 use std::fmt;
+use std::ops::Range;
 
+mod batch;
 mod cache;
 mod choose;
 mod model;
 mod scaled;
 mod transfer;
 
+pub use batch::Batch;
+pub(crate) use batch::check_batch;
 pub(crate) use cache::PlanCache;
 pub(crate) use choose::{Chosen, Task, candidates, choose, mappable};
 pub use model::Prediction;
@@ -134,6 +140,8 @@ pub(crate) struct Product {
     pub beta: Option<Factor>,
     /// Its layouts have C's shape, those of what comes before pairs are made of the sums'.
     pub fusion: Fusion,
+    /// The products that are computed alike; the layouts are those of the first.
+    pub batch: Batch,
 }
 
 /// The matrices that an epilogue may read.
@@ -294,6 +302,7 @@ impl Product {
             alpha: Factor::new(if k == 0 { zero } else { alpha }),
             beta: beta.filter(|&beta| beta != zero).map(Factor::new),
             fusion,
+            batch: Batch::ONE,
         })
     }
 
@@ -310,14 +319,15 @@ impl Product {
             false => row == 1 && col != 1,
         };
         let turned = by_columns && !self.fusion.gated;
-        let Product { a, b, c, fusion, .. } = *self;
-        let transposed = |layout: Layout| layout.apply(Op::Transpose);
-        let (a, b, c, fusion) = match turned {
-            true => (transposed(b), transposed(a), transposed(c), fusion.transposed()),
-            false => (a, b, c, fusion),
-        };
-        let [a, b, c] = [a, b, c].map(with_free_strides);
-        (Product { a, b, c, fusion, ..*self }, turned)
+        let mut product = *self;
+        if turned {
+            let Product { a, b, c, fusion, batch, .. } = *self;
+            let [a, b, c] = [b, a, c].map(|layout| layout.apply(Op::Transpose));
+            let batch = Batch { a: batch.b, b: batch.a, ..batch };
+            product = Product { a, b, c, fusion: fusion.transposed(), batch, ..*self };
+        }
+        let [a, b, c] = [product.a, product.b, product.c].map(with_free_strides);
+        (Product { a, b, c, ..product }, turned)
     }
 
     /// The shape of the sums, which is C's unless the epilogue takes columns in pairs.
@@ -333,6 +343,8 @@ pub struct Plan {
     pub shape: Shape,
     /// Products that one element of C sums.
     pub k: usize,
+    /// Products of the batch.
+    pub batch: usize,
     /// The kernel, or `None` where the CPU's engine computes.
     pub kernel: Option<&'static Kernel>,
     /// Whether the transposed C is computed, as the product of the transposed B and A: kernels
@@ -357,6 +369,7 @@ impl Plan {
         Plan {
             shape: product.shape(),
             k: product.k,
+            batch: product.batch.count,
             kernel: None,
             turned: false,
             copied: [false; 2],
@@ -379,10 +392,20 @@ impl Plan {
         let (kernel, multiprocessors) = (self.kernel?, self.multiprocessors.unwrap_or(u32::MAX));
         let Shape { rows, cols } = self.shape;
         let shape = if self.turned { Shape::new(cols, rows) } else { self.shape };
-        let slices = self.parts as u32;
+        // A batch is not split, and what is split is no batch.
+        let slices = self.parts.max(self.batch);
         let launches = kernel.launches(shape)?;
-        Some(launches.map(move |launch| kernel.resident(launch, slices, multiprocessors)))
+        Some(launches.flat_map(move |launch| {
+            layers(slices)
+                .map(move |range| kernel.resident(launch, range.len() as u32, multiprocessors))
+        }))
     }
+}
+
+/// The slices of each of several launches, of which none has more than a grid has layers.
+pub(crate) fn layers(slices: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = move |start: usize| slices.min(start.saturating_add(MAX_GRID_Y));
+    (0..slices).step_by(MAX_GRID_Y).map(move |start| start..end(start))
 }
 
 impl fmt::Display for Plan {
@@ -412,7 +435,7 @@ impl fmt::Display for Plan {
             write!(f, " of {bx}x{by} threads")?;
             match launches.count() {
                 0 => {}
-                more => write!(f, " and {more} more panels")?,
+                more => write!(f, " and {more} more launches")?,
             }
         }
         Ok(())

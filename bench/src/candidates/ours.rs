@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use cust::memory::DeviceBuffer;
 use gemmite::cuda::{RawEpilogue, RawMatrix, RawOperands, RawScales};
 use gemmite::{
-    Device, Element, F8E4M3, Gemm, KernelChoice, Layout, MatrixMut, MatrixRef, Op, Shape,
+    Batch, Device, Element, F8E4M3, Gemm, KernelChoice, Layout, MatrixMut, MatrixRef, Op, Shape,
 };
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -111,13 +111,19 @@ fn gemm<T: Element>(case: &Case<T>) -> Gemm<T> {
     }
 }
 
+/// The row's products.
+fn batch_of(row: &Row) -> Batch {
+    let [a, b, c] = row.batch_strides().map(|elements| elements as isize);
+    Batch { count: row.batch, a, b, c }
+}
+
 fn kernel_name<T: Element>(
     gemm: &Gemm<T>,
     device: &Device,
     row: &Row,
 ) -> Result<String, gemmite::Error> {
     let [a, b, _] = row.layouts();
-    let plan = gemm.plan(device.info(), a, b)?;
+    let plan = gemm.plan_batch(device.info(), a, b, batch_of(row))?;
     let name = plan.kernel.map_or("CPU engine", |kernel| kernel.name);
     Ok(if plan.parts > 1 { format!("{name}/{}", plan.parts) } else { name.to_owned() })
 }
@@ -129,10 +135,7 @@ fn on_gpu<'a, T: Element>(
     gemm: Gemm<T>,
 ) -> Box<dyn Candidate<T> + 'a> {
     let [a_layout, b_layout, c_layout] = case.row.layouts();
-    let [a, b, c] = case.row.batch_strides().map(|elements| elements as u64);
-    let (bytes, c_bytes) = (size_of::<T>() as u64, size_of::<T::Output>() as u64);
-    let strides = [a * bytes, b * bytes, c * c_bytes];
-    let batch = case.row.batch as u64;
+    let batch = batch_of(&case.row);
     let epilogue = case.row.epilogue;
     let bias = operands.bias();
     let bias_layout = Layout::row_major(Shape::new(1, case.row.n));
@@ -141,35 +144,24 @@ fn on_gpu<'a, T: Element>(
         operands,
         case,
         Box::new(move |[a, b, c], stream| {
-            // N.B. the library has no batched product yet: one launch a product.
-            for index in 0..batch {
-                let operands = RawOperands {
-                    a: a + index * strides[0],
-                    a_layout,
-                    b: b + index * strides[1],
-                    b_layout,
-                    c: c + index * strides[2],
-                    c_layout,
-                };
-                // SAFETY: the addresses are those of buffers with the row's layouts on this device,
-                // and outlive the stream's work, which the caller waits for.
-                unsafe {
-                    if !epilogue.is_fused() {
-                        gemm.enqueue_raw(&gpu.device, stream, operands)?;
-                        continue;
-                    }
-                    let mut fused = RawEpilogue::new().activation(epilogue.activation);
-                    if epilogue.bias {
-                        fused = fused.bias(RawMatrix { address: bias, layout: bias_layout });
-                    }
-                    with_epilogue!(T::DTYPE, E => {
-                        let gemm = (&gemm as &dyn Any).downcast_ref::<Gemm<E>>();
-                        let gemm = gemm.context("a product of its own dtype")?;
-                        Ok(gemm.fused(fused).enqueue_raw(&gpu.device, stream, operands)?)
-                    })?;
+            let operands = RawOperands { a, a_layout, b, b_layout, c, c_layout };
+            // SAFETY: the addresses are those of buffers with the row's layouts on this device, for
+            // all products of the batch, and outlive the stream's work, which the caller waits for.
+            unsafe {
+                if !epilogue.is_fused() {
+                    return Ok(gemm.enqueue_raw_batch(&gpu.device, stream, operands, batch)?);
                 }
+                // Rows with an epilogue have one product.
+                let mut fused = RawEpilogue::new().activation(epilogue.activation);
+                if epilogue.bias {
+                    fused = fused.bias(RawMatrix { address: bias, layout: bias_layout });
+                }
+                with_epilogue!(T::DTYPE, E => {
+                    let gemm = (&gemm as &dyn Any).downcast_ref::<Gemm<E>>();
+                    let gemm = gemm.context("a product of its own dtype")?;
+                    Ok(gemm.fused(fused).enqueue_raw(&gpu.device, stream, operands)?)
+                })
             }
-            Ok(())
         }),
     ))
 }

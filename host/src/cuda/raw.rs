@@ -7,7 +7,7 @@ use crate::epilogue::{Epilogue, Fused};
 use crate::error::{Error, Kind, Operand};
 use crate::gemm::Gemm;
 use crate::launch::{self, Addresses, Scales};
-use crate::plan::{Fusion, Product, ScaledProduct};
+use crate::plan::{Batch, Fusion, Product, ScaledProduct};
 use crate::scaled::ScaledGemm;
 use cust::stream::Stream;
 use fp8::F8E4M3;
@@ -68,6 +68,35 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe { self.multiply_raw(device, stream, operands, RawEpilogue::new()) }
+    }
+
+    /// The same for a batch, whose first matrices `operands` describes.
+    ///
+    /// # Safety
+    /// As [`Gemm::enqueue_raw`], for the matrices of all products.
+    ///
+    /// # Errors
+    /// As [`Gemm::enqueue_raw`], and when matrices of C might share elements.
+    pub unsafe fn enqueue_raw_batch(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        operands: RawOperands,
+        batch: Batch,
+    ) -> Result<(), Error> {
+        let context = super::backend::context_of(device)?;
+        let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
+        check_layouts(&[
+            (Operand::A, a_layout, size_of::<T>()),
+            (Operand::B, b_layout, size_of::<T>()),
+            (Operand::C, c_layout, size_of::<C>()),
+        ])?;
+        let product = self.batch_product([a_layout, b_layout, c_layout], batch)?;
+        let _current = context.make_current()?;
+        let addresses = Addresses { a, b, c, sources: Default::default(), amax: None };
+        let driver = CudaDriver { context, stream: stream.as_inner() };
+        // SAFETY: the caller's promise.
+        unsafe { launch::enqueue(&driver, &product, self.kernel_choice(), addresses) }
     }
 
     /// # Safety

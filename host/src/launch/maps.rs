@@ -4,7 +4,7 @@ use super::Driver;
 use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
 use crate::error::Error;
 use crate::plan::{Product, mappable};
-use gemm_spec::{DType, Layout, Op};
+use gemm_spec::{DType, Layout, Op, Slices};
 
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
 /// kernels copy them: 64 rows of 128 bytes, swizzled. C's is A's, and not used, where none can
@@ -12,15 +12,24 @@ use gemm_spec::{DType, Layout, Op};
 pub(super) fn of_operands(
     driver: &dyn Driver,
     product: &Product,
+    slices: Slices,
     [a, b, c]: [u64; 3],
 ) -> Result<[TensorMap; 3], Error> {
-    let Product { dtype, output, a: a_layout, b: b_layout, c: c_layout, .. } = product;
-    let map_a = operand_map(driver, *dtype, a_layout, a)?;
-    let map_b = operand_map(driver, *dtype, &b_layout.apply(Op::Transpose), b)?;
+    let Product { dtype, output, a: a_layout, b: b_layout, c: c_layout, batch, .. } = product;
+    // Parts of K lie within the one matrix.
+    let further = |step: isize| match slices.map_batch {
+        0 => (1, 0),
+        _ => (slices.count, step),
+    };
+    let map_a = operand_map(driver, *dtype, a_layout, a, further(batch.a))?;
+    let map_b = operand_map(driver, *dtype, &b_layout.apply(Op::Transpose), b, further(batch.b))?;
     // The address is that of the first element, past the layout's offset.
     let from_there = Layout { offset: 0, ..*c_layout };
-    let map_c = match mappable(&from_there, *output, c) && c_layout.strides.col == 1 {
-        true => encode(driver, *output, c_layout, c)?,
+    let is_mapped = mappable(&from_there, *output, c)
+        && c_layout.strides.col == 1
+        && product.is_mappable_step(*output, batch.c);
+    let map_c = match is_mapped {
+        true => encode(driver, *output, c_layout, c, further(batch.c))?,
         false => map_a,
     };
     Ok([map_a, map_b, map_c])
@@ -32,19 +41,22 @@ fn operand_map(
     dtype: DType,
     layout: &Layout,
     address: u64,
+    batch: (u32, isize),
 ) -> Result<TensorMap, Error> {
     match layout.strides.col == 1 && layout.strides.row != 1 {
-        true => encode(driver, dtype, layout, address),
-        false => encode(driver, dtype, &layout.apply(Op::Transpose), address),
+        true => encode(driver, dtype, layout, address, batch),
+        false => encode(driver, dtype, &layout.apply(Op::Transpose), address, batch),
     }
 }
 
-/// The map of a matrix with contiguous rows, in boxes of 64 rows of 128 bytes.
+/// The map of a matrix with contiguous rows, in boxes of 64 rows of 128 bytes; of so many of them,
+/// that many elements apart.
 fn encode(
     driver: &dyn Driver,
     dtype: DType,
     layout: &Layout,
     address: u64,
+    (count, step): (u32, isize),
 ) -> Result<TensorMap, Error> {
     let element = match dtype {
         DType::F16 => TensorElement::F16,
@@ -57,10 +69,10 @@ fn encode(
     let Layout { shape, strides, .. } = *layout;
     let bytes = dtype.size_bytes() as u64;
     let pitch = strides.row as u64 * bytes;
-    // The last extent is the batch's.
-    let sizes = [shape.cols as u64, shape.rows as u64, 1];
+    let sizes = [shape.cols as u64, shape.rows as u64, count.into()];
+    let step = if count > 1 { step as u64 * bytes } else { pitch };
     let layout = TensorLayout::new(element, &sizes, &[(128 / bytes) as u32, 64, 1])
-        .strides(&[pitch, pitch])
+        .strides(&[pitch, step])
         .swizzle(TensorSwizzle::B128)
         .promotion(L2Promotion::B256);
     driver.encode(&layout, address)

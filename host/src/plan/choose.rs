@@ -35,6 +35,10 @@ pub(crate) struct Task {
     pub k: usize,
     /// Of C.
     pub output: DType,
+    /// Products of that shape, in one launch.
+    pub batch: usize,
+    /// Whether all of them have one A, and one B.
+    pub shared: [bool; 2],
     /// Whether K may be split.
     pub splits: bool,
     /// Whether A and B lie along K; see [`GemmParams::a_is_along_k`].
@@ -47,30 +51,23 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// For a C of that shape, sums of `k` products with all digits, and A and B with these layouts
-    /// from the device addresses `bases` on.
-    pub fn new(
-        dtype: DType,
-        shape: Shape,
-        k: usize,
-        operands: [&Layout; 2],
-        bases: [u64; 2],
-    ) -> Self {
+    /// The task of a product with operands from these device addresses on.
+    pub fn of(product: &Product, bases: [u64; 2]) -> Self {
+        let Product { dtype, output, precision, k, batch, .. } = *product;
+        let shape = product.shape();
+        let (operands, steps) = ([&product.a, &product.b], [batch.a, batch.b]);
         let [a, b] = operands.map(|layout| layout.strides);
         let along_k = [is_along_k(a.row, a.col), is_along_k(b.col, b.row)];
-        let unmapped = [0, 1].map(|i| !mappable(operands[i], dtype, bases[i]));
+        let is_mapped = |i: usize| {
+            mappable(operands[i], dtype, bases[i]) && product.is_mappable_step(dtype, steps[i])
+        };
+        let unmapped = [0, 1].map(|i| !is_mapped(i));
         let maps = shape.is_empty() || k > 0 && unmapped == [false; 2];
         let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
         let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
-        let (output, precision) = (dtype.output(), Precision::Full);
-        Task { dtype, precision, shape, k, output, splits: true, along_k, maps, unmapped }
-    }
-
-    /// The task of a product with operands from these device addresses on.
-    pub fn of(product: &Product, bases: [u64; 2]) -> Self {
-        let operands = [&product.a, &product.b];
-        let task = Task::new(product.dtype, product.shape(), product.k, operands, bases);
-        Task { output: product.output, precision: product.precision, ..task }
+        let splits = batch.count <= 1;
+        let (batch, shared) = (batch.count, steps.map(|step| step == 0));
+        Task { dtype, precision, shape, k, output, batch, shared, splits, along_k, maps, unmapped }
     }
 
     /// The same where there is no memory for copies and parts.
@@ -161,7 +158,7 @@ pub(crate) fn choose(
         KernelChoice::Named(name) => named(name, task, info).map(plain),
         KernelChoice::Split { variant, parts } => {
             let kernel = named(variant, task, info)?;
-            if !kernel.takes_slices() {
+            if !kernel.takes_slices() || task.batch > 1 {
                 return Err(Error::new(Kind::NotSplit { kernel: kernel.name }));
             }
             Ok(Chosen::new(kernel, [false; 2], *parts, task, info))
@@ -232,6 +229,9 @@ pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> R
     if !kernel.target.runs_on(has) {
         let (device, target) = (info.name.clone(), kernel.target);
         return Err(Error::new(Kind::MissingKernel { kernel: kernel.name, device, target, has }));
+    }
+    if task.batch > 1 && !kernel.takes_slices() {
+        return Err(Error::new(Kind::NotBatched { kernel: kernel.name }));
     }
     let is_stored_so = shape.is_empty() || kernel.stored.takes(task.along_k);
     if kernel.takes_maps() && !(task.maps && is_stored_so) {

@@ -154,9 +154,11 @@ pub(super) fn predict(
     let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
     let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
     let memory_rate = memory_rate(info);
-    let operand = [m * k * size(task.dtype), k * n * size(task.dtype)];
+    let batch = task.batch as f64;
+    let times = task.shared.map(|shared| if shared { 1.0 } else { batch });
+    let operand = [m * k * size(task.dtype) * times[0], k * n * size(task.dtype) * times[1]];
     let of_c = match parts {
-        1 => m * n * size(task.output),
+        1 => m * n * batch * size(task.output),
         _ => m * n * parts as f64 * size(task.dtype.accumulator()),
     };
     let mut traffic = operand[0] + operand[1] + of_c;
@@ -209,7 +211,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
         tile += sums as f64 / SUMS_RATE;
     }
     let cluster = kernel.cluster();
-    let tiles = tiles(kernel, task) as f64 * parts as f64;
+    let tiles = tiles(kernel, task) as f64 * parts.max(task.batch) as f64;
     let steps = part_len(kernel, task.k, parts).div_ceil(depth) as f64;
     let bytes = task.dtype.size_bytes() * depth;
     let bytes_of_step = (rows.min(m) * bytes + cols.min(n) * bytes / cluster) as f64;

@@ -34,10 +34,29 @@ pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
         shape,
         k: 4096,
         output: dtype.output(),
+        batch: 1,
+        shared: [false; 2],
         splits: true,
         along_k: [true, false],
         maps: false,
         unmapped: None,
+    }
+}
+
+/// A product of bf16.
+fn product(a: Layout, b: Layout) -> Product {
+    Product {
+        dtype: DType::BF16,
+        output: DType::BF16,
+        precision: Precision::Full,
+        a,
+        b,
+        c: Layout::row_major(Shape::new(a.shape.rows, b.shape.cols)),
+        k: a.shape.cols,
+        alpha: Factor::F32(1.0),
+        beta: None,
+        fusion: Fusion::default(),
+        batch: Batch::ONE,
     }
 }
 
@@ -232,9 +251,9 @@ fn maps_describe_rows_and_columns_at_multiples_of_16_bytes() {
     }
     assert!(bf16(&layout(40, 1, 8)) && !bf16(&layout(40, 1, 4)));
     assert!(!mappable(&layout(40, 1, 0), DType::BF16, 264));
-    let of = |shape, k, cols| {
-        let layout = layout(cols, 1, 0);
-        Task::new(DType::BF16, shape, k, [&layout, &layout], [0, 0])
+    let of = |c: Shape, k, cols| {
+        let of = |shape| Layout { shape, ..layout(cols, 1, 0) };
+        Task::of(&product(of(Shape::new(c.rows, k)), of(Shape::new(k, c.cols))), [0, 0])
     };
     let shape = Shape::new(5, 40);
     assert!(of(shape, 40, 40).maps && !of(shape, 40, 41).maps && !of(shape, 0, 40).maps);
@@ -248,6 +267,7 @@ fn plans_say_what_they_launch() {
     let of = |rows, cols| Plan {
         shape: Shape::new(rows, cols),
         k: 3,
+        batch: 1,
         kernel,
         turned: false,
         copied: [false; 2],
@@ -262,7 +282,7 @@ fn plans_say_what_they_launch() {
     assert_eq!(split.to_string(), text);
     assert_eq!(
         plan(65_536 * 8, 1),
-        "k02_tiled_8_f32, grid 1x65535 of 8x8 threads and 1 more panels"
+        "k02_tiled_8_f32, grid 1x65535 of 8x8 threads and 1 more launches"
     );
     assert_eq!(plan(0, 9), "k02_tiled_8_f32");
 }
@@ -271,18 +291,9 @@ fn plans_say_what_they_launch() {
 fn products_are_turned_to_few_rows_and_contiguous_rows() {
     let product = |shape: (usize, usize), c: Strides| {
         let (shape, k) = (Shape::new(shape.0, shape.1), 5);
-        Product {
-            dtype: DType::F32,
-            output: DType::F32,
-            precision: Precision::Full,
-            a: Layout::row_major(Shape::new(shape.rows, k)),
-            b: Layout::row_major(Shape::new(k, shape.cols)),
-            c: Layout::strided(shape, c),
-            k,
-            alpha: Factor::F32(1.0),
-            beta: None,
-            fusion: Fusion::default(),
-        }
+        let (a, b) = (Shape::new(shape.rows, k), Shape::new(k, shape.cols));
+        let product = self::product(Layout::row_major(a), Layout::row_major(b));
+        Product { c: Layout::strided(shape, c), ..product }
     };
     let by_columns = product((30, 40), Strides::new(1, 30));
     let (turned, was) = by_columns.turned();
@@ -353,6 +364,7 @@ proptest! {
         along_k in (any::<bool>(), any::<bool>()),
         unmapped in (any::<bool>(), any::<bool>()),
         multiprocessors in 1u32..200,
+        batch in proptest::sample::select(vec![1usize, 2, 300]),
         capability in proptest::sample::select(vec![(7, 0), (8, 0), (8, 9), (9, 0), (10, 0)]),
     ) {
         let info = DeviceInfo {
@@ -363,6 +375,8 @@ proptest! {
         let unmapped = [unmapped.0, unmapped.1];
         let task = Task {
             k,
+            batch,
+            splits: batch == 1,
             along_k: [along_k.0, along_k.1],
             maps: k > 0 && unmapped == [false; 2],
             unmapped: Some(unmapped).filter(|_| k > 0 && gemm_spec::repack(dtype).is_some()),
@@ -377,6 +391,7 @@ proptest! {
         let lies = [0, 1].map(|i| copied[i] || task.along_k[i]);
         prop_assert!(!kernel.takes_maps() || has_maps && kernel.stored.takes(lies));
         prop_assert!(kernel.takes_maps() || copied == [false; 2]);
+        prop_assert!(batch == 1 || parts == 1 && kernel.takes_slices());
         // Every part has something to sum.
         let len = part_len(kernel, k, parts);
         prop_assert!(parts == 1 || (parts - 1) * len < k && k <= parts * len);
