@@ -37,6 +37,9 @@ pub struct MeasureArgs {
     /// Also measure each candidate for so many seconds without a pause
     #[arg(long, value_name = "SECONDS")]
     pub sustained: Option<f64>,
+    /// Also measure each candidate with its runs in a CUDA graph, where it runs in this process
+    #[arg(long)]
+    pub graphs: bool,
 }
 
 /// What a measurement on the emulator is answered.
@@ -82,7 +85,8 @@ impl MeasureArgs {
         let min_rounds = standard.min_rounds.min(self.rounds);
         let effort = Effort { rounds: self.rounds, min_rounds, ..standard };
         let (data, sustained) = (self.data, self.sustained);
-        Ok((bench, Options { effort, sustained, data, peers, kernels: self.kernel.clone() }))
+        let (graphs, kernels) = (self.graphs, self.kernel.clone());
+        Ok((bench, Options { effort, sustained, graphs, data, peers, kernels }))
     }
 
     fn peers(&self, there: &[Peer], device: &str) -> Result<Vec<Peer>> {
@@ -107,7 +111,9 @@ impl MeasureArgs {
 /// relative to each.
 pub fn table(lines: &[Line]) -> String {
     let mut tables = Vec::new();
-    for (mode, title) in [(Mode::Burst, "candidate"), (Mode::Sustained, "sustained")] {
+    let modes =
+        [(Mode::Burst, "candidate"), (Mode::Sustained, "sustained"), (Mode::Graph, "as a graph")];
+    for (mode, title) in modes {
         let lines: Vec<&Line> = lines.iter().filter(|line| line.mode == mode).collect();
         if lines.is_empty() {
             continue;
@@ -162,9 +168,9 @@ pub fn summary(record: &Record) -> String {
             cells.push(vec![suite.suite, "no row with a time of ours and of a peer".into()]);
             continue;
         };
-        let sustained = if suite.mode == Mode::Sustained { " sustained" } else { "" };
+        let mode = suite.mode.suffix().trim_start_matches(',');
         cells.push(vec![
-            suite.suite + sustained,
+            suite.suite + mode,
             worst.ours.problem(),
             suite.compared.to_string(),
             suite.wins.to_string(),
@@ -192,6 +198,7 @@ mod tests {
             data: Data::Normal,
             rounds: 2,
             sustained: None,
+            graphs: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Work on the GPU: buffers that outgrow its L2 cache, samples between two events, and what the GPU
 //! said of itself meanwhile.
 
+mod replay;
 mod watch;
 
 use crate::case::Case;
@@ -14,9 +15,12 @@ use cust::stream::{Stream, StreamFlags};
 use gemmite::cuda::RawOperands;
 use gemmite::{Device, Element, Gemm, Layout, Shape, bf16};
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use replay::Replay;
 pub use watch::{Seen, Watch};
 
 /// The GPU that is measured, its context current on this thread, and the stream that all work of a
@@ -245,6 +249,8 @@ pub struct GpuWork<'a, T: Element> {
     operands: &'a Operands,
     case: &'a Case<T>,
     launch: Launch<'a>,
+    /// Recorded samples by their runs, while they are replayed.
+    replays: Option<HashMap<u32, Replay>>,
 }
 
 impl<'a, T: Element> GpuWork<'a, T> {
@@ -256,14 +262,26 @@ impl<'a, T: Element> GpuWork<'a, T> {
         case: &'a Case<T>,
         launch: Launch<'a>,
     ) -> Self {
-        GpuWork { gpu, operands, case, launch }
+        GpuWork { gpu, operands, case, launch, replays: None }
     }
 }
 
 impl<T: Element> Work for GpuWork<'_, T> {
     fn sample(&mut self, runs: u32) -> Result<Duration> {
-        self.gpu
-            .time(|stream| (0..runs).try_for_each(|_| (self.launch)(self.operands.next(), stream)))
+        let GpuWork { gpu, operands, launch, replays, .. } = self;
+        let mut enqueue =
+            |stream: &Stream| (0..runs).try_for_each(|_| launch(operands.next(), stream));
+        let Some(replays) = replays else { return gpu.time(enqueue) };
+        let replay = match replays.entry(runs) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Replay::record(&gpu.stream, &mut enqueue)?),
+        };
+        gpu.time(|stream| replay.enqueue(stream))
+    }
+
+    fn replay(&mut self, on: bool) -> bool {
+        self.replays = on.then(HashMap::new);
+        true
     }
 }
 

@@ -99,6 +99,19 @@ pub enum Mode {
     Burst,
     /// Each candidate in turn without a pause for a second or more.
     Sustained,
+    /// As in a burst, the runs of a sample repeated by a CUDA graph.
+    Graph,
+}
+
+impl Mode {
+    /// `, sustained` or another word for the mode, nothing for the usual one.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Mode::Burst => "",
+            Mode::Sustained => ", sustained",
+            Mode::Graph => ", as graphs",
+        }
+    }
 }
 
 /// What became of a candidate.

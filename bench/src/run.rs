@@ -23,6 +23,8 @@ pub struct Options {
     pub effort: Effort,
     /// Seconds without a pause for each candidate, beside the alternating samples.
     pub sustained: Option<f64>,
+    /// Whether samples are taken as CUDA graphs too.
+    pub graphs: bool,
     /// What the operands hold.
     pub data: Data,
     /// The peers to compare with.
@@ -224,11 +226,19 @@ pub fn measure<T: Element>(
     let mut runners: Vec<Runner<'_, T>> =
         entrants.into_iter().map(|entrant| verified(suite, case, entrant)).collect();
     let mut lines: Vec<Line> = Vec::new();
-    for mode in [Some(Mode::Burst), options.sustained.map(|_| Mode::Sustained)] {
-        let Some(mode) = mode else { continue };
+    let sustained = options.sustained.map(|_| Mode::Sustained);
+    let modes = [Some(Mode::Burst), sustained, options.graphs.then_some(Mode::Graph)];
+    for mode in modes.into_iter().flatten() {
         let mut works: Vec<&mut dyn Work> = Vec::new();
+        let mut takes_part = Vec::new();
         for runner in &mut runners {
-            if let Some(candidate) = &mut runner.candidate {
+            let Some(candidate) = &mut runner.candidate else {
+                takes_part.push(false);
+                continue;
+            };
+            let can_replay = candidate.replay(mode == Mode::Graph);
+            takes_part.push(can_replay || mode != Mode::Graph);
+            if can_replay || mode != Mode::Graph {
                 works.push(candidate.as_mut());
             }
         }
@@ -241,9 +251,9 @@ pub fn measure<T: Element>(
             None => (time(), Seen::default()),
         };
         let mut times = times.into_iter();
-        for runner in &runners {
+        for (runner, takes_part) in runners.iter().zip(takes_part) {
             let mut line = Line { mode, ..runner.line.clone() };
-            if runner.candidate.is_some() {
+            if takes_part {
                 if let Some(times) = times.next() {
                     enter(&mut line, times, &case.row, &seen);
                 }
@@ -433,7 +443,8 @@ mod tests {
             ..Effort::STANDARD
         };
         let peers = Peer::ON_CPU.to_vec();
-        Options { effort, sustained: None, data: Data::Normal, peers, kernels: Vec::new() }
+        let (data, kernels) = (Data::Normal, Vec::new());
+        Options { effort, sustained: None, graphs: false, data, peers, kernels }
     }
 
     fn row(dtype: DType) -> Row {
@@ -524,10 +535,11 @@ mod tests {
 
     #[test]
     fn sustained_lines_come_beside_the_burst() {
-        let options = Options { sustained: Some(0.05), ..options() };
+        let options = Options { sustained: Some(0.05), graphs: true, ..options() };
         let lines = Bench::Cpu.row("test", row(DType::F64), &options).unwrap();
         let modes = |mode| lines.iter().filter(|line| line.mode == mode).count();
         assert_eq!((modes(Mode::Burst), modes(Mode::Sustained)), (4, 4));
+        assert_eq!(modes(Mode::Graph), 0, "the CPU has none");
     }
 
     #[test]

@@ -8,6 +8,12 @@ pub trait Work {
     /// Runs it `runs` times without a pause and tells how long that took, by the clock of the
     /// device that does the work.
     fn sample(&mut self, runs: u32) -> Result<Duration>;
+
+    /// From now on, whether the runs of a sample are recorded once and repeated by the GPU, in one
+    /// launch. Answers whether it can.
+    fn replay(&mut self, _on: bool) -> bool {
+        false
+    }
 }
 
 /// Times of one candidate.

@@ -4,7 +4,7 @@
 //! objects.
 
 use crate::device::DeviceInfo;
-use crate::error::{Error, Operand};
+use crate::error::{Error, Kind, Operand};
 use crate::plan::{Fusion, KernelChoice, Product, SOURCES, ScaledProduct};
 use gemm_spec::Kernel;
 use std::any::Any;
@@ -19,6 +19,15 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
 
     /// A queue of its own.
     fn queue(&self) -> Result<Box<dyn Queue>, Error>;
+
+    /// Records what `work` enqueues on the queue, which does not run then.
+    fn record(
+        &self,
+        _queue: &dyn Queue,
+        _work: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<Box<dyn Recording>, Error> {
+        Err(Error::new(Kind::NoGraphs { device: self.info().name.clone() }))
+    }
 
     /// Gets a kernel ready to be launched; else the first product that takes it does.
     fn load(&self, _kernel: &'static Kernel) -> Result<(), Error> {
@@ -144,4 +153,10 @@ pub(crate) trait Memory: Any + Debug + Send + Sync {
 pub(crate) trait Queue: Any + Debug + Send + Sync {
     /// Waits for all that was enqueued.
     fn synchronize(&self) -> Result<(), Error>;
+}
+
+/// Recorded work.
+pub(crate) trait Recording: Debug + Send + Sync {
+    /// Enqueues it.
+    fn enqueue(&self, queue: &dyn Queue) -> Result<(), Error>;
 }

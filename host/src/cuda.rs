@@ -11,6 +11,7 @@
 mod backend;
 mod context;
 mod driver;
+mod graph;
 mod launch;
 mod launch_ex;
 mod memory;

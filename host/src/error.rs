@@ -164,6 +164,13 @@ pub(crate) enum Kind {
         or take another kernel"
     )]
     NotSplit { kernel: &'static str },
+    #[error(
+        "the stream is being recorded: work goes to it from the thread that records, by products, \
+        and cannot be recorded within"
+    )]
+    Recording,
+    #[error("{device} has no graphs; a CUDA device has")]
+    NoGraphs { device: String },
     #[error("{kernel} computes one product and no batch; take another kernel")]
     NotBatched { kernel: &'static str },
     #[error(
@@ -266,7 +273,12 @@ impl Error {
         use Kind::*;
         matches!(
             *self.0,
-            DifferentDevices { .. } | ForeignStream { .. } | NotCuda { .. } | NotEmulated { .. }
+            DifferentDevices { .. }
+                | ForeignStream { .. }
+                | NotCuda { .. }
+                | NotEmulated { .. }
+                | NoGraphs { .. }
+                | Recording
         )
     }
 

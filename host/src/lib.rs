@@ -17,6 +17,7 @@
 //! - [`Epilogue`] says what becomes of the sums: bias, activation, residual, scales.
 //! - [`MatrixRef`] and [`MatrixMut`] view slices with any strides; [`DeviceMatrix`] is data that
 //!   stays on a device; [`DeviceBatch`] is many matrices of one shape, for products in one call.
+//! - [`Graph`] is work that a GPU repeats in one call.
 //! - [`cuda`] takes device addresses and streams of those who work with `cust` themselves.
 //! - [`emulator`] runs the kernels on the CPU, exactly as a GPU would, and reports their misuse of
 //!   memory and barriers.
@@ -36,6 +37,7 @@ pub mod emulator;
 mod epilogue;
 mod error;
 mod gemm;
+mod graph;
 mod launch;
 mod matrix;
 #[cfg(feature = "ndarray")]
@@ -58,6 +60,7 @@ pub use gemm::{Gemm, matmul};
 pub use gemm_spec::{
     Activation, DType, Kernel, Layout, LayoutError, Op, Precision, Shape, Strides, Tiles,
 };
+pub use graph::Graph;
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
 pub use plan::{Batch, KernelChoice, LaunchLimits, Plan, Prediction};

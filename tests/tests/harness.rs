@@ -125,7 +125,8 @@ const N: usize = 500;
 
 fn options() -> Options {
     let effort = Effort { rounds: 5, ..Effort::STANDARD };
-    Options { effort, sustained: None, data: Data::Normal, peers: vec![], kernels: vec![] }
+    let (peers, kernels, data) = (vec![], vec![], Data::Normal);
+    Options { effort, sustained: None, graphs: false, data, peers, kernels }
 }
 
 fn square() -> Row {

@@ -5,7 +5,7 @@ use super::chart::{Figure, legend};
 use super::palette::{Look, Palette};
 use super::scale::{Scale, count, digits, times};
 use super::summary::{Comparison, SuiteSummary, compare, grouped, ratio, tflops, time_ms};
-use crate::record::{Line, Mode, RowKey, Side, State};
+use crate::record::{Line, RowKey, Side, State};
 use crate::text;
 
 /// A row of a suite and its candidates.
@@ -17,14 +17,6 @@ const ROWS: usize = 16;
 /// The unit of a rate of that element type.
 pub fn unit(dtype: &str) -> String {
     format!("T{}/s", text::operation(dtype))
-}
-
-/// `, sustained` for that mode, nothing for the usual one.
-pub fn mode_suffix(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Burst => "",
-        Mode::Sustained => ", sustained",
-    }
 }
 
 /// What became of a line, as a word.
@@ -68,7 +60,7 @@ pub fn overview(summaries: &[SuiteSummary]) -> Option<Figure> {
     let rows: Vec<Bar> = means
         .iter()
         .map(|(suite, mean)| Bar {
-            name: format!("{}{}", suite.suite, mode_suffix(suite.mode)),
+            name: format!("{}{}", suite.suite, suite.mode.suffix()),
             numbers: match (&suite.worst, &suite.best) {
                 (Some(worst), Some(best)) if suite.compared > 1 => format!(
                     "{}, {} to {}",
@@ -118,8 +110,8 @@ pub fn ratios(rows: &[Row], palette: &Palette) -> Vec<Figure> {
         let parts = group.len().div_ceil(ROWS);
         for (part, rows) in group.chunks(group.len().div_ceil(parts)).enumerate() {
             let title = match parts {
-                1 => format!("{suite}, {dtype}{}", mode_suffix(mode)),
-                _ => format!("{suite}, {dtype}{}, {} of {parts}", mode_suffix(mode), part + 1),
+                1 => format!("{suite}, {dtype}{}", mode.suffix()),
+                _ => format!("{suite}, {dtype}{}, {} of {parts}", mode.suffix(), part + 1),
             };
             figures.push(ratio_figure(title, rows, &scale, palette));
         }

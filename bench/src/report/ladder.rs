@@ -1,7 +1,7 @@
 //! The ladder: every kernel on one product, a bar each, and the peers below.
 
 use super::chart::{Figure, LINE_HEIGHT, WIDTH, fitted, text, text_width, x_axis};
-use super::figures::{Row, mode_suffix, slug, state_word, unit};
+use super::figures::{Row, slug, state_word, unit};
 use super::scale::{Scale, digits, px};
 use super::summary::{fastest_peer, tflops};
 use crate::record::{Line, RowKey, Side, State};
@@ -54,7 +54,7 @@ fn figure(row: &RowKey, lines: &[&Line]) -> Option<Figure> {
     let best_rate = best.and_then(tflops);
     let (body, height) = drawing(&rungs, &scale, &unit, best_rate);
     let words: Vec<String> = rungs.iter().map(|line| words(line, best_rate)).collect();
-    let title = format!("{}{}", row.problem, mode_suffix(row.mode));
+    let title = format!("{}{}", row.problem, row.mode.suffix());
     Some(Figure {
         slug: format!("{}-{}", slug(&row.suite), slug(&title)),
         title: format!("Ladder, {title}"),

@@ -1,6 +1,6 @@
 //! The section that comes first: where we are slower, and by how much.
 
-use super::figures::{mode_suffix, overview};
+use super::figures::overview;
 use super::ladder::LADDER;
 use super::reasons;
 use super::scale::{digits, time, times};
@@ -56,7 +56,7 @@ fn suites(summaries: &[SuiteSummary]) -> Markup {
         let worst = suite.worst.as_ref();
         let worst = worst.map(|row| format!("{} {}", times(row.ratio()), row.row.problem));
         vec![
-            html! { td class="row" { (suite.suite) (mode_suffix(suite.mode)) } },
+            html! { td class="row" { (suite.suite) (suite.mode.suffix()) } },
             count(suite.rows),
             count(suite.compared),
             number(suite.against_fastest.map(times)),
@@ -85,7 +85,7 @@ fn each_peer(summaries: &[SuiteSummary]) -> Markup {
     let peers = peers(summaries);
     let with_peers = |suite: &&SuiteSummary| suite.against.iter().any(|(n, ..)| peers.contains(&n));
     let suites: Vec<&SuiteSummary> = summaries.iter().filter(with_peers).collect();
-    let title = |suite: &SuiteSummary| suite.suite.clone() + mode_suffix(suite.mode);
+    let title = |suite: &SuiteSummary| suite.suite.clone() + suite.mode.suffix();
     let (columns, rows): (Vec<Column>, Vec<Vec<Markup>>) = if peers.len() > suites.len() {
         let row = |peer: &&String| {
             let means = suites.iter().map(|suite| mean_cell(suite, peer));
@@ -159,7 +159,7 @@ fn loss_table(losses: &[Comparison]) -> Markup {
     ];
     let milliseconds = |line| number(time_ms(line).map(time));
     let rows = losses.iter().map(|loss| {
-        let suffix = mode_suffix(loss.row.mode);
+        let suffix = loss.row.mode.suffix();
         vec![
             html! { td class="n" { b class="loss-text" { (times(loss.ratio())) } } },
             html! { td class="row" {

@@ -196,7 +196,7 @@ fn everything(rows: &[Row]) -> Markup {
 fn row_cells((row, lines): &Row) -> Vec<Vec<Markup>> {
     let ours = our_line(lines).filter(|line| time_ms(line).is_some());
     let fastest = fastest_peer(lines).map(|line| &line.candidate);
-    let suffix = figures::mode_suffix(row.mode);
+    let suffix = row.mode.suffix();
     let cells = |line: &&Line| {
         let ratio = ours.filter(|_| time_ms(line).is_some()).map(|ours| ratio(ours, line));
         let ratio = ratio.filter(|_| line.side == Side::Peer);

@@ -1,7 +1,7 @@
 //! The figures with two axes: rate over size, and the roofline.
 
 use super::chart::{self, Figure, WIDTH, legend, line, marker, x_axis, y_axis};
-use super::figures::{Row, mode_suffix, slug, unit};
+use super::figures::{Row, slug, unit};
 use super::palette::{Look, Palette, kernel};
 use super::scale::{Scale, count, digits, px, times};
 use super::summary::{grouped, intensity, our_line, tflops};
@@ -31,7 +31,7 @@ pub fn curves(rows: &[Row], palette: &Palette) -> Vec<Figure> {
         if line.epilogue != "none" {
             title += &format!(" {}", line.epilogue);
         }
-        title + mode_suffix(*mode)
+        title + mode.suffix()
     });
     let figures = groups.into_iter().map(|(title, lines)| {
         let lines: Vec<&Line> = lines.into_iter().map(|(_, line)| line).collect();
@@ -148,7 +148,7 @@ pub fn rooflines(record: &Record, rows: &[Row]) -> Vec<Figure> {
             .iter()
             .map(|(row, line, intensity, rate)| Point {
                 name: computed_by(line),
-                tip: format!("{}{}", row.problem, mode_suffix(row.mode)),
+                tip: format!("{}{}", row.problem, row.mode.suffix()),
                 place: (*intensity, *rate),
             })
             .collect();

@@ -1,7 +1,7 @@
 //! Lines without a time and why, as a list: a reason is a sentence or two, and a table on a phone
 //! has no room for it.
 
-use super::figures::{mode_suffix, state_word};
+use super::figures::state_word;
 use super::scale::digits;
 use super::summary::grouped;
 use super::table::seen;
@@ -38,7 +38,7 @@ pub fn list(lines: Vec<(RowKey, Option<&Line>)>) -> Markup {
 fn item(row: &RowKey, lines: &[&Line]) -> Markup {
     let names: Vec<&str> = lines.iter().map(|line| line.candidate.as_str()).collect();
     let place = html! {
-        (row.problem) (mode_suffix(row.mode)) ", suite " (row.suite)
+        (row.problem) (row.mode.suffix()) ", suite " (row.suite)
     };
     let Some(line) = lines.first() else {
         return html! { li { "no line of ours: " (place) } };

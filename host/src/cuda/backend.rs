@@ -1,10 +1,11 @@
 //! The CUDA backend: host data travels, device data stays.
 
 use super::context::CudaContext;
+use super::graph;
 use super::launch::CudaDriver;
 use super::memory::{CudaMemory, Mark};
 use super::stream::{CudaQueue, CudaStream};
-use crate::backend::{Backend, Each, HostOperands, Memory, Operands, Queue};
+use crate::backend::{Backend, Each, HostOperands, Memory, Operands, Queue, Recording};
 use crate::device::{Device, DeviceInfo};
 use crate::error::{Error, Kind, Operand};
 use crate::launch::{self, Scales};
@@ -50,20 +51,12 @@ impl CudaBackend {
             .ok_or_else(|| self.foreign(operand))
     }
 
-    /// Makes the stream wait for the work on the operands that must come first. The context is
-    /// current.
-    fn wait_for_operands(
-        &self,
-        stream: &CudaStream,
-        read: &[&CudaMemory],
-        written: &[&CudaMemory],
-    ) -> Result<(), Error> {
-        read.iter().try_for_each(|memory| memory.before_read(stream))?;
-        written.iter().try_for_each(|memory| memory.before_write(stream))
+    /// The context's own queue, an error for another's.
+    fn queue_of<'a>(&self, queue: &'a dyn Queue) -> Result<&'a CudaQueue, Error> {
+        queue_of(&self.context, queue)
     }
 
-    /// Has `launch` enqueue work that reads and writes these: on `queue`, or to the end where there
-    /// is none. The context is current.
+    /// As [`in_order`].
     fn in_order(
         &self,
         queue: Option<&dyn Queue>,
@@ -71,30 +64,7 @@ impl CudaBackend {
         written: &[&CudaMemory],
         launch: impl Fn(&CudaStream) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Some(queue) = queue else {
-            return self.context.blocking(|stream| {
-                self.wait_for_operands(stream, read, written)?;
-                launch(stream)
-            });
-        };
-        let queue = (queue as &dyn Any).downcast_ref::<CudaQueue>();
-        let (stream, _order) = match queue.filter(|queue| queue.belongs_to(&self.context)) {
-            Some(queue) => queue.in_order(),
-            None => {
-                let expected = self.context.name().to_string();
-                return Err(Error::new(Kind::ForeignStream { expected }));
-            }
-        };
-        self.wait_for_operands(stream, read, written)?;
-        let launched = launch(stream);
-        // Some of several panels may be under way even where one failed.
-        let mark = Mark::new(&self.context, stream).or_else(|error| {
-            // Without a mark nobody can wait for the work later, so it is waited for now.
-            stream.synchronize(self.context.name()).and(Err(error))
-        })?;
-        read.iter().for_each(|memory| memory.reading(mark.clone()));
-        written.iter().for_each(|memory| memory.writing(mark.clone()));
-        launched
+        in_order(&self.context, queue, read, written, launch)
     }
 
     /// Launches on a stream that waits for its operands. The context is current.
@@ -112,6 +82,57 @@ impl CudaBackend {
         // caller marks it or waits for it.
         unsafe { launch::enqueue(&driver, product, kernel, addresses) }
     }
+}
+
+fn queue_of<'a>(context: &Arc<CudaContext>, queue: &'a dyn Queue) -> Result<&'a CudaQueue, Error> {
+    let ours = (queue as &dyn Any).downcast_ref::<CudaQueue>();
+    ours.filter(|queue| queue.belongs_to(context)).ok_or_else(|| {
+        let expected = context.name().to_string();
+        Error::new(Kind::ForeignStream { expected })
+    })
+}
+
+/// Makes the stream wait for the work on the operands that must come first. The context is current.
+fn wait_for_operands(
+    stream: &CudaStream,
+    read: &[&CudaMemory],
+    written: &[&CudaMemory],
+) -> Result<(), Error> {
+    read.iter().try_for_each(|memory| memory.before_read(stream))?;
+    written.iter().try_for_each(|memory| memory.before_write(stream))
+}
+
+/// Has `launch` enqueue work that reads and writes these: on `queue`, or to the end where there is
+/// none. The context is current.
+pub(super) fn in_order(
+    context: &Arc<CudaContext>,
+    queue: Option<&dyn Queue>,
+    read: &[&CudaMemory],
+    written: &[&CudaMemory],
+    launch: impl Fn(&CudaStream) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Some(queue) = queue else {
+        return context.blocking(|stream| {
+            wait_for_operands(stream, read, written)?;
+            launch(stream)
+        });
+    };
+    let queue = queue_of(context, queue)?;
+    let (stream, _order) = queue.in_order();
+    if queue.add_uses(read, written)? {
+        // Whoever enqueues the graph has it wait.
+        return launch(stream);
+    }
+    wait_for_operands(stream, read, written)?;
+    let launched = launch(stream);
+    // Some of several panels may be under way even where one failed.
+    let mark = Mark::new(context, stream).or_else(|error| {
+        // Without a mark nobody can wait for the work later, so it is waited for now.
+        stream.synchronize(context.name()).and(Err(error))
+    })?;
+    read.iter().for_each(|memory| memory.reading(mark.clone()));
+    written.iter().for_each(|memory| memory.writing(mark.clone()));
+    launched
 }
 
 /// The context is current in every call.
@@ -151,6 +172,15 @@ impl Backend for CudaBackend {
 
     fn queue(&self) -> Result<Box<dyn Queue>, Error> {
         Ok(Box::new(CudaQueue::new(&self.context)?))
+    }
+
+    fn record(
+        &self,
+        queue: &dyn Queue,
+        work: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<Box<dyn Recording>, Error> {
+        let _current = self.context.make_current()?;
+        graph::record(self.queue_of(queue)?, &self.context, work)
     }
 
     fn load(&self, kernel: &'static Kernel) -> Result<(), Error> {

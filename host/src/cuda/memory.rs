@@ -8,15 +8,20 @@ use crate::error::Error;
 use cust::memory::DeviceBuffer;
 use cust::sys;
 use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
-/// A buffer on a device.
+/// A buffer on a device, shared with the graphs that use it.
+#[derive(Clone, Debug)]
+pub(super) struct CudaMemory(Arc<Buffer>);
+
+/// The buffer itself.
 ///
 /// Asynchronous work leaves an event here for each stream that uses the buffer, and everything that
 /// touches it later waits for the events that it must: a reader for the last writer, a writer and
 /// the drop for everyone.
 #[derive(Debug)]
-pub(super) struct CudaMemory {
+pub(super) struct Buffer {
     /// `None` where there are no bytes.
     buffer: ManuallyDrop<Option<DeviceBuffer<u8>>>,
     bytes: usize,
@@ -52,6 +57,14 @@ impl Mark {
     }
 }
 
+impl Deref for CudaMemory {
+    type Target = Buffer;
+
+    fn deref(&self) -> &Buffer {
+        &self.0
+    }
+}
+
 impl CudaMemory {
     /// `bytes` bytes of unspecified contents. The context is current.
     pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, Error> {
@@ -63,19 +76,18 @@ impl CudaMemory {
             let buffer = unsafe { DeviceBuffer::uninitialized(bytes) };
             Some(buffer.map_err(|_| allocation_failure(context, bytes))?)
         };
-        Ok(CudaMemory {
-            buffer: ManuallyDrop::new(buffer),
-            bytes,
-            pending: Mutex::default(),
-            context: Arc::clone(context),
-        })
+        let buffer = ManuallyDrop::new(buffer);
+        let (pending, context) = (Mutex::default(), Arc::clone(context));
+        Ok(CudaMemory(Arc::new(Buffer { buffer, bytes, pending, context })))
     }
 
     /// The device address; 0 where there are no bytes.
     pub(super) fn address(&self) -> u64 {
         self.buffer.as_ref().map_or(0, |buffer| buffer.as_device_ptr().as_raw())
     }
+}
 
+impl Buffer {
     pub(super) fn belongs_to(&self, context: &Arc<CudaContext>) -> bool {
         Arc::ptr_eq(&self.context, context)
     }
@@ -106,7 +118,9 @@ impl CudaMemory {
     fn what(&self, doing: &str, bytes: usize) -> String {
         format!("{doing} {bytes} bytes on {}", self.context.name())
     }
+}
 
+impl CudaMemory {
     /// Enqueues a copy from the host. The context is current.
     ///
     /// # Safety
@@ -172,7 +186,7 @@ impl Memory for CudaMemory {
     }
 }
 
-impl Drop for CudaMemory {
+impl Drop for Buffer {
     fn drop(&mut self) {
         let _current = self.context.make_current();
         let pending = std::mem::take(&mut *lock(&self.pending));

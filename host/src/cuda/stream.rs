@@ -2,6 +2,8 @@
 
 use super::context::{CudaContext, lock};
 use super::driver::{Check, failure};
+use super::graph::{Uses, is_recording};
+use super::memory::CudaMemory;
 use crate::backend::Queue;
 use crate::error::Error;
 use cust::stream::{Stream, StreamFlags};
@@ -9,6 +11,7 @@ use cust::sys::CUstream;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::ThreadId;
 
 /// A stream with a number of its own: the driver may give a new stream a destroyed one's handle,
 /// and work of the old one may still run.
@@ -50,6 +53,8 @@ pub(super) struct CudaQueue {
     /// Held from a launch until its marks are kept: of two threads that enqueue at a time, the one
     /// that launches later must also mark later.
     order: Mutex<()>,
+    /// The thread that records, and what it has recorded so far.
+    recording: Mutex<Option<(ThreadId, Uses)>>,
     context: Arc<CudaContext>,
 }
 
@@ -57,12 +62,45 @@ impl CudaQueue {
     pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self, Error> {
         let _current = context.make_current()?;
         let stream = ManuallyDrop::new(CudaStream::new(context.name())?);
-        Ok(CudaQueue { stream, order: Mutex::default(), context: Arc::clone(context) })
+        let (order, recording) = (Mutex::default(), Mutex::default());
+        Ok(CudaQueue { stream, order, recording, context: Arc::clone(context) })
     }
 
     /// The stream, for work that leaves marks behind, until the guard goes.
     pub(super) fn in_order(&self) -> (&CudaStream, MutexGuard<'_, ()>) {
         (&self.stream, lock(&self.order))
+    }
+
+    /// Begins to record on the stream; an error where that is done already.
+    pub(super) fn begin_recording(&self) -> Result<&CudaStream, Error> {
+        let _order = lock(&self.order);
+        let mut recording = lock(&self.recording);
+        if recording.is_some() {
+            return Err(is_recording());
+        }
+        *recording = Some((std::thread::current().id(), Uses::default()));
+        Ok(&self.stream)
+    }
+
+    /// Ends recording, and tells what the work uses.
+    pub(super) fn end_recording(&self) -> Uses {
+        lock(&self.recording).take().map_or_else(Uses::default, |(_, uses)| uses)
+    }
+
+    /// Adds work to what is recorded: whether it was; an error where another thread records.
+    pub(super) fn add_uses(
+        &self,
+        read: &[&CudaMemory],
+        written: &[&CudaMemory],
+    ) -> Result<bool, Error> {
+        let mut recording = lock(&self.recording);
+        let Some((thread, uses)) = &mut *recording else { return Ok(false) };
+        if *thread != std::thread::current().id() {
+            return Err(is_recording());
+        }
+        uses.read.extend(read.iter().map(|&memory| memory.clone()));
+        uses.written.extend(written.iter().map(|&memory| memory.clone()));
+        Ok(true)
     }
 
     pub(super) fn belongs_to(&self, context: &Arc<CudaContext>) -> bool {
