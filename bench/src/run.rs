@@ -396,8 +396,7 @@ pub fn method(options: &Options) -> Vec<String> {
         "spread: half of p90 - p10, over the median".to_owned(),
         format!(
             "times of different processes differ by up to about {LAUNCH_NOISE_US} us a launch on a \
-             GPU, which no spread shows; torch and Triton run in a process of their own; a batch \
-             of ours is one launch a product"
+             GPU, which no spread shows; torch and Triton run in a process of their own"
         ),
     ];
     if let Some(seconds) = options.sustained {

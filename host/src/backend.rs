@@ -6,6 +6,7 @@
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind, Operand};
 use crate::plan::{Fusion, KernelChoice, Product, SOURCES, ScaledProduct};
+use crate::streaming::Streaming;
 use gemm_spec::Kernel;
 use std::any::Any;
 use std::fmt::Debug;
@@ -44,6 +45,7 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
         product: &Product,
         kernel: &KernelChoice,
         operands: &HostOperands,
+        streaming: &Streaming<'_>,
     ) -> Result<(), Error>;
 
     /// Multiplies memory of this device: on `queue`, or at once and to the end where there is none.

@@ -17,6 +17,7 @@ use crate::device::{DeviceInfo, DeviceKind};
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::plan::{Fusion, KernelChoice, Product, SOURCES, ScaledProduct};
+use crate::streaming::{Progress, Streaming};
 use crate::{bf16, f16, with_elements};
 use gemm_spec::{DType, Precision};
 use std::any::Any;
@@ -76,6 +77,7 @@ impl Backend for CpuBackend {
         product: &Product,
         kernel: &KernelChoice,
         operands: &HostOperands,
+        streaming: &Streaming<'_>,
     ) -> Result<(), Error> {
         check_choice(kernel)?;
         if product.c.shape.is_empty() {
@@ -85,6 +87,7 @@ impl Backend for CpuBackend {
             // SAFETY: the caller vouches for the operands, and C is not empty.
             unsafe { multiply(&product.from_number(number), operands) };
         }
+        streaming.say(Progress { done: 1, all: 1 });
         Ok(())
     }
 
@@ -98,7 +101,7 @@ impl Backend for CpuBackend {
         let operands = self.host_operands(queue, operands)?;
         // SAFETY: a `DeviceMatrix` keeps its layout inside its memory; C and amax are borrowed
         // exclusively.
-        unsafe { self.multiply_host(product, kernel, &operands) }
+        unsafe { self.multiply_host(product, kernel, &operands, &Streaming::new()) }
     }
 
     fn multiply_scaled(
@@ -116,7 +119,7 @@ impl Backend for CpuBackend {
         let product = &scaled.product;
         if product.k == 0 || product.c.shape.is_empty() {
             // SAFETY: as above.
-            return unsafe { self.multiply_host(product, kernel, &operands) };
+            return unsafe { self.multiply_host(product, kernel, &operands, &Streaming::new()) };
         }
         let HostOperands { a, b, c, .. } = operands;
         let sources = scaled::Sources {

@@ -27,6 +27,7 @@ use crate::launch::{Scales, enqueue, enqueue_scaled};
 use crate::plan::{KernelChoice, Product, ScaledProduct};
 use crate::ptx;
 use crate::stage::{self, Stage};
+use crate::streaming::Streaming;
 use gemm_spec::Kernel;
 use launch::EmulatorDriver;
 pub(crate) use limits::{UNKNOWN_ARCH, is_known};
@@ -189,6 +190,11 @@ impl Stage for EmulatorBackend {
         &self.gpu.info
     }
 
+    fn free_memory(&self) -> Option<usize> {
+        // It is the host's.
+        None
+    }
+
     fn new_memory(&self, bytes: usize) -> Result<EmulatorMemory, Error> {
         let address = self.gpu.lock().allocate(bytes as u64).map_err(|_| {
             let place = self.gpu.info.name.clone();
@@ -227,9 +233,10 @@ impl Backend for EmulatorBackend {
         product: &Product,
         kernel: &KernelChoice,
         operands: &HostOperands,
+        streaming: &Streaming<'_>,
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        unsafe { stage::multiply_host(self, product, kernel, operands) }
+        unsafe { stage::multiply_host(self, product, kernel, operands, streaming) }
     }
 
     fn multiply(

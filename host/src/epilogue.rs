@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::gemm::Gemm;
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
 use crate::plan::{Fusion, output_shape};
+use crate::streaming::Streaming;
 use gemm_spec::{Activation, Layout, Shape};
 
 /// What a product does with its sums, in f32 and in this order, with x the sum of row i and column
@@ -187,7 +188,8 @@ impl<T: Element, C: OutputOf<T> + Element<Scalar = f32>> Fused<'_, T, C, HostEpi
         b: impl Into<MatrixRef<'b, T>>,
         c: impl Into<MatrixMut<'c, C>>,
     ) -> Result<(), Error> {
-        self.gemm.multiply_host(device, (a.into(), b.into()), c.into(), self.epilogue)
+        let operands = (a.into(), b.into());
+        self.gemm.multiply_host(device, operands, c.into(), self.epilogue, &Streaming::new())
     }
 }
 

@@ -169,6 +169,11 @@ pub(crate) enum Kind {
         and cannot be recorded within"
     )]
     Recording,
+    #[error(
+        "panels of a product of shape {shape} do not fit into {limit} bytes of the memory of \
+        {place}; raise the limit"
+    )]
+    PanelMemory { place: String, limit: usize, shape: Shape },
     #[error("{device} has no graphs; a CUDA device has")]
     NoGraphs { device: String },
     #[error("{kernel} computes one product and no batch; take another kernel")]
@@ -284,7 +289,7 @@ impl Error {
 
     /// Host or device memory ran out; the device can still be used.
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(*self.0, Kind::OutOfMemory { .. })
+        matches!(*self.0, Kind::OutOfMemory { .. } | Kind::PanelMemory { .. })
     }
 
     /// The kernel is unknown, this device cannot run it, or its tiles could run nowhere; the device

@@ -9,6 +9,7 @@ use crate::matrix::{Matrix, MatrixMut, MatrixRef};
 use crate::plan::{
     Chosen, Fusion, KernelChoice, Options, Plan, Product, Task, candidates, choose, output_shape,
 };
+use crate::streaming::Streaming;
 use gemm_spec::{Layout, Op, Precision, Shape};
 use std::marker::PhantomData;
 
@@ -240,7 +241,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         b: impl Into<MatrixRef<'b, T>>,
         c: impl Into<MatrixMut<'c, C>>,
     ) -> Result<(), Error> {
-        self.multiply_host(device, (a.into(), b.into()), c.into(), HostEpilogue::new())
+        let (operands, epilogue) = ((a.into(), b.into()), HostEpilogue::new());
+        self.multiply_host(device, operands, c.into(), epilogue, &Streaming::new())
     }
 
     pub(crate) fn multiply_host(
@@ -249,6 +251,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         (a, b): (MatrixRef<'_, T>, MatrixRef<'_, T>),
         mut c: MatrixMut<'_, C>,
         epilogue: HostEpilogue<'_, C>,
+        streaming: &Streaming<'_>,
     ) -> Result<(), Error> {
         let layouts = [a.layout(), b.layout(), c.layout()];
         let fusion = epilogue.fusion(MatrixRef::layout, MatrixRef::layout);
@@ -264,7 +267,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
             amax: amax.map(|amax| std::ptr::from_mut(amax).cast()),
         };
         // SAFETY: the views hold their layouts' elements, C's and amax exclusively.
-        unsafe { device.backend.multiply_host(&product, &self.kernel, &operands) }
+        unsafe { device.backend.multiply_host(&product, &self.kernel, &operands, streaming) }
     }
 
     /// C = alpha * op(A) * op(B) + beta * C on matrices of one device; C holds the result when the

@@ -17,6 +17,7 @@
 //! - [`Epilogue`] says what becomes of the sums: bias, activation, residual, scales.
 //! - [`MatrixRef`] and [`MatrixMut`] view slices with any strides; [`DeviceMatrix`] is data that
 //!   stays on a device; [`DeviceBatch`] is many matrices of one shape, for products in one call.
+//! - [`Streaming`] takes products of host data that a GPU's memory does not hold.
 //! - [`Graph`] is work that a GPU repeats in one call.
 //! - [`cuda`] takes device addresses and streams of those who work with `cust` themselves.
 //! - [`emulator`] runs the kernels on the CPU, exactly as a GPU would, and reports their misuse of
@@ -48,6 +49,7 @@ pub mod random;
 pub mod reference;
 mod scaled;
 mod stage;
+mod streaming;
 pub mod verify;
 
 pub use batch::DeviceBatch;
@@ -65,6 +67,7 @@ pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
 pub use plan::{Batch, KernelChoice, LaunchLimits, Plan, Prediction};
 pub use scaled::ScaledGemm;
+pub use streaming::{Progress, Streaming};
 
 /// The README's program compiles and runs.
 #[cfg(doctest)]

@@ -1,9 +1,12 @@
 //! Products of host data on a device with memory of its own: copies there and back.
 
+mod panels;
+
 use crate::backend::{Each, HostOperands, Memory};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use crate::plan::{Fusion, KernelChoice, Product, SOURCES, Task, Transfer, choose, span, transfer};
+use crate::streaming::{Progress, Streaming};
 use bytemuck::Pod;
 use gemm_spec::{DType, Layout, Shape};
 
@@ -14,6 +17,14 @@ pub(crate) trait Stage {
 
     /// Its facts.
     fn device_info(&self) -> &DeviceInfo;
+
+    /// Bytes of its memory that are free, if it says.
+    fn free_memory(&self) -> Option<usize>;
+
+    /// Runs `work` on this thread, which may be another than the caller's.
+    fn within<R>(&self, work: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        work()
+    }
 
     /// Memory of `bytes` bytes, whose contents are unspecified, at a multiple of 256.
     fn new_memory(&self, bytes: usize) -> Result<Self::Memory, Error>;
@@ -27,15 +38,17 @@ pub(crate) trait Stage {
     ) -> Result<(), Error>;
 }
 
-/// Copies what the product reads to the device, multiplies there, and copies C's elements back.
+/// Copies what the product reads to the device, multiplies there, and copies C's elements back;
+/// panel by panel where the device has not memory enough.
 ///
 /// # Safety
 /// The product's layouts are valid for the pointers, as [`HostOperands`] says.
-pub(crate) unsafe fn multiply_host<S: Stage>(
+pub(crate) unsafe fn multiply_host<S: Stage + Sync>(
     device: &S,
     product: &Product,
     kernel: &KernelChoice,
     operands: &HostOperands,
+    streaming: &Streaming<'_>,
 ) -> Result<(), Error> {
     let (dtype, shape) = (product.dtype, product.shape());
     // Before any copy: a choice that cannot run shall not cost one.
@@ -49,9 +62,23 @@ pub(crate) unsafe fn multiply_host<S: Stage>(
     if shape.is_empty() {
         return Ok(());
     }
+    let limit = streaming.limit(device.free_memory());
+    let is_large = limit.is_some_and(|limit| panels::bytes(product).is_none_or(|of| of > limit));
+    if let (Some(limit), true) = (limit, is_large && product.k > 0 && product.fusion.is_none()) {
+        // SAFETY: the caller's promise.
+        match unsafe { panels::multiply(device, product, kernel, operands, (limit, streaming)) } {
+            Some(done) => return done,
+            None if streaming.is_limited() => {
+                let (place, wanted) = (device.device_info().name.clone(), limit);
+                return Err(Error::new(Kind::PanelMemory { place, limit: wanted, shape }));
+            }
+            // The device may have more than half of it.
+            None => {}
+        }
+    }
     let mut staged = *product;
-    let (a, b, c);
-    // SAFETY: the caller's promise; A and B are read if k is not 0, C if there is a beta.
+    let (a, b);
+    // SAFETY: the caller's promise; A and B are read if k is not 0.
     unsafe {
         (a, b) = if product.k > 0 {
             let (a, a_layout) = copy_in(device, dtype, operands.a, &product.a)?;
@@ -61,6 +88,27 @@ pub(crate) unsafe fn multiply_host<S: Stage>(
         } else {
             (device.new_memory(0)?, device.new_memory(0)?)
         };
+        multiply_staged(device, &staged, kernel, operands, [&a, &b])?;
+    }
+    streaming.say(Progress { done: 1, all: 1 });
+    Ok(())
+}
+
+/// The same with A and B on the device already, where `product` has them.
+///
+/// # Safety
+/// As [`multiply_host`], for C and the epilogue.
+unsafe fn multiply_staged<S: Stage>(
+    device: &S,
+    product: &Product,
+    kernel: &KernelChoice,
+    operands: &HostOperands,
+    [a, b]: [&S::Memory; 2],
+) -> Result<(), Error> {
+    let mut staged = *product;
+    let c;
+    // SAFETY: the caller's promise; C is read if there is a beta.
+    unsafe {
         let dtype = product.output;
         let Transfer { dense, len, source, copy } = fitting(dtype, &product.c)?;
         let bytes = len * dtype.size_bytes();
@@ -75,7 +123,7 @@ pub(crate) unsafe fn multiply_host<S: Stage>(
         let (amax, sources) = (amax.map(|(memory, _)| memory), &sources.memory);
         let amax = amax.as_ref();
         let sources = sources.each_ref().map(Option::as_ref);
-        device.run(&staged, kernel, Each { a: &a, b: &b, c: &c, sources, amax })?;
+        device.run(&staged, kernel, Each { a, b, c: &c, sources, amax })?;
         if let (Some(memory), Some(to)) = (amax, operands.amax) {
             memory.read(0, std::slice::from_raw_parts_mut(to, size_of::<f32>()))?;
         }

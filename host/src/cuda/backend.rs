@@ -11,6 +11,7 @@ use crate::error::{Error, Kind, Operand};
 use crate::launch::{self, Scales};
 use crate::plan::{KernelChoice, Product, ScaledProduct};
 use crate::stage::{self, Stage};
+use crate::streaming::Streaming;
 use gemm_spec::Kernel;
 use std::any::Any;
 use std::sync::Arc;
@@ -143,6 +144,15 @@ impl Stage for CudaBackend {
         self.context.info()
     }
 
+    fn free_memory(&self) -> Option<usize> {
+        self.context.free_memory().map(|(free, _)| free)
+    }
+
+    fn within<R>(&self, work: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        let _current = self.context.make_current()?;
+        work()
+    }
+
     fn new_memory(&self, bytes: usize) -> Result<CudaMemory, Error> {
         CudaMemory::new(&self.context, bytes)
     }
@@ -193,10 +203,11 @@ impl Backend for CudaBackend {
         product: &Product,
         kernel: &KernelChoice,
         operands: &HostOperands,
+        streaming: &Streaming<'_>,
     ) -> Result<(), Error> {
         let _current = self.context.make_current()?;
         // SAFETY: the caller's promise.
-        unsafe { stage::multiply_host(self, product, kernel, operands) }
+        unsafe { stage::multiply_host(self, product, kernel, operands, streaming) }
     }
 
     fn multiply(
