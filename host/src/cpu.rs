@@ -85,7 +85,7 @@ impl Backend for CpuBackend {
         }
         for number in 0..product.batch.count {
             // SAFETY: the caller vouches for the operands, and C is not empty.
-            unsafe { multiply(&product.from_number(number), operands) };
+            unsafe { multiply(&product.at_number(number), operands) };
         }
         streaming.say(Progress { done: 1, all: 1 });
         Ok(())

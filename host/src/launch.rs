@@ -197,7 +197,7 @@ unsafe fn launch_all(
     let launches = || kernel.launches(product.shape()).into_iter().flatten();
     for (range, launch) in layers(count).flat_map(|of| launches().map(move |l| (of.clone(), l))) {
         let (slices, k) = parts.slices(product, &range);
-        let product = &product.from_number(range.start);
+        let product = &product.at_number(range.start);
         let launch = kernel.resident(launch, slices.count, multiprocessors);
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);

@@ -87,7 +87,7 @@ impl Product {
     }
 
     /// The products of the batch from number `start` on.
-    pub(crate) fn from_number(&self, start: usize) -> Product {
+    pub(crate) fn at_number(&self, start: usize) -> Product {
         let Product { a, b, c, batch, .. } = *self;
         let count = batch.count.saturating_sub(start);
         Product {
@@ -102,7 +102,7 @@ impl Product {
     /// Whether maps reach the matrices of a batch whose distance is `step`.
     pub(crate) fn is_mappable_step(&self, dtype: DType, step: isize) -> bool {
         let bytes = step.checked_mul(dtype.size_bytes() as isize).unwrap_or(-1);
-        self.batch.count <= 1 || bytes >= 0 && bytes < 1 << 40 && bytes % 16 == 0
+        self.batch.count <= 1 || (0..1 << 40).contains(&bytes) && bytes % 16 == 0
     }
 }
 

@@ -1,0 +1,139 @@
+//! Many products at a time: threads with streams of their own on one GPU, every dtype and kind of
+//! plan, every result checked, the memory given back.
+
+use gemmite::{
+    Device, DeviceMatrix, Element, F8E4M3, Gemm, Matrix, Op, Precision, Shape, Stream, bf16, f16,
+    random,
+};
+use gemmite_tests::{cuda, say};
+
+/// Threads, and streams of each.
+const THREADS: usize = 16;
+const STREAMS: usize = 4;
+
+/// Products that each thread enqueues: `GEMMITE_LOAD`, or few.
+fn products() -> usize {
+    let wanted = std::env::var("GEMMITE_LOAD").ok().map(|text| text.parse());
+    wanted.transpose().expect("GEMMITE_LOAD is a number").unwrap_or(200)
+}
+
+/// A product of one dtype on a thread's own matrices.
+trait Problem: Send {
+    fn enqueue(&mut self, stream: &Stream);
+    /// Whether C holds the product; C is spoiled then.
+    fn is_right(&mut self) -> bool;
+}
+
+struct Of<T: Element> {
+    gemm: Gemm<T>,
+    a: DeviceMatrix<T>,
+    b: DeviceMatrix<T>,
+    c: DeviceMatrix<T::Output>,
+    expected: Matrix<T::Output>,
+    spoiled: Matrix<T::Output>,
+}
+
+impl<T: Element> Of<T> {
+    fn new(device: &Device, (m, n, k): (usize, usize, usize), op_b: Op) -> Self {
+        let of_b = if op_b == Op::None { Shape::new(k, n) } else { Shape::new(n, k) };
+        // Sums stay exact in every dtype.
+        let a = random::integers(Shape::new(m, k), 1, -1..=1).unwrap();
+        let b = random::integers(of_b, 2, -1..=1).unwrap();
+        let gemm = Gemm::<T>::new().op_b(op_b).precision(Precision::Tf32);
+        let expected = gemm.run(&Device::cpu(), &a, &b).unwrap();
+        let spoiled = Matrix::from_fn(Shape::new(m, n), |_, _| T::Output::from_f64(100.0)).unwrap();
+        let (a, b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
+        Of { gemm, a, b, c: device.upload(&spoiled).unwrap(), expected, spoiled }
+    }
+}
+
+impl<T: Element> Problem for Of<T> {
+    fn enqueue(&mut self, stream: &Stream) {
+        self.gemm.enqueue(stream, &self.a, &self.b, &mut self.c).unwrap();
+    }
+
+    fn is_right(&mut self) -> bool {
+        let right = self.c.download().unwrap() == self.expected;
+        self.c.write(&self.spoiled).unwrap();
+        right
+    }
+}
+
+fn problems(device: &Device) -> Vec<Box<dyn Problem>> {
+    // Whole tiles, few rows, odd rows that are copied, long sums in parts, one element.
+    let shapes = [(128, 192, 96), (3, 300, 200), (130, 129, 131), (8, 16, 60), (1, 1, 40)];
+    let mut all: Vec<Box<dyn Problem>> = Vec::new();
+    for (i, shape) in shapes.into_iter().enumerate() {
+        let op = if i % 2 == 0 { Op::None } else { Op::Transpose };
+        all.push(Box::new(Of::<bf16>::new(device, shape, op)));
+        all.push(Box::new(Of::<f16>::new(device, shape, Op::None)));
+        all.push(Box::new(Of::<f32>::new(device, shape, op)));
+        all.push(Box::new(Of::<f64>::new(device, shape, op)));
+        all.push(Box::new(Of::<i8>::new(device, shape, op)));
+        all.push(Box::new(Of::<i32>::new(device, shape, op)));
+        all.push(Box::new(Of::<F8E4M3>::new(device, shape, op)));
+    }
+    // Sums of 20000 that are split; exact where they are added in whole numbers or in f32.
+    all.push(Box::new(Of::<i8>::new(device, (16, 64, 20_000), Op::None)));
+    all.push(Box::new(Of::<f32>::new(device, (16, 64, 20_000), Op::Transpose)));
+    all
+}
+
+/// One thread's products, checked whenever each problem has had a turn or so.
+fn work(device: &Device, thread: usize, products: usize) -> usize {
+    let streams: Vec<Stream> = (0..STREAMS).map(|_| device.stream().unwrap()).collect();
+    let mut problems = problems(device);
+    let (mut state, mut wrong) = (thread as u64 + 1, 0);
+    let mut enqueued = vec![false; problems.len()];
+    for i in 0..products {
+        // xorshift64 (Marsaglia, "Xorshift RNGs", 2003).
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let number = (state >> 20) as usize % problems.len();
+        problems[number].enqueue(&streams[(state >> 8) as usize % STREAMS]);
+        enqueued[number] = true;
+        if i % 100 == 99 || i + 1 == products {
+            for (problem, enqueued) in problems.iter_mut().zip(&mut enqueued) {
+                wrong += usize::from(std::mem::take(enqueued) && !problem.is_right());
+            }
+        }
+    }
+    streams.iter().for_each(|stream| stream.synchronize().unwrap());
+    wrong
+}
+
+/// Bytes of the device's memory that are free; the context is current where a matrix lives.
+fn free_memory() -> usize {
+    let context = gemmite::cuda::cust::quick_init().expect("there is a GPU");
+    let (free, _) = gemmite::cuda::cust::memory::mem_get_info().expect("the driver says");
+    drop(context);
+    free
+}
+
+#[test]
+fn threads_and_streams_share_a_gpu() {
+    let Some(device) = cuda() else { return };
+    let products = products();
+    // Modules are loaded and pools have grown before memory is counted.
+    assert_eq!(work(&device, THREADS, products.min(500)), 0);
+    let before = free_memory();
+    let start = std::time::Instant::now();
+    let wrong: usize = std::thread::scope(|scope| {
+        let run = |thread| {
+            let device = &device;
+            scope.spawn(move || work(device, thread, products))
+        };
+        let threads: Vec<_> = (0..THREADS).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    assert_eq!(wrong, 0);
+    let all = THREADS * products;
+    say(&format!("load: {all} products of {THREADS} threads in {seconds:.1} s, none wrong"));
+    let after = free_memory();
+    // The pool of the streams may keep what it has, as long as that does not grow with the work.
+    let kept = before.saturating_sub(after) >> 20;
+    say(&format!("load: {kept} MiB less are free than before"));
+    assert!(kept < 256, "{kept} MiB");
+}
