@@ -25,6 +25,9 @@ pub struct MeasureArgs {
     /// Kernels of ours beside the one that the library chooses
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub kernel: Vec<String>,
+    /// Take the plans of this file of `gemmite tune` where the library chooses
+    #[arg(long, value_name = "FILE")]
+    pub tuning: Option<PathBuf>,
     /// Kernels on trial beside them: a PTX module that `cargo xtask sweep` made
     #[arg(long, value_name = "FILE")]
     pub ptx: Option<PathBuf>,
@@ -69,9 +72,15 @@ impl MeasureArgs {
             DeviceKind::Cpu => {
                 let none = self.kernel.is_empty() && self.ptx.is_none();
                 ensure!(none, "--kernel and --ptx are for GPU kernels, and this is the CPU");
+                ensure!(self.tuning.is_none(), "--tuning is for a GPU, and this is the CPU");
                 Bench::Cpu
             }
-            DeviceKind::Cuda { ordinal } => Bench::on_gpu(ordinal, &peers)?,
+            DeviceKind::Cuda { ordinal } => {
+                // The device is that of the bench, which keeps it.
+                let bench = Bench::on_gpu(ordinal, &peers)?;
+                self.tuning.iter().try_for_each(|path| device.load_tuning(path).map(drop))?;
+                bench
+            }
             DeviceKind::Emulator { .. } => bail!("{NO_TIMES}"),
         };
         if let Some(path) = &self.ptx {
@@ -193,6 +202,7 @@ mod tests {
         MeasureArgs {
             device: DeviceChoice::Cpu,
             against,
+            tuning: None,
             ptx: None,
             kernel: Vec::new(),
             data: Data::Normal,
@@ -216,6 +226,8 @@ mod tests {
         assert!(error(MeasureArgs { kernel: vec!["k9".into()], ..args(None) }).contains("k9"));
         let kernel = vec!["k01_naive".into()];
         assert!(error(MeasureArgs { kernel, ..args(None) }).contains("CPU"));
+        let tuning = Some(PathBuf::from("tuning.txt"));
+        assert!(error(MeasureArgs { tuning, ..args(None) }).contains("--tuning"));
         assert!(error(MeasureArgs { rounds: 0, ..args(None) }).contains("--rounds"));
         let sustained = Some(f64::NAN);
         assert!(error(MeasureArgs { sustained, ..args(None) }).contains("--sustained"));

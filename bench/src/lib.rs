@@ -19,3 +19,4 @@ pub mod run;
 pub mod suite;
 pub mod text;
 pub mod timing;
+pub mod tune;

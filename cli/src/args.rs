@@ -36,6 +36,8 @@ pub enum Command {
     /// Show which kernel a product would run, how long that is predicted to take, and what else
     /// there is
     Explain(ExplainArgs),
+    /// Measure the plans of products on this GPU, verified, and keep the fastest in a file
+    Tune(TuneArgs),
     /// Make a page from a record of `cargo xtask bench`
     Report(ReportArgs),
 }
@@ -96,6 +98,9 @@ pub struct MatmulArgs {
         value_parser = PossibleValuesParser::new(gemm_spec::variants())
     )]
     pub kernel: Option<String>,
+    /// Take the plans of this file of `gemmite tune` where there are some
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
+    pub tuning: Option<PathBuf>,
     /// Compare the product with one that the CPU sums in higher precision
     #[arg(
         long,
@@ -153,6 +158,54 @@ pub struct ExplainArgs {
     /// List all plans that are compared, and not the fastest alone
     #[arg(long)]
     pub all: bool,
+    /// The plan by which a row's bits do not depend on how many rows there are
+    #[arg(long)]
+    pub batch_invariant: bool,
+    /// Take the plans of this file of `gemmite tune` where there are some
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
+    pub tuning: Option<PathBuf>,
+}
+
+/// Options of `gemmite tune`.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  gemmite tune 16 4096 4096 --dtype bf16 --layout nt
+  gemmite tune --suite llm -o llm.txt
+  gemmite matmul a.npy b.npy -o c.npy --tuning llm.txt
+
+The library chooses plans by a model of the GPU; this measures what it chooses among. Every plan's
+product is verified before it is timed. The file is for this GPU, driver and version of gemmite, and
+for products that are exactly so; products that are in it already are measured again. A program takes
+it by `Device::load_tuning`.")]
+pub struct TuneArgs {
+    /// Rows of C, columns of C, and products that one element of C sums
+    #[arg(value_name = "M N K", num_args = 3, conflicts_with = "suite")]
+    pub sizes: Vec<usize>,
+    /// The products of a suite: its name, as in llm, or its CSV file
+    #[arg(long, value_name = "SUITE")]
+    pub suite: Option<String>,
+    /// The dtype of A and B
+    #[arg(long, default_value = "f32", value_parser = dtype_parser(), conflicts_with = "suite")]
+    pub dtype: DType,
+    /// How A and B are stored: n in rows, t transposed, A's letter first
+    #[arg(long, default_value = "nn", value_name = "nn|nt|tn|tt", conflicts_with = "suite")]
+    pub layout: Ops,
+    /// Multiply f32 as tf32 where that is faster
+    #[arg(long, conflicts_with = "suite")]
+    pub tf32: bool,
+    /// The GPU: cuda or cuda:N
+    #[arg(long, default_value = "cuda", value_name = "DEVICE")]
+    pub device: DeviceChoice,
+    /// The most timed samples of each plan
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub rounds: usize,
+    /// Where the plans are kept; those of a file that is there already stay
+    #[arg(short, long, default_value = "gemmite-tuning.txt", value_name = "FILE")]
+    pub output: PathBuf,
+    /// Start anew where there is a file
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Options of `gemmite generate`.

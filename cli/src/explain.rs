@@ -3,9 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Result, bail};
-use gemmite::{
-    Batch, Device, DeviceInfo, Element, Gemm, Layout, Plan, Precision, Shape, with_element,
-};
+use gemmite::{Batch, Device, Element, Gemm, Layout, Plan, Precision, Shape, with_element};
 use gemmite_bench::suite::Ops;
 use gemmite_bench::text;
 
@@ -23,10 +21,15 @@ pub fn run(args: &ExplainArgs, out: &mut impl Write) -> Result<()> {
             _ => Device::emulator((9, 0))?,
         },
     };
-    with_element!(args.dtype, T => explain::<T>(args, device.info(), out))
+    if let Some(path) = &args.tuning {
+        let plans = device.load_tuning(path)?;
+        writeln!(out, "tuning      {} has plans for {plans} products", path.display())?;
+    }
+    with_element!(args.dtype, T => explain::<T>(args, &device, out))
 }
 
-fn explain<T: Element>(args: &ExplainArgs, info: &DeviceInfo, out: &mut impl Write) -> Result<()> {
+fn explain<T: Element>(args: &ExplainArgs, device: &Device, out: &mut impl Write) -> Result<()> {
+    let info = device.info();
     let ExplainArgs { m, n, k, .. } = *args;
     let Ops { op_a, op_b } = args.layout;
     let stored = |op, shape: Shape| match op {
@@ -36,6 +39,7 @@ fn explain<T: Element>(args: &ExplainArgs, info: &DeviceInfo, out: &mut impl Wri
     let (a, b) = (stored(op_a, Shape::new(m, k)), stored(op_b, Shape::new(k, n)));
     let precision = if args.tf32 { Precision::Tf32 } else { Precision::Full };
     let gemm = Gemm::<T>::new().op_a(op_a).op_b(op_b).precision(precision);
+    let gemm = gemm.batch_invariant(args.batch_invariant);
     let gemm = match &args.kernel {
         Some(name) => gemm.kernel(name.as_str()),
         None => gemm,
@@ -43,7 +47,10 @@ fn explain<T: Element>(args: &ExplainArgs, info: &DeviceInfo, out: &mut impl Wri
     let distance = |rows: usize, cols: usize| rows.saturating_mul(cols).cast_signed();
     let (of_a, of_b, of_c) = (distance(m, k), distance(k, n), distance(m, n));
     let batch = Batch { count: args.batch, a: of_a, b: of_b, c: of_c };
-    let plan = gemm.plan_batch(info, a, b, batch)?;
+    let plan = match args.batch {
+        1 => gemm.plan_on(device, a, b)?,
+        _ => gemm.plan_batch(info, a, b, batch)?,
+    };
     if plan.kernel.is_none() {
         bail!("{} has no plans: its engine computes every product alike", info.name);
     }

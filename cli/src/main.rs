@@ -16,6 +16,7 @@ mod progress;
 mod reference001;
 mod report;
 mod statistics;
+mod tune;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args, &mut out),
         Command::Report(args) => report::run(args, &mut out),
         Command::Explain(args) => explain::run(args, &mut out),
+        Command::Tune(args) => tune::run(args, &mut out),
         Command::Info => info::run(&mut out),
         Command::Demo(args) => match args.reference {
             None => demo::run(args, &mut out),

@@ -33,6 +33,9 @@ pub fn run(args: &MatmulArgs, out: &mut impl Write) -> Result<()> {
     let output = Output::new(&args.output, args.force)?;
     let inputs = Inputs::open(args)?;
     let device = open_device(args)?;
+    if let Some(path) = &args.tuning {
+        device.load_tuning(path)?;
+    }
     with_element!(inputs.a.dtype(), T => product::<T>(args, inputs, &device, &output, out))
 }
 

@@ -192,8 +192,36 @@ fn a_device_that_is_asked_for_is_not_replaced() {
 }
 
 #[test]
+fn explain_knows_batch_invariance_and_tunings() {
+    let folder = Folder::new();
+    let explain = |more: &[&str]| {
+        let args = ["explain", "5", "4096", "4096", "--dtype", "bf16", "--device", "emulator"];
+        folder.gemmite(&[&args, more].concat())
+    };
+    let text = explain(&["--batch-invariant", "--all"]).ok();
+    assert!(text.contains("warp_group") && !text.contains("parts,"), "{text}");
+    assert!(explain(&["--all"]).ok().contains("parts,"));
+    std::fs::write(folder.file("t.txt"), "gemmite tuning, version 1\ngpu = a\n").unwrap();
+    explain(&["--tuning", "t.txt"]).error(&["damaged", "keeps its own plans"]);
+    std::fs::write(folder.file("t.txt"), "plans").unwrap();
+    explain(&["--tuning", "t.txt"]).error(&["is no file of `gemmite tune`"]);
+    explain(&["--tuning", "none.txt"]).error(&["none.txt"]);
+}
+
+#[test]
+fn tune_measures_on_a_gpu_alone() {
+    let folder = Folder::new();
+    for device in ["cpu", "emulator:8.0"] {
+        let args = ["tune", "64", "64", "64", "--device", device];
+        folder.gemmite(&args).error(&["measures on a GPU"]);
+    }
+    assert!(folder.names().is_empty());
+    folder.gemmite(&["tune", "64", "64"]).usage(&["M N K"]);
+}
+
+#[test]
 fn help_has_examples() {
-    for command in ["matmul", "generate", "demo"] {
+    for command in ["matmul", "generate", "demo", "explain", "tune"] {
         let help = Folder::new().gemmite(&[command, "--help"]).ok();
         assert!(help.contains("Examples:\n  gemmite "), "{help}");
         let mut lines = help.lines().filter(|line| !line.contains("[possible values"));

@@ -5,7 +5,7 @@
 
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind, Operand};
-use crate::plan::{Fusion, KernelChoice, Product, SOURCES, ScaledProduct};
+use crate::plan::{Fusion, KernelChoice, PlanCache, Product, SOURCES, ScaledProduct};
 use crate::streaming::Streaming;
 use gemm_spec::Kernel;
 use std::any::Any;
@@ -33,6 +33,11 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
     /// Gets a kernel ready to be launched; else the first product that takes it does.
     fn load(&self, _kernel: &'static Kernel) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// The plans that it keeps, where it has any.
+    fn plans(&self) -> Option<&PlanCache> {
+        None
     }
 
     /// Multiplies host data; when it returns, C holds the result and nothing but C's elements was

@@ -3,10 +3,12 @@
 //! f32 and f64 go to the crate `gemm`, whole. The other dtypes, and tf32, are cut into tiles of C,
 //! one task each: a task packs blocks of A and B in the type of the sums, multiplies them (f32: the
 //! crate `gemm`; i32: [`int`]), and rounds each element of C once at the end. (The crate's own f16
-//! product rounds to f16 after every block of k.)
+//! product rounds to f16 after every block of k.) Where rows must not depend on how many there are,
+//! all are, and blocks are multiplied row by row ([`rows`]).
 
 mod finish;
 mod int;
+mod rows;
 mod scaled;
 mod tiles;
 
@@ -188,7 +190,9 @@ fn check_choice(kernel: &KernelChoice) -> Result<(), Error> {
     let name = match kernel {
         KernelChoice::Auto => return Ok(()),
         KernelChoice::Named(name) => name.clone(),
-        KernelChoice::Split { variant, .. } => variant.clone(),
+        KernelChoice::Split { variant, .. } | KernelChoice::Planned { variant, .. } => {
+            variant.clone()
+        }
         KernelChoice::Spec(kernel) => kernel.variant.to_string(),
     };
     Err(Error::new(Kind::KernelOnCpu { name }))
@@ -255,6 +259,10 @@ unsafe fn multiply(product: &Product, operands: &HostOperands) {
                 scale::<T, C>(product, operands.c.cast());
             }, else => unreachable!("{NO_PRODUCT}"))
             }
+            // The crate's order of summation goes by all three extents.
+            dtype if product.batch_invariant => with_elements!(dtype, product.output, (T, C) => {
+                tiles::multiply::<T, C>(product, operands);
+            }, else => unreachable!("{NO_PRODUCT}")),
             DType::F32 if product.precision == Precision::Full && product.fusion.is_none() => {
                 whole::<f32>(product, operands)
             }

@@ -227,6 +227,19 @@ impl Device {
         })
     }
 
+    /// Copies a buffer to the device, for a matrix that lies in it.
+    pub(crate) fn upload_buffer<T: Element>(
+        &self,
+        data: &[T],
+        layout: Layout,
+    ) -> Result<DeviceMatrix<T>, Error> {
+        // Its errors are those of a layout that does not lie in it.
+        MatrixRef::new(data, layout)?;
+        let mut memory = self.backend.allocate(size_of_val(data))?;
+        memory.write(0, bytemuck::cast_slice(data))?;
+        Ok(self.device_matrix(memory, layout))
+    }
+
     /// A row-major matrix whose elements are unspecified; a C to be written to.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ use crate::backend::{Backend, Each, HostOperands, Memory, Operands, Queue};
 use crate::device::{Device, DeviceInfo, DeviceKind};
 use crate::error::{Error, Kind, Operand};
 use crate::launch::{Scales, enqueue, enqueue_scaled};
-use crate::plan::{KernelChoice, Product, ScaledProduct};
+use crate::plan::{KernelChoice, PlanCache, Product, ScaledProduct};
 use crate::ptx;
 use crate::stage::{self, Stage};
 use crate::streaming::Streaming;
@@ -103,6 +103,7 @@ pub(crate) fn open(options: &Options) -> Result<Arc<dyn Backend>, Error> {
         emulator: Mutex::new(Emulator::new(emulation)),
         ptx: options.ptx.clone(),
         statistics: Mutex::default(),
+        plans: PlanCache::default(),
     };
     Ok(Arc::new(EmulatorBackend { gpu: Arc::new(gpu) }))
 }
@@ -129,6 +130,7 @@ struct Gpu {
     ptx: Option<Arc<str>>,
     /// Of all launches.
     statistics: Mutex<Statistics>,
+    plans: PlanCache,
 }
 
 impl Gpu {
@@ -226,6 +228,10 @@ impl Backend for EmulatorBackend {
 
     fn queue(&self) -> Result<Box<dyn Queue>, Error> {
         Ok(Box::new(EmulatorQueue { gpu: Arc::clone(&self.gpu) }))
+    }
+
+    fn plans(&self) -> Option<&PlanCache> {
+        Some(&self.gpu.plans)
     }
 
     unsafe fn multiply_host(

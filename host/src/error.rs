@@ -3,6 +3,7 @@
 use crate::emulator::UNKNOWN_ARCH;
 use crate::plan::Batch;
 use crate::reference::hierarchy::{Tiles, TilesError};
+use crate::tune::TuningFault;
 use gemm_spec::{DType, Kernel, Layout, LayoutError, Shape, Target};
 use std::fmt;
 use std::ops::Range;
@@ -160,6 +161,26 @@ pub(crate) enum Kind {
     )]
     NotMappable { kernel: &'static str },
     #[error(
+        "no plan for a C of shape {shape} on this device is kernel {variant} with K in {parts} \
+        parts{}: take one of `Gemm::plans`, or leave the kernel to `KernelChoice::Auto`",
+        copies_text(*copied)
+    )]
+    NotPlanned { variant: String, copied: [bool; 2], parts: usize, shape: Shape },
+    #[error("{device} has no plans to be tuned: choose a GPU")]
+    NotTunable { device: String },
+    #[error("there is nothing to tune: {reason}")]
+    NothingToTune { reason: &'static str },
+    #[error("the tuning {0}; the device keeps its own plans; `gemmite tune` makes another")]
+    Tuning(TuningFault),
+    #[error("the tuning file {path} could not be {doing}: {source}")]
+    TuningFile { path: String, doing: &'static str, source: std::io::Error },
+    #[error(
+        "{} the rows of a C of shape {shape} in an order that does not depend on their number: \
+        leave the kernel to `KernelChoice::Auto`, or the product without `batch_invariant`",
+        kernel.map_or("no kernel here sums".into(), |name| format!("kernel {name} does not sum"))
+    )]
+    NotInvariant { kernel: Option<&'static str>, shape: Shape },
+    #[error(
         "kernel {kernel} sums each element of C in one part: leave out the number behind its name, \
         or take another kernel"
     )]
@@ -308,8 +329,18 @@ impl Error {
                 | NotMappable { .. }
                 | NotSplit { .. }
                 | NotBatched { .. }
+                | NotInvariant { .. }
+                | NotPlanned { .. }
+                | NotTunable { .. }
                 | NoEntry { .. }
         )
+    }
+
+    /// A tuning is corrupt, of another version, or made for another GPU, driver or library; or one
+    /// of its plans is none of the device's or computes a wrong product. The device keeps its own
+    /// plans.
+    pub fn is_tuning(&self) -> bool {
+        matches!(*self.0, Kind::Tuning(_))
     }
 
     /// The emulator stopped a kernel: it misused memory or a barrier, or has an instruction that
@@ -356,6 +387,15 @@ fn driver_remedy(code: i32) -> &'static str {
         3 | 4 => "; is the NVIDIA driver's library loaded? `cargo xtask doctor` says",
         701 => "; choose a kernel with a smaller tile",
         _ => "",
+    }
+}
+
+fn copies_text(copied: [bool; 2]) -> &'static str {
+    match copied {
+        [false, false] => "",
+        [true, false] => " and a copy of A",
+        [false, true] => " and a copy of B",
+        [true, true] => " and copies of A and B",
     }
 }
 

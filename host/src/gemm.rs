@@ -72,6 +72,7 @@ impl<T: Element, C: OutputOf<T>> Default for Gemm<T, C> {
                 precision: Precision::Full,
                 alpha,
                 beta: None,
+                batch_invariant: false,
             },
             kernel: KernelChoice::Auto,
             operands: PhantomData,
@@ -92,10 +93,10 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// and beta, where they were set before, are rounded to the nearest of `D`'s
     /// [`Element::Scalar`].
     pub fn output<D: OutputOf<T>>(self) -> Gemm<T, D> {
-        let Options { op_a, op_b, precision, alpha, beta } = self.options;
+        let Options { op_a, op_b, precision, alpha, beta, batch_invariant } = self.options;
         let convert = |factor: C::Scalar| D::Scalar::from_f64(factor.to_f64());
         let (alpha, beta) = (convert(alpha), beta.map(convert));
-        let options = Options { op_a, op_b, precision, alpha, beta };
+        let options = Options { op_a, op_b, precision, alpha, beta, batch_invariant };
         Gemm { options, kernel: self.kernel, operands: PhantomData }
     }
 
@@ -146,6 +147,31 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         self
     }
 
+    /// Whether the bits of a row of C must not depend on how many rows there are: a row of a
+    /// product has the same ones where it is computed with other rows, or alone, from the same row
+    /// of A, the same B and the same options, on the same device. Not so unless set.
+    ///
+    /// Kernels are then chosen among those that sum in one order, and K is not split; integers,
+    /// which are summed exactly, are chosen for freely. It costs time, most of it where rows are
+    /// few or sums are long (docs/numerics.md says how much). The device's memory has to suffice
+    /// for copies of operands that a kernel needs; no other kernel takes the place of that one. The
+    /// sign of a zero is unspecified here too.
+    ///
+    /// ```
+    /// use gemmite::{Device, Gemm, Matrix, Shape, random};
+    /// let a: Matrix<f32> = random::normal(Shape::new(100, 300), 1)?;
+    /// let b: Matrix<f32> = random::normal(Shape::new(300, 50), 2)?;
+    /// let (gemm, cpu) = (Gemm::new().batch_invariant(true), Device::cpu());
+    /// let all = gemm.run(&cpu, &a, &b)?;
+    /// let some = gemm.run(&cpu, a.view().block(0..7, 0..300)?, &b)?;
+    /// assert_eq!(some, all.view().block(0..7, 0..50)?.to_matrix()?);
+    /// # Ok::<(), gemmite::Error>(())
+    /// ```
+    pub fn batch_invariant(mut self, invariant: bool) -> Self {
+        self.options.batch_invariant = invariant;
+        self
+    }
+
     /// What a call with operands of these layouts would run on a device, without running anything.
     ///
     /// # Errors
@@ -154,17 +180,39 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         self.plan_product(device, &self.product(a, b)?)
     }
 
+    /// As [`Gemm::plan`], with what was tuned for the device
+    /// ([`Device::take_tuning`](crate::Device::take_tuning)).
+    ///
+    /// # Errors
+    /// As [`Gemm::plan`].
+    pub fn plan_on(&self, device: &Device, a: Layout, b: Layout) -> Result<Plan, Error> {
+        let (info, plans) = (device.info(), device.backend.plans());
+        self.plan_by(info, &self.product(a, b)?, |task| match plans {
+            Some(plans) => plans.choose(&self.kernel, task, info),
+            None => choose(&self.kernel, task, info),
+        })
+    }
+
     pub(crate) fn plan_product(
         &self,
         device: &DeviceInfo,
         product: &Product,
     ) -> Result<Plan, Error> {
+        self.plan_by(device, product, |task| choose(&self.kernel, task, device))
+    }
+
+    fn plan_by(
+        &self,
+        device: &DeviceInfo,
+        product: &Product,
+        choose: impl FnOnce(&Task) -> Result<Chosen, Error>,
+    ) -> Result<Plan, Error> {
         if device.compute_capability.is_none() && self.kernel == KernelChoice::Auto {
             return Ok(Plan::of_cpu(product));
         }
-        let (of_kernel, turned) = product.turned();
+        let (of_kernel, turned) = product.oriented(&self.kernel, device);
         // Buffers of a GPU start at multiples of 256 bytes.
-        let chosen = choose(&self.kernel, &Task::of(&of_kernel, [0, 0]), device)?;
+        let chosen = choose(&Task::of(&of_kernel, [0, 0]))?;
         Ok(Plan::new(product, turned, chosen, device))
     }
 
@@ -177,7 +225,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     }
 
     pub(crate) fn plans_product(&self, device: &DeviceInfo, product: &Product) -> Vec<Plan> {
-        let (of_kernel, turned) = product.turned();
+        let (of_kernel, turned) = product.oriented(&KernelChoice::Auto, device);
         let task = Task::of(&of_kernel, [0, 0]);
         let mut chosen: Vec<_> = candidates(&task, device).collect();
         // Stable, so that of equals the first is the one that is chosen.
@@ -188,19 +236,19 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     }
 
     /// The product of operands of these layouts, into a C of contiguous rows.
-    fn product(&self, a: Layout, b: Layout) -> Result<Product, Error> {
+    pub(crate) fn product(&self, a: Layout, b: Layout) -> Result<Product, Error> {
         let shape = output_shape(self.options.op_a, self.options.op_b, a, b)?;
         let layouts = [a, b, Layout::row_major(shape)];
         Product::new::<T, C>(self.options, layouts, Fusion::default())
     }
 
-    /// Gets ready what [`Gemm::plan`] says: on a GPU the driver compiles and loads the kernel,
+    /// Gets ready what [`Gemm::plan_on`] says: on a GPU the driver compiles and loads the kernel,
     /// which the first product that takes it does otherwise.
     ///
     /// # Errors
     /// As [`Gemm::plan`], and when the driver refuses the kernel.
     pub fn load(&self, device: &Device, a: Layout, b: Layout) -> Result<(), Error> {
-        let plan = self.plan(device.info(), a, b)?;
+        let plan = self.plan_on(device, a, b)?;
         let copy = gemm_spec::repack(T::DTYPE).filter(|_| plan.copied != [false; 2]);
         let sums = gemm_spec::finish(T::DTYPE.accumulator());
         let finish = Some(sums).filter(|_| plan.parts > 1);

@@ -13,7 +13,7 @@ use crate::backend::Each;
 use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::plan::{Batch, Chosen, KernelChoice, Product, Task, choose, layers, mappable};
+use crate::plan::{Batch, Chosen, KernelChoice, Product, Rows, Task, layers, mappable};
 use block::Block;
 use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Slices, Strides};
 use std::ops::Range;
@@ -23,10 +23,8 @@ pub(crate) trait Driver {
     /// The facts of its device.
     fn info(&self) -> &DeviceInfo;
 
-    /// As [`choose`].
-    fn choose(&self, choice: &KernelChoice, task: &Task) -> Result<Chosen, Error> {
-        choose(choice, task, self.info())
-    }
+    /// As [`choose`](crate::plan::choose), with what was tuned for the device.
+    fn choose(&self, choice: &KernelChoice, task: &Task) -> Result<Chosen, Error>;
 
     /// The map of a tensor at a device address, as this device's kernels take it.
     fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error>;
@@ -122,18 +120,20 @@ pub(crate) unsafe fn enqueue(
     choice: &KernelChoice,
     addresses: Addresses,
 ) -> Result<(), Error> {
-    let (product, turned) = product.turned();
+    let (product, turned) = product.oriented(choice, driver.info());
     let addresses = if turned { transposed(addresses) } else { addresses };
     let task = Task::of(&product, [addresses.a, addresses.b]);
     let chosen = driver.choose(choice, &task)?;
     if product.shape().is_empty() || product.batch.count == 0 {
         return Ok(());
     }
+    // Another kernel would sum in another order.
+    let may_change = *choice == KernelChoice::Auto && task.rows == Rows::Free;
     let takes_memory = chosen.parts > 1 || chosen.copied != [false; 2];
     // SAFETY: the caller's promise.
     match unsafe { enqueue_chosen(driver, &product, &addresses, chosen) } {
         // There is no memory, and nothing has been launched that writes to C.
-        Err(error) if error.is_out_of_memory() && takes_memory && *choice == KernelChoice::Auto => {
+        Err(error) if error.is_out_of_memory() && takes_memory && may_change => {
             let chosen = driver.choose(choice, &task.in_place())?;
             // SAFETY: the caller's promise.
             unsafe { enqueue_chosen(driver, &product, &addresses, chosen) }

@@ -22,6 +22,7 @@
 //! - [`cuda`] takes device addresses and streams of those who work with `cust` themselves.
 //! - [`emulator`] runs the kernels on the CPU, exactly as a GPU would, and reports their misuse of
 //!   memory and barriers.
+//! - [`tune`](mod@tune) measures plans on a GPU and keeps the best in a file.
 //! - [`verify`](mod@verify) checks a product against a reference with an error bound;
 //!   [`reference`](mod@reference) has the textbook loops.
 //!
@@ -50,6 +51,7 @@ pub mod reference;
 mod scaled;
 mod stage;
 mod streaming;
+pub mod tune;
 pub mod verify;
 
 pub use batch::DeviceBatch;

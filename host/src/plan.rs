@@ -16,6 +16,7 @@ use std::ops::Range;
 mod batch;
 mod cache;
 mod choose;
+mod invariant;
 mod model;
 mod scaled;
 mod transfer;
@@ -24,6 +25,7 @@ pub use batch::Batch;
 pub(crate) use batch::check_batch;
 pub(crate) use cache::PlanCache;
 pub(crate) use choose::{Chosen, Task, candidates, choose, mappable};
+pub(crate) use invariant::Rows;
 pub use model::Prediction;
 pub(crate) use model::part_len;
 pub(crate) use scaled::{ScaledProduct, choose_scaled};
@@ -47,6 +49,16 @@ pub enum KernelChoice {
         /// Parts; of 0 and of 1 there is one.
         parts: usize,
     },
+    /// A plan of [`Gemm::plans`](crate::Gemm::plans), of which this is made by `into()`: that
+    /// kernel, with those copies of operands and so many parts of K, and nothing in its place.
+    Planned {
+        /// As in [`KernelChoice::Named`].
+        variant: String,
+        /// As [`Plan::copied`].
+        copied: [bool; 2],
+        /// As [`Plan::parts`].
+        parts: usize,
+    },
     /// A row of the table of kernels, or one made by hand to ask what its limits are. It is checked
     /// against the device's limits first, and only rows of the table are launched.
     Spec(Kernel),
@@ -61,6 +73,20 @@ impl From<&str> for KernelChoice {
             name => match name.rsplit_once('/').map(|(name, parts)| (name, parts.parse())) {
                 Some((name, Ok(parts))) => KernelChoice::Split { variant: name.into(), parts },
                 _ => KernelChoice::Named(name.to_string()),
+            },
+        }
+    }
+}
+
+impl From<&Plan> for KernelChoice {
+    /// [`KernelChoice::Planned`]; [`KernelChoice::Auto`] for the CPU's engine.
+    fn from(plan: &Plan) -> Self {
+        match plan.kernel {
+            None => KernelChoice::Auto,
+            Some(kernel) => KernelChoice::Planned {
+                variant: kernel.variant.into(),
+                copied: plan.copied,
+                parts: plan.parts,
             },
         }
     }
@@ -142,6 +168,8 @@ pub(crate) struct Product {
     pub fusion: Fusion,
     /// The products that are computed alike; the layouts are those of the first.
     pub batch: Batch,
+    /// Whether the bits of a row must not depend on how many rows there are.
+    pub batch_invariant: bool,
 }
 
 /// The matrices that an epilogue may read.
@@ -246,6 +274,7 @@ pub(crate) struct Options<S> {
     pub precision: Precision,
     pub alpha: S,
     pub beta: Option<S>,
+    pub batch_invariant: bool,
 }
 
 /// The shape of op(A) * op(B).
@@ -269,7 +298,7 @@ impl Product {
         [a, b, c]: [Layout; 3],
         fusion: Fusion,
     ) -> Result<Self, Error> {
-        let Options { op_a, op_b, precision, alpha, beta } = options;
+        let Options { op_a, op_b, precision, alpha, beta, batch_invariant } = options;
         let sums = output_shape(op_a, op_b, a, b)?;
         let fusion = fusion.spread(sums)?;
         let product = Shape::new(sums.rows, fusion.cols_of_c(sums.cols));
@@ -303,6 +332,7 @@ impl Product {
             beta: beta.filter(|&beta| beta != zero).map(Factor::new),
             fusion,
             batch: Batch::ONE,
+            batch_invariant,
         })
     }
 
@@ -319,6 +349,11 @@ impl Product {
             false => row == 1 && col != 1,
         };
         let turned = by_columns && !self.fusion.gated;
+        (self.turned_if(turned), turned)
+    }
+
+    /// The same product, turned or as it is, with such strides.
+    fn turned_if(&self, turned: bool) -> Product {
         let mut product = *self;
         if turned {
             let Product { a, b, c, fusion, batch, .. } = *self;
@@ -327,7 +362,7 @@ impl Product {
             product = Product { a, b, c, fusion: fusion.transposed(), batch, ..*self };
         }
         let [a, b, c] = [product.a, product.b, product.c].map(with_free_strides);
-        (Product { a, b, c, ..product }, turned)
+        Product { a, b, c, ..product }
     }
 
     /// The shape of the sums, which is C's unless the epilogue takes columns in pairs.
@@ -443,4 +478,4 @@ impl fmt::Display for Plan {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

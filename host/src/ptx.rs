@@ -30,10 +30,31 @@ pub(crate) fn of_kernel(kernel: &Kernel) -> String {
     text
 }
 
+/// What the kernels were made from: of each target, the start of the hash that stands at the head of
+/// its file.
+pub(crate) fn fingerprint() -> String {
+    let hash = |target| {
+        let line = source(target).lines().find_map(|line| line.strip_prefix("// sha256 of "));
+        let hash = line.and_then(|line| line.rsplit(' ').next()).unwrap_or_default();
+        hash.get(..16).unwrap_or(hash).to_string()
+    };
+    Target::ALL.map(hash).join("-")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use gemm_spec::entries;
+
+    #[test]
+    fn a_fingerprint_has_a_hash_of_each_target() {
+        let fingerprint = fingerprint();
+        let hashes: Vec<&str> = fingerprint.split('-').collect();
+        assert_eq!(hashes.len(), Target::ALL.len());
+        let is_hash =
+            |hash: &&str| hash.len() == 16 && hash.chars().all(|digit| digit.is_ascii_hexdigit());
+        assert!(hashes.iter().all(is_hash), "{fingerprint}");
+    }
 
     #[test]
     fn every_kernel_is_in_its_targets_module() {

@@ -57,8 +57,9 @@ pub(crate) unsafe fn multiply_host<S: Stage + Sync>(
         _ => fitting(dtype, layout).map(|transfer| transfer.copy),
     };
     let (a, b) = (travelled(&product.a)?, travelled(&product.b)?);
-    let (on_device, _) = Product { a, b, ..*product }.turned();
-    choose(kernel, &Task::of(&on_device, [0, 0]), device.device_info())?;
+    let info = device.device_info();
+    let (on_device, _) = Product { a, b, ..*product }.oriented(kernel, info);
+    choose(kernel, &Task::of(&on_device, [0, 0]), info)?;
     if shape.is_empty() {
         return Ok(());
     }

@@ -123,12 +123,16 @@ fn kernel_name<T: Element>(
     row: &Row,
 ) -> Result<String, gemmite::Error> {
     let [a, b, _] = row.layouts();
-    let plan = gemm.plan_batch(device.info(), a, b, batch_of(row))?;
+    let plan = match batch_of(row) {
+        Batch { count: 1, .. } => gemm.plan_on(device, a, b)?,
+        batch => gemm.plan_batch(device.info(), a, b, batch)?,
+    };
     let name = plan.kernel.map_or("CPU engine", |kernel| kernel.name);
     Ok(if plan.parts > 1 { format!("{name}/{}", plan.parts) } else { name.to_owned() })
 }
 
-fn on_gpu<'a, T: Element>(
+/// A product on the GPU, by that choice.
+pub(crate) fn on_gpu<'a, T: Element>(
     gpu: &'a Gpu,
     operands: &'a Operands,
     case: &'a Case<T>,

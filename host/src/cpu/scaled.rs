@@ -75,7 +75,7 @@ unsafe fn sum_tile(
         unsafe {
             pack(sources.a, &product.a, of_a, &mut blocks.a);
             pack(sources.b, &product.b, of_b, &mut blocks.b);
-            add_product(blocks, rows, cols, depth);
+            add_product(blocks, (rows, cols, depth), product.batch_invariant);
             let q = p / SCALE_BLOCK;
             let of_b = *sources.b_scales.add(b_scales.index(q, col / SCALE_BLOCK));
             for (i, (sums, part)) in sums.chunks_mut(cols).zip(blocks.sums.chunks(cols)).enumerate()

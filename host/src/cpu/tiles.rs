@@ -2,7 +2,7 @@
 //! want.
 
 use super::finish::Finish;
-use super::int;
+use super::{int, rows};
 use crate::backend::HostOperands;
 use crate::element::{Element, OutputOf, Scalar};
 use crate::plan::Product;
@@ -100,7 +100,7 @@ unsafe fn sum_tile<T: Element, C>(
                 cut_off(bytemuck::cast_slice_mut(block));
             }
         }
-        add_product(blocks, rows, cols, depth);
+        add_product(blocks, (rows, cols, depth), product.batch_invariant);
     }
 }
 
@@ -138,12 +138,12 @@ fn cut_off(block: &mut [f32]) {
     }
 }
 
-/// sums += a * b.
+/// sums += a * b. `alike`: a row's sums do not depend on how many rows there are, which they do in
+/// the crate `gemm`.
 pub(super) fn add_product<S: Scalar>(
     blocks: &mut Blocks<S>,
-    rows: usize,
-    cols: usize,
-    depth: usize,
+    (rows, cols, depth): (usize, usize, usize),
+    alike: bool,
 ) {
     if S::DTYPE == DType::I32 {
         let sums = bytemuck::cast_slice_mut(&mut blocks.sums);
@@ -151,6 +151,9 @@ pub(super) fn add_product<S: Scalar>(
         return int::add_product(sums, a, b, cols, depth);
     }
     let Blocks { a, b, sums } = blocks;
+    if alike {
+        return rows::add_product(S::DTYPE, sums, a, b, (cols, depth));
+    }
     assert!(a.len() == rows * depth && b.len() == depth * cols && sums.len() == rows * cols);
     // SAFETY: the three are row-major and have the lengths that the shapes say. S is f32: f64 has
     // no element type that it is the sum of but itself, which takes the other road.

@@ -9,7 +9,7 @@ use crate::backend::{Backend, Each, HostOperands, Memory, Operands, Queue, Recor
 use crate::device::{Device, DeviceInfo};
 use crate::error::{Error, Kind, Operand};
 use crate::launch::{self, Scales};
-use crate::plan::{KernelChoice, Product, ScaledProduct};
+use crate::plan::{KernelChoice, PlanCache, Product, ScaledProduct};
 use crate::stage::{self, Stage};
 use crate::streaming::Streaming;
 use gemm_spec::Kernel;
@@ -196,6 +196,10 @@ impl Backend for CudaBackend {
     fn load(&self, kernel: &'static Kernel) -> Result<(), Error> {
         let _current = self.context.make_current()?;
         self.context.modules().function(kernel, &self.context).map(drop)
+    }
+
+    fn plans(&self) -> Option<&PlanCache> {
+        Some(self.context.plans())
     }
 
     unsafe fn multiply_host(

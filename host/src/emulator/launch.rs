@@ -5,6 +5,7 @@ use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use crate::launch::Driver;
+use crate::plan::{Chosen, KernelChoice, Task};
 use crate::ptx;
 use gemm_spec::{Kernel, Target};
 use ptx_emulator::bulk;
@@ -20,6 +21,10 @@ pub(super) struct EmulatorDriver<'a> {
 impl Driver for EmulatorDriver<'_> {
     fn info(&self) -> &DeviceInfo {
         &self.gpu.info
+    }
+
+    fn choose(&self, choice: &KernelChoice, task: &Task) -> Result<Chosen, Error> {
+        self.gpu.plans.choose(choice, task, self.info())
     }
 
     fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error> {

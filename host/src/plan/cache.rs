@@ -1,17 +1,24 @@
-//! Plans that were made before.
+//! Plans that were made before, and those that were tuned.
 
 use super::{Chosen, KernelChoice, Task, choose};
 use crate::device::DeviceInfo;
 use crate::error::Error;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Plans that are kept: of more, all are forgotten and made again as they are asked for.
 const MOST: usize = 4096;
 
-/// The choices of [`KernelChoice::Auto`] for a device, each made once.
+/// The choices of [`KernelChoice::Auto`] for a device, each made once: the tuned one where there is
+/// one, else the model's.
 #[derive(Debug, Default)]
-pub(crate) struct PlanCache(Mutex<HashMap<Task, Chosen>>);
+pub(crate) struct PlanCache(Mutex<Plans>);
+
+#[derive(Debug, Default)]
+struct Plans {
+    made: HashMap<Task, Chosen>,
+    tuned: HashMap<Task, Chosen>,
+}
 
 impl PlanCache {
     /// As [`choose`].
@@ -24,18 +31,28 @@ impl PlanCache {
         if *choice != KernelChoice::Auto {
             return choose(choice, task, info);
         }
-        // Nothing panics while it is locked.
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(chosen) = lock().get(task) {
+        let plans = self.lock();
+        if let Some(chosen) = plans.tuned.get(task).or_else(|| plans.made.get(task)) {
             return Ok(*chosen);
         }
+        drop(plans);
         let chosen = choose(choice, task, info)?;
-        let mut plans = lock();
-        if plans.len() >= MOST {
-            plans.clear();
+        let made = &mut self.lock().made;
+        if made.len() >= MOST {
+            made.clear();
         }
-        plans.insert(*task, chosen);
+        made.insert(*task, chosen);
         Ok(chosen)
+    }
+
+    /// Takes these from now on, in the place of those that were tuned before.
+    pub(crate) fn tune(&self, tuned: HashMap<Task, Chosen>) {
+        self.lock().tuned = tuned;
+    }
+
+    /// Nothing panics while it is locked.
+    fn lock(&self) -> MutexGuard<'_, Plans> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -54,11 +71,30 @@ mod tests {
         for m in (1..MOST + 3).chain(1..4) {
             assert_eq!(cached(m), direct(m));
         }
-        assert!(cache.0.lock().unwrap().len() <= MOST);
+        assert!(cache.lock().made.len() <= MOST);
         // What is asked for by name is no choice, and other tasks are others.
         let named = cache.choose(&"k02_tiled_16".into(), &of(2), &info).unwrap();
         assert_eq!(named.kernel.variant, "k02_tiled_16");
         let other = Task { shape: Shape::new(1, 300), k: 1 << 20, ..of(1) };
         assert!(cache.choose(&KernelChoice::Auto, &other, &info).unwrap().parts > 1);
+    }
+
+    #[test]
+    fn what_was_tuned_is_taken_for_its_task_alone() {
+        let (cache, info) = (PlanCache::default(), hopper());
+        let (of, auto) = (task(DType::F32, (300, 300)), KernelChoice::Auto);
+        let before = cache.choose(&auto, &of, &info).unwrap();
+        let tuned = choose(&"k02_tiled_16/3".into(), &of, &info).unwrap();
+        assert_ne!(tuned, before);
+        cache.tune(HashMap::from([(of, tuned)]));
+        assert_eq!(cache.choose(&auto, &of, &info).unwrap(), tuned);
+        let named = cache.choose(&"k01_naive".into(), &of, &info).unwrap();
+        assert_eq!(named.kernel.variant, "k01_naive");
+        for other in [Task { k: 4097, ..of }, of.in_place()] {
+            let chosen = cache.choose(&auto, &other, &info).unwrap();
+            assert_eq!(chosen, choose(&auto, &other, &info).unwrap());
+        }
+        cache.tune(HashMap::new());
+        assert_eq!(cache.choose(&auto, &of, &info).unwrap(), before);
     }
 }

@@ -1,5 +1,6 @@
 //! The choice of a kernel: what can compute a product, and what does so soonest.
 
+use super::invariant::{Rows, keeps_order, may_be_chosen};
 use super::model::{Prediction, part_len, predict, splits};
 use super::{KernelChoice, Product};
 use crate::device::DeviceInfo;
@@ -8,7 +9,7 @@ use gemm_spec::{DType, Kernel, Layout, MAX_GRID_Y, Precision, Shape, is_along_k}
 use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-const CANDIDATES: [&str; 12] = [
+pub(super) const CANDIDATES: [&str; 12] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
@@ -48,6 +49,8 @@ pub(crate) struct Task {
     /// Which of A and B would have to be copied for that, where there is work to do and elements of
     /// that size can be copied.
     pub unmapped: Option<[bool; 2]>,
+    /// Whether rows have to be alike.
+    pub rows: Rows,
 }
 
 impl Task {
@@ -65,9 +68,23 @@ impl Task {
         let maps = shape.is_empty() || k > 0 && unmapped == [false; 2];
         let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
         let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
-        let splits = batch.count <= 1;
+        let rows = Rows::of(product);
+        let splits = batch.count <= 1 && rows == Rows::Free;
         let (batch, shared) = (batch.count, steps.map(|step| step == 0));
-        Task { dtype, precision, shape, k, output, batch, shared, splits, along_k, maps, unmapped }
+        Task {
+            dtype,
+            precision,
+            shape,
+            k,
+            output,
+            batch,
+            shared,
+            splits,
+            along_k,
+            maps,
+            unmapped,
+            rows,
+        }
     }
 
     /// The same where there is no memory for copies and parts.
@@ -77,13 +94,13 @@ impl Task {
 
     /// The instances of a variant that may be taken, for any way of storing the operands: those of
     /// the precision asked for, then those that have more.
-    fn instances(&self, variant: &str) -> [Option<&'static Kernel>; 2] {
+    pub(super) fn instances(&self, variant: &str) -> [Option<&'static Kernel>; 2] {
         [self.precision, Precision::Full]
             .map(|precision| Kernel::find_in(variant, self.dtype, precision))
     }
 
     /// The instance of a variant for the operands as they are stored.
-    fn find(&self, variant: &str) -> Option<&'static Kernel> {
+    pub(super) fn find(&self, variant: &str) -> Option<&'static Kernel> {
         let find = |precision| Kernel::find_for(variant, self.dtype, precision, self.along_k);
         find(self.precision).or_else(|| find(Precision::Full))
     }
@@ -153,6 +170,9 @@ pub(crate) fn choose(
     match choice {
         KernelChoice::Auto => match candidates(task, info).min_by(Chosen::compare) {
             Some(chosen) => Ok(chosen),
+            None if task.rows != Rows::Free => {
+                Err(Error::new(Kind::NotInvariant { kernel: None, shape: task.shape }))
+            }
             None => named("k02_tiled_16", task, info).map(plain),
         },
         KernelChoice::Named(name) => named(name, task, info).map(plain),
@@ -163,13 +183,18 @@ pub(crate) fn choose(
             }
             Ok(Chosen::new(kernel, [false; 2], *parts, task, info))
         }
+        KernelChoice::Planned { variant, copied, parts } => {
+            planned(variant, *copied, *parts, task, info)
+        }
         KernelChoice::Spec(kernel) if kernel.launches(Shape::new(0, 0)).is_none() => {
             Err(Error::new(Kind::ForeignKernel { kernel: *kernel }))
         }
         KernelChoice::Spec(kernel) => {
             check_launch(kernel, task, info)?;
             let row = task.find(kernel.variant).filter(|row| *row == kernel);
-            row.map(plain).ok_or_else(|| Error::new(Kind::ForeignKernel { kernel: *kernel }))
+            let row = row.ok_or_else(|| Error::new(Kind::ForeignKernel { kernel: *kernel }))?;
+            check_order(row, task)?;
+            Ok(plain(row))
         }
     }
 }
@@ -183,12 +208,46 @@ fn named(name: &str, task: &Task, info: &DeviceInfo) -> Result<&'static Kernel, 
         .or_else(|| task.instances(name).into_iter().flatten().next())
         .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))?;
     check_launch(kernel, task, info)?;
+    check_order(kernel, task)?;
     Ok(kernel)
+}
+
+/// An error for a kernel whose order of sums goes by the number of rows, where it must not.
+fn check_order(kernel: &Kernel, task: &Task) -> Result<(), Error> {
+    match keeps_order(kernel, task) {
+        true => Ok(()),
+        false => {
+            let (kernel, shape) = (Some(kernel.name), task.shape);
+            Err(Error::new(Kind::NotInvariant { kernel, shape }))
+        }
+    }
+}
+
+/// That way to compute a task and no other.
+fn planned(
+    variant: &str,
+    copied: [bool; 2],
+    parts: usize,
+    task: &Task,
+    info: &DeviceInfo,
+) -> Result<Chosen, Error> {
+    let can_copy = copied == [false; 2] || task.unmapped.is_some();
+    let kernel = instance(variant, copied, task, info).filter(|_| can_copy);
+    let may_split = |kernel: &&Kernel| kernel.takes_slices() && task.batch <= 1;
+    let kernel = kernel.filter(|kernel| parts <= 1 || may_split(kernel));
+    let chosen = kernel.map(|kernel| Chosen::new(kernel, copied, parts, task, info));
+    let chosen = chosen.filter(|chosen| chosen.parts == parts.max(1)).ok_or_else(|| {
+        let (variant, shape) = (variant.to_string(), task.shape);
+        Error::new(Kind::NotPlanned { variant, copied, parts, shape })
+    })?;
+    check_order(chosen.kernel, task)?;
+    Ok(chosen)
 }
 
 /// Every way to compute a task that the library knows.
 pub(crate) fn candidates(task: &Task, info: &DeviceInfo) -> impl Iterator<Item = Chosen> {
     let ways = CANDIDATES.iter().flat_map(move |variant| with_copies(variant, task, info));
+    let ways = ways.filter(move |(kernel, _)| may_be_chosen(kernel, task, info));
     ways.flat_map(move |(kernel, copied)| {
         let splits = splits(kernel, task, info).filter(|&parts| parts == 1 || task.splits);
         splits.map(move |parts| Chosen::new(kernel, copied, parts, task, info))
@@ -208,16 +267,25 @@ fn with_copies(
         unmapped.filter(|&copied| copied != [false; 2]),
         unmapped.map(|unmapped| [0, 1].map(|i| unmapped[i] || !task.along_k[i])),
     ];
-    let instance = move |copied: [bool; 2]| {
-        let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
-        let maps = task.maps || unmapped.is_some_and(|of| (0..2).all(|i| copied[i] || !of[i]));
-        let task = Task { along_k, maps, ..*task };
-        let kernel = task.find(variant)?;
-        let is_of_use = copied == [false; 2] || kernel.takes_maps();
-        (is_of_use && check_launch(kernel, &task, info).is_ok()).then_some((kernel, copied))
-    };
+    let instance = move |copied| Some((instance(variant, copied, task, info)?, copied));
     // The first that does: more copies are no faster.
     tries.into_iter().flatten().find_map(instance).into_iter()
+}
+
+/// The instance of a variant for a task whose operands are copied so, where it takes that.
+fn instance(
+    variant: &str,
+    copied: [bool; 2],
+    task: &Task,
+    info: &DeviceInfo,
+) -> Option<&'static Kernel> {
+    let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
+    let unmapped = task.unmapped;
+    let maps = task.maps || unmapped.is_some_and(|of| (0..2).all(|i| copied[i] || !of[i]));
+    let task = Task { along_k, maps, ..*task };
+    let kernel = task.find(variant)?;
+    let is_of_use = copied == [false; 2] || kernel.takes_maps();
+    (is_of_use && check_launch(kernel, &task, info).is_ok()).then_some(kernel)
 }
 
 /// Checks a kernel against the device's compute capability and launch limits.

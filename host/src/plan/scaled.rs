@@ -77,7 +77,9 @@ pub(crate) fn choose_scaled(
     let kernel = gemm_spec::scaled(dtype).ok_or_else(|| unknown("auto"))?;
     match choice {
         KernelChoice::Named(name) if name != kernel.variant => return Err(unknown(name)),
-        KernelChoice::Split { variant, .. } => return Err(unknown(variant)),
+        KernelChoice::Split { variant, .. } | KernelChoice::Planned { variant, .. } => {
+            return Err(unknown(variant));
+        }
         KernelChoice::Spec(spec) if spec != kernel => {
             return Err(Error::new(Kind::ForeignKernel { kernel: *spec }));
         }

@@ -40,6 +40,7 @@ pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
         along_k: [true, false],
         maps: false,
         unmapped: None,
+        rows: Rows::Free,
     }
 }
 
@@ -57,6 +58,7 @@ fn product(a: Layout, b: Layout) -> Product {
         beta: None,
         fusion: Fusion::default(),
         batch: Batch::ONE,
+        batch_invariant: false,
     }
 }
 
@@ -148,7 +150,7 @@ fn every_kernel_of_the_table_can_be_chosen() {
 }
 
 /// With the shared memory of compute capability 9.0.
-pub(super) fn hopper() -> DeviceInfo {
+pub(crate) fn hopper() -> DeviceInfo {
     let mut info = gpu();
     info.launch_limits.as_mut().unwrap().shared_bytes_per_block_optin = 227 << 10;
     info

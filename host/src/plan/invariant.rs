@@ -1,0 +1,288 @@
+//! Products whose rows do not depend on how many rows there are.
+//!
+//! A row of C keeps its bits if three things do not change with the number of rows: the order in
+//! which its products are summed, the parts of K, and what comes after the sum. Kernels fall into
+//! classes whose members sum in the same order, and the class goes by dtype, precision and GPU:
+//!
+//! - **Warp groups**: instructions of 32 bytes of K, from the first k to the last, whatever the
+//!   tile. But that one with a single row of tiles begins at another k in each column of tiles;
+//!   there the transposed product, which has more rows of tiles, takes its place.
+//! - **Tensor cores** (`k11_tensor_core`): of each dtype one kernel.
+//! - **One by one**: a fused multiply-add for each k, from the first to the last, in the kernels of
+//!   steps 1 to 10.
+//!
+//! Integers are summed exactly: every plan gives the same bits. Kernels that deal out K to warps
+//! (`skinny`) keep to one order too, but their own; they are there for those who name them.
+
+use super::choose::{CANDIDATES, check_launch};
+use super::{KernelChoice, Product, Task};
+use crate::device::DeviceInfo;
+use gemm_spec::{Kernel, KernelFamily, Shape};
+
+/// What a task's rows must not depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Rows {
+    /// Anything goes: nobody asked, or every plan gives the same bits.
+    #[default]
+    Free,
+    /// The number of rows.
+    Alike,
+    /// The number of rows, with an epilogue behind the sums. Neighbours of a row share reciprocals
+    /// there, so that rows of the transposed product, whose neighbours are others, are not alike.
+    AlikeAndFused,
+}
+
+impl Rows {
+    /// Of a product.
+    pub(crate) fn of(product: &Product) -> Rows {
+        let is_exact = product.dtype.is_integer();
+        match (product.batch_invariant, product.fusion.is_none()) {
+            (false, _) => Rows::Free,
+            (true, true) if is_exact => Rows::Free,
+            (true, true) => Rows::Alike,
+            (true, false) => Rows::AlikeAndFused,
+        }
+    }
+}
+
+/// Kernels that sum in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    WarpGroups,
+    TensorCores,
+    OneByOne,
+}
+
+impl Class {
+    /// The class of a task, whatever the shapes.
+    fn of(task: &Task, info: &DeviceInfo) -> Class {
+        if task.k == 0 {
+            // Nothing is summed.
+            return Class::OneByOne;
+        }
+        let maps =
+            task.rows == Rows::Alike && warp_groups().any(|variant| runs(variant, task, info));
+        match maps {
+            true => Class::WarpGroups,
+            false if runs(TENSOR_CORE, task, info) => Class::TensorCores,
+            false => Class::OneByOne,
+        }
+    }
+
+    fn has(self, kernel: &Kernel) -> bool {
+        use KernelFamily::*;
+        match self {
+            Class::WarpGroups => kernel.family == WarpGroup,
+            Class::TensorCores => kernel.variant == TENSOR_CORE,
+            Class::OneByOne => !matches!(
+                kernel.family,
+                TensorCore | WarpGroup | WarpGroupScaled | Skinny | Repack | Finish
+            ),
+        }
+    }
+}
+
+/// The variant of [`Class::TensorCores`].
+const TENSOR_CORE: &str = "k11_tensor_core";
+
+/// The variants of [`Class::WarpGroups`].
+fn warp_groups() -> impl Iterator<Item = &'static str> {
+    CANDIDATES.into_iter().filter(|variant| variant.starts_with("warp_group"))
+}
+
+/// Whether a variant runs on the device, for operands that lie as it takes them.
+fn runs(variant: &str, task: &Task, info: &DeviceInfo) -> bool {
+    let any = Task { shape: Shape::new(1, 1), along_k: [true; 2], maps: true, ..*task };
+    any.find(variant).is_some_and(|kernel| check_launch(kernel, &any, info).is_ok())
+}
+
+/// Whether the kernel's blocks begin at different k for a C of that shape: see `first_step` in
+/// gpu-kernels/src/warp_group/tiles.rs. What floats of 8 bits lose goes by the order, which is kept.
+fn begins_anywhere(kernel: &Kernel, shape: Shape) -> bool {
+    let [rows, cols, _] = kernel.tiles.block;
+    kernel.family == KernelFamily::WarpGroup
+        && kernel.dtype.size_bytes() > 1
+        && shape.rows <= rows * kernel.cluster()
+        && shape.cols > cols
+}
+
+/// Whether the library may choose a kernel for a task: always where rows are free.
+pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> bool {
+    task.rows == Rows::Free || keeps_order(kernel, task) && Class::of(task, info).has(kernel)
+}
+
+/// Whether a kernel that was named sums a task's rows alike.
+pub(super) fn keeps_order(kernel: &Kernel, task: &Task) -> bool {
+    match task.rows {
+        Rows::Free => true,
+        Rows::Alike => !begins_anywhere(kernel, task.shape),
+        // The kernel has some epilogues itself, others come behind it.
+        Rows::AlikeAndFused => kernel.family != KernelFamily::WarpGroup,
+    }
+}
+
+impl Product {
+    /// As [`Product::turned`]; for rows that have to be alike, turned only where a kernel for
+    /// Hopper needs it.
+    pub(crate) fn oriented(&self, choice: &KernelChoice, info: &DeviceInfo) -> (Product, bool) {
+        if Rows::of(self) == Rows::Free {
+            return self.turned();
+        }
+        let (plain, turned) = (self.turned_if(false), self.turned_if(true));
+        let fits = |product: &Product| {
+            let task = Task::of(product, [0, 0]);
+            if task.rows != Rows::Alike || task.k == 0 {
+                return true;
+            }
+            let named = |variant: &str| {
+                let mut instances = task.instances(variant).into_iter().flatten();
+                instances.next().is_none_or(|kernel| !begins_anywhere(kernel, task.shape))
+            };
+            match choice {
+                KernelChoice::Named(name) => named(name),
+                KernelChoice::Split { variant, .. } | KernelChoice::Planned { variant, .. } => {
+                    named(variant)
+                }
+                KernelChoice::Spec(kernel) => named(kernel.variant),
+                KernelChoice::Auto if Class::of(&task, info) != Class::WarpGroups => true,
+                KernelChoice::Auto => {
+                    warp_groups().any(|variant| runs(variant, &task, info) && named(variant))
+                }
+            }
+        };
+        match !fits(&plain) && fits(&turned) {
+            true => (turned, true),
+            false => (plain, false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::choose;
+    use crate::plan::tests::hopper;
+    use crate::{Gemm, Layout, Op};
+
+    fn gpus() -> [DeviceInfo; 4] {
+        let of = |capability, shared| {
+            let mut info = hopper();
+            info.compute_capability = Some(capability);
+            if let Some(limits) = &mut info.launch_limits {
+                limits.shared_bytes_per_block_optin = shared;
+            }
+            info
+        };
+        [of((7, 0), 96 << 10), of((8, 6), 99 << 10), of((9, 0), 227 << 10), of((12, 0), 99 << 10)]
+    }
+
+    const ROWS: [usize; 12] = [1, 2, 17, 63, 64, 65, 128, 129, 256, 257, 1000, 5000];
+
+    /// The kernel of each number of rows for a C of `n` columns, A stored so.
+    fn chosen<T: crate::Element>(
+        info: &DeviceInfo,
+        gemm: &Gemm<T>,
+        op_a: Op,
+        (n, k): (usize, usize),
+    ) -> Vec<(&'static Kernel, bool)> {
+        let plan = |m: usize| {
+            let a = if op_a == Op::None { Shape::new(m, k) } else { Shape::new(k, m) };
+            let (a, b) = (Layout::row_major(a), Layout::row_major(Shape::new(k, n)));
+            let gemm = gemm.clone().op_a(op_a).batch_invariant(true);
+            let plan = gemm.plan(info, a, b).unwrap();
+            assert_eq!(plan.parts, 1, "{plan}");
+            let shape = if plan.turned { Shape::new(n, m) } else { Shape::new(m, n) };
+            let kernel = plan.kernel.unwrap();
+            assert!(!begins_anywhere(kernel, shape), "{plan} for {m} rows");
+            (kernel, plan.turned)
+        };
+        ROWS.into_iter().map(plan).collect()
+    }
+
+    fn is_of_one_class<T: crate::Element>() {
+        for info in gpus() {
+            for (op_a, sizes) in [
+                (Op::None, (4096, 4096)),
+                (Op::Transpose, (4097, 511)),
+                (Op::None, (40, 100_000)),
+                (Op::Transpose, (1, 64)),
+                (Op::None, (100, 1)),
+                (Op::None, (7, 0)),
+            ] {
+                let kernels = chosen::<T>(&info, &Gemm::new(), op_a, sizes);
+                let class = |kernel: &Kernel| {
+                    let classes = [Class::WarpGroups, Class::TensorCores, Class::OneByOne];
+                    classes.into_iter().find(|class| class.has(kernel)).unwrap()
+                };
+                let first = class(kernels[0].0);
+                assert!(kernels.iter().all(|(kernel, _)| class(kernel) == first), "{kernels:?}");
+                if first == Class::TensorCores {
+                    let one = kernels[0].0.tiles;
+                    assert!(kernels.iter().all(|(kernel, _)| kernel.tiles == one));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_class_does_not_go_by_the_rows() {
+        is_of_one_class::<f32>();
+        is_of_one_class::<f64>();
+        is_of_one_class::<crate::bf16>();
+        is_of_one_class::<crate::F8E4M3>();
+    }
+
+    #[test]
+    fn few_rows_are_turned_on_hopper_alone() {
+        let [_, ampere, hopper, _] = gpus();
+        let gemm = Gemm::<crate::bf16>::new();
+        let of = |info| chosen(info, &gemm, Op::None, (4096, 4096));
+        let turned: Vec<bool> = of(&hopper).iter().map(|(_, turned)| *turned).collect();
+        assert_eq!(turned, ROWS.map(|m| m <= 64));
+        assert!(of(&hopper)[11].0.variant == "warp_group_128x256");
+        assert!(
+            of(&ampere)
+                .iter()
+                .all(|(kernel, turned)| { kernel.variant == "k11_tensor_core" && !turned })
+        );
+        let tf32 = Gemm::<f32>::new().precision(gemm_spec::Precision::Tf32);
+        assert!(chosen(&hopper, &tf32, Op::None, (4096, 4096))[0].0.takes_maps());
+    }
+
+    #[test]
+    fn integers_and_epilogues() {
+        let [.., hopper, _] = gpus();
+        let task = |rows| {
+            let (a, b) = (Shape::new(3000, 4096), Shape::new(4096, 4096));
+            let gemm = Gemm::<crate::bf16>::new();
+            let product = gemm.product(Layout::row_major(a), Layout::row_major(b)).unwrap();
+            Task { rows, splits: rows == Rows::Free, ..Task::of(&product, [0; 2]) }
+        };
+        let auto = |task| choose(&KernelChoice::Auto, &task, &hopper).unwrap().kernel;
+        assert!(auto(task(Rows::Alike)).takes_maps());
+        assert_eq!(auto(task(Rows::AlikeAndFused)).variant, "k11_tensor_core");
+        // As fast as ever.
+        let plan = |gemm: Gemm<i8>| {
+            let layout = Layout::row_major(Shape::new(3, 4096));
+            gemm.plan(&hopper, layout, Layout::row_major(Shape::new(4096, 4096))).unwrap()
+        };
+        assert_eq!(plan(Gemm::new().batch_invariant(true)), plan(Gemm::new()));
+    }
+
+    #[test]
+    fn kernels_that_begin_anywhere_are_refused() {
+        let [.., hopper, _] = gpus();
+        let plan = |kernel: &str, m, n| {
+            let (a, b) = (Layout::row_major(Shape::new(m, 512)), Shape::new(512, n));
+            let gemm = Gemm::<crate::bf16>::new().kernel(kernel).batch_invariant(true);
+            gemm.plan(&hopper, a, Layout::row_major(b))
+        };
+        // In neither direction are there two rows of tiles, and in both two columns.
+        let error = plan("warp_group_128x128", 200, 200).unwrap_err();
+        assert!(error.is_unsupported() && error.to_string().contains("200x200"), "{error}");
+        assert!(plan("warp_group_128x128", 200, 2000).unwrap().turned);
+        assert!(!plan("warp_group_128x128", 300, 2000).unwrap().turned);
+        assert!(!plan("skinny_rows", 5, 2000).unwrap().turned);
+        assert_eq!(plan("k11_tensor_core/3", 5, 2000).unwrap().parts, 3);
+    }
+}
