@@ -180,7 +180,7 @@ for products that are exactly so; products that are in it already are measured a
 it by `Device::load_tuning`.")]
 pub struct TuneArgs {
     /// Rows of C, columns of C, and products that one element of C sums
-    #[arg(value_name = "M N K", num_args = 3, conflicts_with = "suite")]
+    #[arg(value_names = ["M", "N", "K"], num_args = 3, conflicts_with = "suite")]
     pub sizes: Vec<usize>,
     /// The products of a suite: its name, as in llm, or its CSV file
     #[arg(long, value_name = "SUITE")]

@@ -216,7 +216,7 @@ fn tune_measures_on_a_gpu_alone() {
         folder.gemmite(&args).error(&["measures on a GPU"]);
     }
     assert!(folder.names().is_empty());
-    folder.gemmite(&["tune", "64", "64"]).usage(&["M N K"]);
+    folder.gemmite(&["tune", "64", "64"]).usage(&["3 values", "but 2"]);
 }
 
 #[test]
