@@ -176,8 +176,8 @@ Examples:
 
 The library chooses plans by a model of the GPU; this measures what it chooses among. Every plan's
 product is verified before it is timed. The file is for this GPU, driver and version of gemmite, and
-for products that are exactly so; products that are in it already are measured again. A program takes
-it by `Device::load_tuning`.")]
+for products that are exactly so; products that are in it already are measured again. A program
+takes it by `Device::load_tuning`.")]
 pub struct TuneArgs {
     /// Rows of C, columns of C, and products that one element of C sums
     #[arg(value_names = ["M", "N", "K"], num_args = 3, conflicts_with = "suite")]

@@ -30,8 +30,8 @@ pub(crate) fn of_kernel(kernel: &Kernel) -> String {
     text
 }
 
-/// What the kernels were made from: of each target, the start of the hash that stands at the head of
-/// its file.
+/// What the kernels were made from: of each target, the start of the hash that stands at the head
+/// of its file.
 pub(crate) fn fingerprint() -> String {
     let hash = |target| {
         let line = source(target).lines().find_map(|line| line.strip_prefix("// sha256 of "));

@@ -2,8 +2,8 @@
 //!
 //! The library chooses plans by a model of the GPU, and needs no tuning. Where the last percent
 //! counts, [`tune`] verifies and times what the model chooses among, on the device itself, and a
-//! [`Tuning`] keeps the fastest; `gemmite tune` does both. [`Device::load_tuning`] has a device take
-//! them.
+//! [`Tuning`] keeps the fastest; `gemmite tune` does both. [`Device::load_tuning`] has a device
+//! take them.
 //!
 //! ```no_run
 //! use gemmite::{Device, Gemm, bf16};
@@ -294,14 +294,14 @@ impl Device {
     /// measured for, in the place of an earlier tuning's, on all clones of this device. Products
     /// with [`Gemm::batch_invariant`] keep their own.
     ///
-    /// Each plan first multiplies a small product of the same kind (the same dtypes, layouts, copies,
-    /// parts, and ragged ends), which is verified: some milliseconds a plan, and the time that the
-    /// driver takes to compile its kernel.
+    /// Each plan first multiplies a small product of the same kind (the same dtypes, layouts,
+    /// copies, parts, and ragged ends), which is verified: some milliseconds a plan, and the time
+    /// that the driver takes to compile its kernel.
     ///
     /// # Errors
-    /// [`Error::is_tuning`] when it was made for another GPU, driver or library, or one of its plans
-    /// is none of the device's or computes a wrong product; also when the device has no plans (the
-    /// CPU), or fails. The device keeps what it had in all these cases.
+    /// [`Error::is_tuning`] when it was made for another GPU, driver or library, or one of its
+    /// plans is none of the device's or computes a wrong product; also when the device has no
+    /// plans (the CPU), or fails. The device keeps what it had in all these cases.
     pub fn take_tuning(&self, tuning: &Tuning) -> Result<(), Error> {
         let Some(plans) = self.backend.plans() else {
             return Err(Error::new(Kind::NotTunable { device: self.name().into() }));

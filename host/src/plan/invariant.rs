@@ -97,7 +97,8 @@ fn runs(variant: &str, task: &Task, info: &DeviceInfo) -> bool {
 }
 
 /// Whether the kernel's blocks begin at different k for a C of that shape: see `first_step` in
-/// gpu-kernels/src/warp_group/tiles.rs. What floats of 8 bits lose goes by the order, which is kept.
+/// gpu-kernels/src/warp_group/tiles.rs. What floats of 8 bits lose goes by the order, which is
+/// kept.
 fn begins_anywhere(kernel: &Kernel, shape: Shape) -> bool {
     let [rows, cols, _] = kernel.tiles.block;
     kernel.family == KernelFamily::WarpGroup

@@ -63,8 +63,8 @@ impl Tuning {
     /// [`Device::take_tuning`](crate::Device::take_tuning).
     ///
     /// # Errors
-    /// When the file cannot be read; [`Error::is_tuning`] when it is cut off or damaged, longer than
-    /// 16 MiB, or of another version.
+    /// When the file cannot be read; [`Error::is_tuning`] when it is cut off or damaged, longer
+    /// than 16 MiB, or of another version.
     pub fn read(path: impl AsRef<Path>) -> Result<Tuning, Error> {
         let path = path.as_ref();
         let mut bytes = Vec::new();
@@ -112,7 +112,7 @@ impl fmt::Display for Tuning {
         for entry in &self.entries {
             writeln!(text, "{}", Line(entry))?;
         }
-        write!(f, "{text}end {} {:016x}\n", self.entries.len(), checksum(&text))
+        writeln!(f, "{text}end {} {:016x}", self.entries.len(), checksum(&text))
     }
 }
 
