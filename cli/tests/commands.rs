@@ -221,7 +221,7 @@ fn tune_measures_on_a_gpu_alone() {
 
 #[test]
 fn help_has_examples() {
-    for command in ["matmul", "generate", "demo", "explain", "tune"] {
+    for command in ["matmul", "generate", "demo", "tune"] {
         let help = Folder::new().gemmite(&[command, "--help"]).ok();
         assert!(help.contains("Examples:\n  gemmite "), "{help}");
         let mut lines = help.lines().filter(|line| !line.contains("[possible values"));
