@@ -229,6 +229,6 @@ mod tests {
         assert!(needed(&of, found, WORKERS).unwrap() <= 64 << 20);
         assert_eq!(panels(&of, 1 << 20), None);
         assert_eq!(panels(&product(1, 1, 1), 100), Some(Panels { rows: 1, cols: 1 }));
-        assert_eq!(panels(&product(usize::MAX >> 8, 1, 1), 100), Some(Panels { rows: 1, cols: 1 }));
+        assert_eq!(panels(&product(1 << 56, 1, 1), 2000), Some(Panels { rows: 64, cols: 1 }));
     }
 }
