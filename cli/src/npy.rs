@@ -69,7 +69,7 @@ impl NpyFile {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         ensure!(!metadata.is_dir(), "it is a directory");
-        let len = metadata.is_file().then(|| metadata.len());
+        let len = metadata.is_file().then_some(metadata.len());
         Self::from_reader(file, len, path, stated)
     }
 }

@@ -6,7 +6,7 @@ use super::{EmulatorBackend, Gpu, Options};
 use crate::error::{DriverCode, Error, Kind};
 use crate::{
     Activation, Device, DeviceEpilogue, Element, F8E4M3, Gemm, HostEpilogue, Layout, Matrix,
-    MatrixMut, MatrixRef, Op, OutputOf, Shape, Strides, bf16, random,
+    MatrixMut, MatrixRef, Op, OutputOf, Progress, Shape, Streaming, Strides, bf16, random,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -190,6 +190,22 @@ fn parts_of_k() {
     let (a, b) = (integers::<f32>(32, k, 1), integers::<f32>(k, 32, 2));
     let chosen = on_host(&gemm, a.view(), b.view(), (8, 0));
     assert_eq!((chosen["overcome"], chosen["allocate"], chosen["launch"]), (1, 3, 2), "{chosen:?}");
+}
+
+/// Panels are copied, multiplied and copied back by threads of their own.
+#[test]
+fn panels() {
+    let (a, b) = (integers::<f32>(200, 8, 1), integers(8, 150, 2));
+    let gemm = Gemm::new().kernel("k02_tiled_16");
+    let count = AtomicUsize::new(0);
+    let hear = |progress: Progress| count.store(progress.all, Relaxed);
+    let failed = each_call_fails((8, 0), Shape::new(200, 150), &|device, c| {
+        let streaming = Streaming::new().memory(60_000).progress(&hear);
+        gemm.run_streamed(device, &a, &b, c, &streaming)
+    });
+    let panels = count.load(Relaxed);
+    assert!(panels > 1 && failed["launch"] == panels && failed["read"] == panels, "{failed:?}");
+    assert!(failed["write"] > 2 && failed["allocate"] > 2 && failed.len() == 4, "{failed:?}");
 }
 
 #[test]
