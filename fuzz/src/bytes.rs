@@ -36,7 +36,7 @@ impl Bytes<'_> {
 
     /// The same with a sign.
     pub fn signed(&mut self) -> isize {
-        let sign = self.byte() % 2 == 0;
+        let sign = self.byte().is_multiple_of(2);
         let number = self.number() as isize;
         if sign { number.wrapping_neg() } else { number }
     }

@@ -117,7 +117,7 @@ fn read_plan<T: Element>(bytes: &mut Bytes<'_>) -> bool {
     };
     let precision = bytes.one_of(&[Precision::Full, Precision::Full, Precision::Tf32]);
     let mut gemm = Gemm::<T>::new().precision(precision).kernel(choice(bytes));
-    if bytes.byte() % 4 == 0 {
+    if bytes.byte().is_multiple_of(4) {
         gemm = gemm.op_a(bytes.op()).op_b(bytes.op());
     }
     if let Ok(plans) = gemm.plans(info, a, b) {
@@ -144,7 +144,7 @@ fn choice(bytes: &mut Bytes<'_>) -> KernelChoice {
                 *numbers[which] = bytes.number();
             }
             let other = KERNELS[bytes.below(KERNELS.len().min(256))];
-            if bytes.byte() % 2 == 0 {
+            if bytes.byte().is_multiple_of(2) {
                 forged.family = other.family;
             }
             forged.stored = bytes.one_of(&[kernel.stored, Stored::Any, other.stored]);

@@ -24,7 +24,7 @@ pub const PRODUCTS: Target = Target {
         let (a, b) = (stored(op_a, Shape::new(m, k)), stored(op_b, Shape::new(k, n)));
         let layouts = [bytes.near(a), bytes.near(b), bytes.near(Shape::new(m, n))];
         let (alpha, beta) = (bytes.below(7) as i32 - 3, bytes.below(7) as i32 - 3);
-        let beta = Some(beta).filter(|_| bytes.byte() % 2 == 0);
+        let beta = Some(beta).filter(|_| bytes.byte().is_multiple_of(2));
         let data: [Vec<i32>; 3] =
             std::array::from_fn(|_| (0..LEN).map(|_| i32::from(bytes.byte() as i8)).collect());
         read(&data, layouts, [op_a, op_b], (alpha, beta))
