@@ -75,8 +75,8 @@ impl NpyFile {
 }
 
 impl<R: Read> NpyFile<R> {
-    /// Checks the header of what `from` reads, which has `len` bytes in all if that is known. Errors
-    /// do not name the path.
+    /// Checks the header of what `from` reads, which has `len` bytes in all if that is known.
+    /// Errors do not name the path.
     pub fn from_reader(
         mut from: R,
         len: Option<u64>,

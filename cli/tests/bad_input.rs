@@ -1,6 +1,6 @@
 //! Bad input to the command, and what is answered: each case's exit status and its message stand in
-//! bad_input.txt, to the letter. `GEMMITE_ACCEPT=1 cargo test -p gemmite-cli --test bad_input` writes
-//! that file anew, for a reader of the difference to judge.
+//! bad_input.txt, to the letter. `GEMMITE_ACCEPT=1 cargo test -p gemmite-cli --test bad_input`
+//! writes that file anew, for a reader of the difference to judge.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -78,7 +78,8 @@ impl fmt::Display for Failure {
         write!(
             f,
             "{target}: input {number} of seed {seed} fails: {reason}\n\
-             `cargo xtask fuzz {target} --seed {seed} --from {number} --inputs 1` makes it again; it is\n{text}"
+             `cargo xtask fuzz {target} --seed {seed} --from {number} --inputs 1` makes it \
+             again; it is\n{text}"
         )
     }
 }

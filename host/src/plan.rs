@@ -445,8 +445,8 @@ pub(crate) fn layers(slices: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 impl Plan {
-    /// How many launches there are. They are not counted one by one: of the longest C there are more
-    /// than anyone waits for.
+    /// How many launches there are. They are not counted one by one: of the longest C there are
+    /// more than anyone waits for.
     fn launch_count(&self, kernel: &Kernel) -> usize {
         let Shape { rows, cols } = self.shape;
         let (rows, cols) = if self.turned { (cols, rows) } else { (rows, cols) };

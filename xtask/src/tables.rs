@@ -1,5 +1,5 @@
-//! Fills the generated regions of README.md, docs/reliability.md and the guide, or tells which are not what their
-//! sources give.
+//! Fills the generated regions of README.md, docs/reliability.md and the guide, or tells which are
+//! not what their sources give.
 //!
 //! A region stands between two comments:
 //!

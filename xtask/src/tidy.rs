@@ -1,5 +1,5 @@
-//! What a change has to pass: formatting, lints, documentation, dependencies, the rules of the style
-//! that a machine can check, and generated pages that are up to date.
+//! What a change has to pass: formatting, lints, documentation, dependencies, what a machine can
+//! check of the style's rules, and generated pages that are up to date.
 
 mod manifests;
 pub mod rust_text;

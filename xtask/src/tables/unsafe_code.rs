@@ -21,7 +21,11 @@ pub fn table(root: &Path) -> Result<String> {
     let mut total = [0; 3];
     for member in &members {
         let mut counts = [0; 3];
+        let built = |file: &Path| file.iter().any(|folder| folder == "target");
         for file in files_under(&root.join(member))? {
+            if built(file.strip_prefix(root)?) {
+                continue;
+            }
             // A crate in a crate's folder is counted by itself.
             let within = |other: &&str| {
                 other.starts_with(&format!("{member}/")) && file.starts_with(root.join(other))
@@ -72,8 +76,9 @@ mod tests {
     #[test]
     fn blocks_functions_and_implementations_are_counted() {
         let code = code_only(
-            "unsafe { a() }; unsafe fn b() {} unsafe impl C for D {} pub unsafe extern \"C\" fn e();\n\
-             // unsafe { }\n let x = \"unsafe {\"; let unsafe_fn = 1; #[unsafe(no_mangle)] fn f() {}",
+            "unsafe { a() }; unsafe fn b() {} unsafe impl C for D {}\n\
+             pub unsafe extern \"C\" fn e(); // unsafe { }\n let x = \"unsafe {\";\n\
+             let unsafe_fn = 1; #[unsafe(no_mangle)] fn f() {}",
         );
         assert_eq!(count(&code), [1, 2, 1]);
     }

@@ -133,8 +133,17 @@ fn one(rest: &mut &[&str], allowed: &[String]) -> bool {
 mod tests {
     use super::*;
 
-    const DENY: &str = "allow = [\n    \"MIT\",\n    # \"GPL\",\n    \"A WITH B\",\n]\nskip = [\n    \
-                        { crate = \"x@1.0.0\", reason = \"y = z\" },\n]\nallow-registry = [\"r\"]\n";
+    const DENY: &str = r#"
+allow = [
+    "MIT",
+    # "GPL",
+    "A WITH B",
+]
+skip = [
+    { crate = "x@1.0.0", reason = "y = z" },
+]
+allow-registry = ["r"]
+"#;
 
     #[test]
     fn lists_are_read() {
