@@ -7,6 +7,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// A record file's contents.
@@ -248,23 +249,39 @@ impl Record {
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
         let stem = format!("{}-{}", fact("date")?, fact("commit")?);
+        // Whole, or not there: it gets its name when all of it is written.
+        let mut file = new_file(&folder)?;
+        let unwritten = || format!("cannot write a record in {}", folder.display());
+        file.write_all(self.to_csv()?.as_bytes()).with_context(unwritten)?;
         for number in 1..1000 {
             let suffix = if number == 1 { String::new() } else { format!("-{number}") };
             let path = folder.join(format!("{stem}{suffix}.csv"));
-            match std::fs::File::create_new(&path) {
-                Ok(mut file) => {
-                    std::io::Write::write_all(&mut file, self.to_csv()?.as_bytes())
-                        .with_context(|| format!("cannot write {}", path.display()))?;
-                    return Ok(path);
+            match file.persist_noclobber(&path) {
+                Ok(_) => return Ok(path),
+                Err(failed) if failed.error.kind() == std::io::ErrorKind::AlreadyExists => {
+                    file = failed.file;
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => {
-                    return Err(error).with_context(|| format!("cannot write {}", path.display()));
+                Err(failed) => {
+                    return Err(failed.error)
+                        .with_context(|| format!("cannot write {}", path.display()));
                 }
             }
         }
         bail!("{} has a thousand records of {stem}", folder.display())
     }
+}
+
+/// A file without its name yet, with the permissions of any new file.
+fn new_file(folder: &Path) -> Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".gemmite-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let file = builder.tempfile_in(folder);
+    file.with_context(|| format!("cannot write in {}", folder.display()))
 }
 
 #[cfg(test)]
@@ -338,5 +355,7 @@ mod tests {
         assert_eq!(record.write_new(folder.path()).unwrap(), path("2026-01-02-abc.csv"));
         assert_eq!(record.write_new(folder.path()).unwrap(), path("2026-01-02-abc-2.csv"));
         assert_eq!(Record::read(&path("2026-01-02-abc-2.csv")).unwrap(), record);
+        // And nothing else is left.
+        assert_eq!(std::fs::read_dir(path("")).unwrap().count(), 2);
     }
 }

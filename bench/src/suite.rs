@@ -136,7 +136,8 @@ impl Suite {
         Suite::parse(&name, &text).with_context(|| path.display().to_string())
     }
 
-    fn parse(name: &str, text: &str) -> Result<Suite> {
+    /// The suite of that name from its text.
+    pub fn parse(name: &str, text: &str) -> Result<Suite> {
         let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
         let mut rows = Vec::new();
         for cells in reader.deserialize() {

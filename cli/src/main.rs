@@ -10,7 +10,6 @@ mod explain;
 mod generate;
 mod info;
 mod matmul;
-mod npy;
 mod output;
 mod progress;
 mod reference001;
@@ -22,6 +21,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use gemmite_cli::npy;
 
 use args::{Cli, Command, Reference};
 

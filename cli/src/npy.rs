@@ -25,13 +25,18 @@ compile_error!(
 
 /// A .npy file whose header has been read and found to describe a matrix.
 #[derive(Debug)]
-pub struct NpyFile {
+pub struct NpyFile<R = File> {
     path: PathBuf,
-    file: File,
+    from: R,
+    /// The bytes of its elements are known to be there.
+    is_whole: bool,
     dtype: DType,
     layout: Layout,
     elements: usize,
 }
+
+/// Elements of a pipe that are read at a time.
+const PIECE: usize = 1 << 18;
 
 /// The elements of a file, in the order in which they lie there.
 pub struct Loaded<T> {
@@ -61,15 +66,29 @@ impl NpyFile {
     }
 
     fn try_open(path: &Path, stated: Option<DType>) -> Result<Self> {
-        let mut file = File::open(path)?;
+        let file = File::open(path)?;
         let metadata = file.metadata()?;
         ensure!(!metadata.is_dir(), "it is a directory");
-        let header = Header::read(&mut file)?;
+        let len = metadata.is_file().then_some(metadata.len());
+        Self::from_reader(file, len, path, stated)
+    }
+}
+
+impl<R: Read> NpyFile<R> {
+    /// Checks the header of what `from` reads, which has `len` bytes in all if that is known.
+    /// Errors do not name the path.
+    pub fn from_reader(
+        mut from: R,
+        len: Option<u64>,
+        path: &Path,
+        stated: Option<DType>,
+    ) -> Result<Self> {
+        let header = Header::read(&mut from)?;
         let dtype = header.dtype(stated)?;
         let (layout, elements) = header.layout(dtype)?;
-        if metadata.is_file() {
+        if let Some(len) = len {
             // Before memory is allocated for what the header promises.
-            let have = metadata.len() - header.bytes as u64;
+            let have = len.saturating_sub(header.bytes as u64);
             let want = (elements * dtype.size_bytes()) as u64;
             let matrix = format!("{} {dtype}", layout.shape);
             ensure!(
@@ -78,7 +97,8 @@ impl NpyFile {
             );
             ensure!(have == want, "{} bytes follow after the {want} of {matrix}", have - want);
         }
-        Ok(NpyFile { path: path.to_owned(), file, dtype, layout, elements })
+        let is_whole = len.is_some();
+        Ok(NpyFile { path: path.to_owned(), from, is_whole, dtype, layout, elements })
     }
 
     /// The path, as the user gave it.
@@ -112,18 +132,26 @@ impl NpyFile {
     fn read_elements<T: Element>(&mut self) -> Result<Vec<T>> {
         let bytes = self.elements * size_of::<T>();
         let mut data: Vec<T> = Vec::new();
-        data.try_reserve_exact(self.elements)
-            .with_context(|| format!("no memory for its {bytes} bytes"))?;
-        data.resize(self.elements, T::default());
-        match self.file.read_exact(bytemuck::cast_slice_mut(&mut data)) {
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                bail!("truncated: it ends before the {bytes} bytes that its header promises")
+        // A pipe had no length that could be checked beforehand, so that memory comes as bytes do.
+        let at_once = if self.is_whole { self.elements } else { PIECE };
+        while data.len() < self.elements {
+            let read = data.len();
+            let piece = at_once.min(self.elements - read);
+            let room = match self.is_whole {
+                true => data.try_reserve_exact(piece),
+                false => data.try_reserve(piece),
+            };
+            room.with_context(|| format!("no memory for its {bytes} bytes"))?;
+            data.resize(read + piece, T::default());
+            match self.from.read_exact(bytemuck::cast_slice_mut(&mut data[read..])) {
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    bail!("truncated: it ends before the {bytes} bytes that its header promises")
+                }
+                other => other?,
             }
-            other => other?,
         }
-        // A pipe had no length that could be checked beforehand.
         ensure!(
-            self.file.read(&mut [0])? == 0,
+            self.from.read(&mut [0])? == 0,
             "more bytes follow after the {bytes} of its matrix"
         );
         Ok(data)

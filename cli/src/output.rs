@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use gemmite::{Element, Matrix};
 use tempfile::NamedTempFile;
 
@@ -100,7 +100,11 @@ impl Pending {
             use std::os::unix::fs::PermissionsExt;
             builder.permissions(Permissions::from_mode(0o666));
         }
-        let file = builder.tempfile_in(folder)?;
+        let made = builder.tempfile_in(folder);
+        // Without the name, which is nobody's.
+        let file = made.map_err(|error| {
+            anyhow!("no file can be made in {}: {}", folder.display(), error.kind())
+        })?;
         *pending = Some(file.path().to_owned());
         Ok(Pending(file))
     }

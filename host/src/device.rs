@@ -342,9 +342,9 @@ impl<T: Element> DeviceMatrix<T> {
     /// When the shapes differ, the device's memory does not suffice, or the driver fails.
     pub fn write<'a>(&mut self, matrix: impl Into<MatrixRef<'a, T>>) -> Result<(), Error> {
         let matrix = matrix.into();
-        let (expected, c) = (self.shape(), matrix.shape());
-        if expected != c {
-            return Err(Error::new(Kind::Output { product: expected, c }));
+        let (expected, found) = (self.shape(), matrix.shape());
+        if expected != found {
+            return Err(Error::new(Kind::Overwrite { expected, found }));
         }
         with_elements(&matrix, |data, transfer| {
             if transfer.copy == self.layout && !self.layout.overlaps_itself() {

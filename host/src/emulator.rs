@@ -16,6 +16,8 @@
 //! # Ok::<(), gemmite::Error>(())
 //! ```
 
+#[cfg(test)]
+mod faults;
 mod launch;
 mod limits;
 mod raw;
@@ -31,7 +33,7 @@ use crate::streaming::Streaming;
 use gemm_spec::Kernel;
 use launch::EmulatorDriver;
 pub(crate) use limits::{UNKNOWN_ARCH, is_known};
-use ptx_emulator::{Arch, Emulator};
+use ptx_emulator::{Arch, Emulator, Module};
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -102,8 +104,11 @@ pub(crate) fn open(options: &Options) -> Result<Arc<dyn Backend>, Error> {
         info,
         emulator: Mutex::new(Emulator::new(emulation)),
         ptx: options.ptx.clone(),
+        own_module: Mutex::default(),
         statistics: Mutex::default(),
         plans: PlanCache::default(),
+        #[cfg(test)]
+        faults: Default::default(),
     };
     Ok(Arc::new(EmulatorBackend { gpu: Arc::new(gpu) }))
 }
@@ -128,9 +133,14 @@ struct Gpu {
     emulator: Mutex<Emulator>,
     /// The kernels' text, where it is not the library's.
     ptx: Option<Arc<str>>,
+    /// That text, parsed.
+    own_module: Mutex<Option<Arc<Module>>>,
     /// Of all launches.
     statistics: Mutex<Statistics>,
     plans: PlanCache,
+    /// The calls that tests make fail.
+    #[cfg(test)]
+    faults: faults::Faults,
 }
 
 impl Gpu {
@@ -138,6 +148,33 @@ impl Gpu {
     /// is what they are after any error.
     fn lock(&self) -> MutexGuard<'_, Emulator> {
         self.emulator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Comes before each call that a driver could answer with an error; tests have it fail.
+    #[cfg(not(test))]
+    fn call(&self, _: &'static str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Memory of `bytes` bytes.
+    fn allocate(&self, bytes: usize) -> Result<u64, Error> {
+        self.call("allocate")?;
+        self.lock().allocate(bytes as u64).map_err(|_| {
+            let place = self.info.name.clone();
+            Error::new(Kind::OutOfMemory { place, wanted: bytes, free: None })
+        })
+    }
+
+    /// The module of the text that takes the place of the library's, parsed at the first launch:
+    /// its variables lie in the GPU's memory once.
+    fn own_module(&self, kernel: &Kernel, text: &str) -> Result<Arc<Module>, Error> {
+        let mut parsed = self.own_module.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = &*parsed {
+            return Ok(Arc::clone(module));
+        }
+        let module = Arc::new(launch::parse(kernel, text)?);
+        *parsed = Some(Arc::clone(&module));
+        Ok(module)
     }
 
     /// A host call's mistake, which the backend does not make.
@@ -198,10 +235,7 @@ impl Stage for EmulatorBackend {
     }
 
     fn new_memory(&self, bytes: usize) -> Result<EmulatorMemory, Error> {
-        let address = self.gpu.lock().allocate(bytes as u64).map_err(|_| {
-            let place = self.gpu.info.name.clone();
-            Error::new(Kind::OutOfMemory { place, wanted: bytes, free: None })
-        })?;
+        let address = self.gpu.allocate(bytes)?;
         Ok(EmulatorMemory { gpu: Arc::clone(&self.gpu), address, bytes })
     }
 
@@ -293,12 +327,14 @@ impl Memory for EmulatorMemory {
     }
 
     fn write(&mut self, at: usize, data: &[u8]) -> Result<(), Error> {
+        self.gpu.call("write")?;
         let to = self.address + at as u64;
         let written = self.gpu.lock().write(to, data);
         written.map_err(|error| self.gpu.failure("writing", error))
     }
 
     fn read(&self, at: usize, data: &mut [u8]) -> Result<(), Error> {
+        self.gpu.call("read")?;
         let from = self.address + at as u64;
         let read = self.gpu.lock().read(from, data);
         read.map_err(|error| self.gpu.failure("reading", error))

@@ -67,6 +67,8 @@ pub(crate) enum Kind {
     Inner { a: Shape, b: Shape },
     #[error("shapes do not match: op(A) * op(B) is {product} and C is {c}")]
     Output { product: Shape, c: Shape },
+    #[error("a matrix of shape {expected} cannot be overwritten with one of shape {found}")]
+    Overwrite { expected: Shape, found: Shape },
     #[error(
         "shapes do not match: op(A) * op(B) is {sums}, of which pairs of columns make {product}, \
         and C is {c}"
@@ -241,6 +243,8 @@ pub(crate) enum Kind {
     NoEmulator { arch: (u32, u32) },
     #[error("the emulator: {context}: {source}")]
     Emulator { context: String, source: ptx_emulator::Error },
+    #[error("the emulator does not take the PTX of {context}: {source}")]
+    EmulatorPtx { context: String, source: ptx_emulator::Error },
     #[error("the emulator: {context}: {source}")]
     EmulatorMap { context: String, source: ptx_emulator::bulk::TensorMapError },
     #[error(
@@ -268,6 +272,7 @@ impl Error {
             *self.0,
             Inner { .. }
                 | Output { .. }
+                | Overwrite { .. }
                 | Pairs { .. }
                 | Scales { .. }
                 | Block { .. }
@@ -350,9 +355,10 @@ impl Error {
         matches!(*self.0, Kind::EmulatorReport { .. })
     }
 
-    /// The driver's compiler refused a PTX module; the message holds its log.
+    /// The driver's compiler refused a PTX module, and the message holds its log; or an emulated
+    /// GPU did.
     pub fn is_jit(&self) -> bool {
-        matches!(*self.0, Kind::Jit { .. })
+        matches!(*self.0, Kind::Jit { .. } | Kind::EmulatorPtx { .. })
     }
 
     /// The device's context is destroyed by an earlier fault (an illegal address, say): every

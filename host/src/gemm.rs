@@ -238,6 +238,9 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// The product of operands of these layouts, into a C of contiguous rows.
     pub(crate) fn product(&self, a: Layout, b: Layout) -> Result<Product, Error> {
         let shape = output_shape(self.options.op_a, self.options.op_b, a, b)?;
+        if !shape.is_empty() && shape.checked_len().is_none() {
+            return Err(Error::new(Kind::TooLarge { shape, dtype: C::DTYPE }));
+        }
         let layouts = [a, b, Layout::row_major(shape)];
         Product::new::<T, C>(self.options, layouts, Fusion::default())
     }

@@ -9,6 +9,7 @@ use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use gemm_spec::{
     Activation, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Shape, Strides,
+    ThreadOrder,
 };
 use std::fmt;
 use std::ops::Range;
@@ -443,6 +444,22 @@ pub(crate) fn layers(slices: usize) -> impl Iterator<Item = Range<usize>> {
     (0..slices).step_by(MAX_GRID_Y).map(move |start| start..end(start))
 }
 
+impl Plan {
+    /// How many launches there are. They are not counted one by one: of the longest C there are
+    /// more than anyone waits for.
+    fn launch_count(&self, kernel: &Kernel) -> usize {
+        let Shape { rows, cols } = self.shape;
+        let (rows, cols) = if self.turned { (cols, rows) } else { (rows, cols) };
+        let [block_rows, block_cols, _] = kernel.tiles.block;
+        let blocks = match kernel.order {
+            ThreadOrder::AlongColumns => rows.div_ceil(block_rows),
+            ThreadOrder::AlongRows => cols.div_ceil(block_cols),
+        };
+        let panels = if kernel.takes_maps() { 1 } else { blocks.div_ceil(MAX_GRID_Y) };
+        panels.saturating_mul(self.parts.max(self.batch).div_ceil(MAX_GRID_Y))
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((kernel, mut launches)) = self.kernel.zip(self.launches()) else {
@@ -468,9 +485,9 @@ impl fmt::Display for Plan {
                 write!(f, "x{}", first.layers)?;
             }
             write!(f, " of {bx}x{by} threads")?;
-            match launches.count() {
-                0 => {}
-                more => write!(f, " and {more} more launches")?,
+            match self.launch_count(kernel) {
+                0 | 1 => {}
+                all => write!(f, " and {} more launches", all - 1)?,
             }
         }
         Ok(())

@@ -151,6 +151,11 @@ impl Emulator {
         self.memory.free(address)
     }
 
+    /// The allocations that `free` has not taken back: how many, and their bytes.
+    pub fn allocated(&self) -> (usize, u64) {
+        self.memory.alive().fold((0, 0), |(count, bytes), a| (count + 1, bytes + a.bytes))
+    }
+
     /// Copies from the host. All of it must lie in one allocation.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Error> {
         self.memory.host_write(address, bytes)

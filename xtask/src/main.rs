@@ -6,6 +6,7 @@ mod build_ptx;
 mod bundle;
 mod demo;
 mod doctor;
+mod fuzz;
 mod mutate;
 mod nvidia_tools;
 mod pictures;
@@ -47,6 +48,8 @@ enum Command {
     Bench(bench::Args),
     /// Deletes or alters each barrier and wait of the kernels' PTX, for the emulator to find
     Mutate(bench::Args),
+    /// Wrong inputs for all that reads files, texts, names and layouts
+    Fuzz(bench::Args),
     /// Time by tile: a step of the ladder with tiles of your choice
     Sweep(sweep::Args),
     /// Makes a page from a record of `bench`: `gemmite report`
@@ -79,6 +82,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tidy => tidy::run(&workspace),
         Command::Bench(args) => bench::run(&workspace, &args),
         Command::Mutate(args) => mutate::run(&workspace, &args),
+        Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Sweep(args) => sweep::run(&workspace, &args),
         Command::Report(args) => bench::report(&workspace, &args),
         Command::Tables(args) => tables::run(&workspace, &args),

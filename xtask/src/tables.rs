@@ -1,5 +1,5 @@
-//! Fills the generated regions of README.md and of the guide, or tells which are not what their
-//! sources give.
+//! Fills the generated regions of README.md, docs/reliability.md and the guide, or tells which are
+//! not what their sources give.
 //!
 //! A region stands between two comments:
 //!
@@ -7,6 +7,7 @@
 //! <!-- table: ladder record=bench/record/GPU/FILE.csv -->
 //! <!-- table: ladder record=bench/record/GPU/FILE.csv variants=k01_naive,k02_tiled_16 -->
 //! <!-- table: traffic variants=k01_naive,k02_tiled_16 -->
+//! <!-- table: unsafe -->
 //! <!-- code: PATH from "a part of its first line" to "a part of its last line" -->
 //! <!-- end -->
 //! ```
@@ -16,6 +17,7 @@ mod ladder;
 mod record;
 mod regions;
 mod traffic;
+mod unsafe_code;
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +53,8 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 
 /// The files whose regions are not what they should be, with the text that they should have.
 fn stale(workspace: &Workspace) -> Result<Vec<(PathBuf, String)>> {
-    let mut files = vec![workspace.root.join("README.md")];
+    let mut files =
+        ["README.md", "docs/reliability.md"].map(|file| workspace.root.join(file)).to_vec();
     let guide = workspace.root.join("docs/guide");
     if guide.is_dir() {
         let is_markdown = |path: &PathBuf| path.extension().is_some_and(|end| end == "md");
@@ -85,6 +88,7 @@ fn content(root: &Path, to_root: &str, marker: &Marker) -> Result<String> {
                     ladder::table(&record, &format!("{to_root}{path}"), variants.as_deref())
                 }
                 "traffic" => traffic::table(&variants.context("variants=... says which kernels")?),
+                "unsafe" => unsafe_code::table(root),
                 _ => bail!("there is no table {name:?}"),
             }
         }

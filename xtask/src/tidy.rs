@@ -1,9 +1,10 @@
-//! What a change has to pass: formatting, lints, documentation, the style's rules that a machine
-//! can check, and generated pages that are up to date.
+//! What a change has to pass: formatting, lints, documentation, dependencies, what a machine can
+//! check of the style's rules, and generated pages that are up to date.
 
 mod manifests;
-mod rust_text;
+pub mod rust_text;
 mod sources;
+mod supply;
 
 use std::path::PathBuf;
 
@@ -32,6 +33,12 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     }
     if !violations.is_empty() {
         failed.push(format!("the style, in {} places", violations.len()));
+    }
+
+    let dependencies = dependencies(workspace)?;
+    dependencies.iter().for_each(|wrong| println!("{wrong}"));
+    if !dependencies.is_empty() {
+        failed.push("the dependencies (deny.toml)".to_owned());
     }
 
     let sh = &workspace.sh;
@@ -67,6 +74,13 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     }
     println!("tidy");
     Ok(())
+}
+
+/// What deny.toml has against the dependencies.
+fn dependencies(workspace: &Workspace) -> Result<Vec<String>> {
+    let deny = workspace.sh.read_file(workspace.root.join("deny.toml"))?;
+    let metadata = cmd!(workspace.sh, "cargo metadata --locked --format-version 1");
+    supply::check(&deny, &metadata.quiet().ignore_stderr().read()?)
 }
 
 /// The style's rules, over every file that git tracks or would track.

@@ -54,7 +54,7 @@ impl Header {
         let text = std::str::from_utf8(&text).context("its header is not text")?;
         let bytes = prefix_bytes + text_bytes;
         parse(text, bytes)
-            .with_context(|| format!("its header is malformed: {:?}", text.trim_end()))
+            .with_context(|| format!("its header is malformed: {:?}", cut(text.trim_end(), 200)))
     }
 
     /// The dtype of the elements, checked against the one that the user stated.
@@ -251,7 +251,12 @@ impl<'a> Text<'a> {
 
 /// The beginning of `text`, for a message.
 fn head(text: &str) -> &str {
-    text.char_indices().nth(20).map_or(text, |(end, _)| &text[..end])
+    cut(text, 20)
+}
+
+/// So many characters of `text`.
+fn cut(text: &str, len: usize) -> &str {
+    text.char_indices().nth(len).map_or(text, |(end, _)| &text[..end])
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ impl Driver for EmulatorDriver<'_> {
 
     fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error> {
         layout.check_at(address)?;
+        self.gpu.call("encode")?;
         let map = layout.for_emulator(address);
         let encoded = self.gpu.lock().encode_tensor_map(&map);
         encoded.map(TensorMap::from_words).map_err(|source| {
@@ -38,8 +39,7 @@ impl Driver for EmulatorDriver<'_> {
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64, Error> {
-        let allocated = self.gpu.lock().allocate(bytes as u64);
-        allocated.map_err(|source| self.gpu.failure("allocating", source))
+        self.gpu.allocate(bytes)
     }
 
     fn release(&self, address: u64) {
@@ -53,8 +53,9 @@ impl Driver for EmulatorDriver<'_> {
         launch: &gemm_spec::Launch,
         arguments: &[&[u8]],
     ) -> Result<(), Error> {
+        self.gpu.call("launch")?;
         let module = match self.gpu.ptx.as_deref().filter(|text| has(text, kernel)) {
-            Some(text) => Arc::new(parse(kernel, text)?),
+            Some(text) => self.gpu.own_module(kernel, text)?,
             None => module(kernel)?,
         };
         let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
@@ -99,10 +100,10 @@ fn module(kernel: &'static Kernel) -> Result<Arc<Module>, Error> {
     Ok(module)
 }
 
-fn parse(kernel: &Kernel, text: &str) -> Result<Module, Error> {
+pub(super) fn parse(kernel: &Kernel, text: &str) -> Result<Module, Error> {
     Module::parse(text).map_err(|source| {
         let context = format!("{} of {}.ptx", kernel.name, kernel.target.arch());
-        Error::new(Kind::Emulator { context, source })
+        Error::new(Kind::EmulatorPtx { context, source })
     })
 }
 

@@ -5,7 +5,9 @@ use super::model::{Prediction, part_len, predict, splits};
 use super::{KernelChoice, Product};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
-use gemm_spec::{DType, Kernel, Layout, MAX_GRID_Y, Precision, Shape, is_along_k};
+use gemm_spec::{
+    DType, Kernel, KernelFamily, Layout, MAX_GRID_Y, Precision, Shape, Tiles, is_along_k,
+};
 use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
@@ -186,17 +188,31 @@ pub(crate) fn choose(
         KernelChoice::Planned { variant, copied, parts } => {
             planned(variant, *copied, *parts, task, info)
         }
-        KernelChoice::Spec(kernel) if kernel.launches(Shape::new(0, 0)).is_none() => {
-            Err(Error::new(Kind::ForeignKernel { kernel: *kernel }))
-        }
         KernelChoice::Spec(kernel) => {
-            check_launch(kernel, task, info)?;
             let row = task.find(kernel.variant).filter(|row| *row == kernel);
+            if row.is_some() || is_countable(kernel, task) {
+                check_launch(kernel, task, info)?;
+            }
             let row = row.ok_or_else(|| Error::new(Kind::ForeignKernel { kernel: *kernel }))?;
             check_order(row, task)?;
             Ok(plain(row))
         }
     }
+}
+
+/// Whether the limits of a kernel that is no row of the table can be computed for a task: its tiles
+/// are not empty, neither they nor C are beyond what numbers hold, and its warps have windows of K
+/// where its family takes such.
+fn is_countable(kernel: &Kernel, task: &Task) -> bool {
+    let Tiles { block, warp, thread, stages, min_blocks, cluster } = kernel.tiles;
+    let tiles = [&block[..], &warp, &thread, &[stages, min_blocks, cluster]].concat();
+    let extents = task.shape.rows.max(task.shape.cols);
+    let is_small = tiles.iter().all(|extent| (1..=1 << 16).contains(extent));
+    // A block's warps stand next to each other over its columns, and behind each other along K.
+    let warps = gemm_spec::SKINNY_THREADS / 32;
+    let has_windows = kernel.family != KernelFamily::Skinny
+        || is_small && (1..=warps).contains(&(block[1] / warp[1]));
+    is_small && has_windows && extents <= isize::MAX as usize
 }
 
 /// The instance of a variant for a task, where it runs.

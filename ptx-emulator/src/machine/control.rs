@@ -199,6 +199,8 @@ fn one_call(
 
 /// The deepest nesting of calls.
 const MAX_CALLS: usize = 1000;
+/// The most registers of the functions that a warp is in.
+const MAX_REGISTERS: usize = 1 << 18;
 
 fn run_call(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     match &i.detail {
@@ -238,6 +240,15 @@ fn enter(c: &mut Context<'_>, call: &Call) -> Outcome {
         return Err(Fault::new(ReportKind::StepLimit, message));
     }
     let function = &c.grid.program.functions[call.function];
+    if !c.warp.local.has_room(function.frame) {
+        let message = "more than 512 KB of local memory in calls inside each other";
+        return Err(Fault::new(ReportKind::StepLimit, message));
+    }
+    let registers = c.warp.frames.iter().map(|frame| frame.registers.len()).sum::<usize>();
+    if registers + c.frame.registers.len() + function.registers > MAX_REGISTERS {
+        let message = format!("more than {MAX_REGISTERS} registers in calls inside each other");
+        return Err(Fault::new(ReportKind::StepLimit, message));
+    }
     let local = c.warp.local.push(function.frame);
     let mut frame = new_frame(function, call.function, local, c.mask);
     let place =

@@ -22,6 +22,8 @@ pub(crate) struct Job<'a> {
 
 /// Turns of a cluster's warps before other clusters have theirs, where blocks talk to each other.
 const CLUSTER_TURNS: u64 = 64;
+/// The most blocks of a kernel whose fences order them: each has a count.
+const MOST_FENCED: u64 = 1 << 24;
 /// Clusters that run at the same time then.
 const RESIDENT: usize = 128;
 
@@ -213,6 +215,11 @@ fn shared_limit(arch: Arch) -> u32 {
     }
 }
 
+/// The product of three extents, or the largest number.
+fn product(extents: [u32; 3]) -> u64 {
+    extents.into_iter().fold(1, |product: u64, extent| product.saturating_mul(extent.into()))
+}
+
 /// The limits of the architecture and the promises of the kernel.
 fn check_limits(
     arch: Arch,
@@ -225,7 +232,7 @@ fn check_limits(
     if grid.contains(&0) || block.contains(&0) || cluster.contains(&0) {
         return error("an extent of 0".to_string());
     }
-    let threads = block.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    let threads = product(block);
     if threads > 1024 || block[0] > 1024 || block[1] > 1024 || block[2] > 64 {
         return error(format!("a block of {block:?} threads; at most 1024, 64 of them along z"));
     }
@@ -235,14 +242,14 @@ fn check_limits(
     if (0..3).any(|i| !grid[i].is_multiple_of(cluster[i])) {
         return error(format!("a grid of {grid:?} blocks in clusters of {cluster:?}"));
     }
-    let ranks: u32 = cluster.iter().product();
+    let ranks = product(cluster);
     if ranks > 16 || ranks > 1 && arch.major < 9 {
         let Arch { major, minor } = arch;
         return error(format!("a cluster of {ranks} blocks on {major}.{minor}"));
     }
     let directives = &program.directives;
     if let Some(most) = directives.max_threads
-        && threads > most.iter().map(|extent| u64::from(*extent)).product()
+        && threads > product(most)
     {
         return error(format!("{threads} threads; the kernel says .maxntid {most:?}"));
     }
@@ -256,6 +263,12 @@ fn check_limits(
     {
         let says = format!("the kernel says .reqnctapercluster {required:?}");
         return error(format!("a cluster of {cluster:?}; {says}"));
+    }
+    if program.orders_blocks && product(grid) > MOST_FENCED {
+        return error(format!(
+            "a grid of {grid:?} blocks with fences of the GPU, of which at most {MOST_FENCED} are \
+             emulated"
+        ));
     }
     let declared = program.shared_bytes;
     let limit = if dynamic_shared == 0 { 48 << 10 } else { shared_limit(arch) };

@@ -25,15 +25,16 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    fn new() -> Box<Page> {
+    /// Zeros, which count as written where `written` is all ones.
+    fn new(written: u8) -> Box<Page> {
         Box::new(Page {
             words: [const { AtomicU32::new(0) }; PAGE_WORDS],
-            written: [const { AtomicU8::new(0) }; PAGE_WORDS],
+            written: std::array::from_fn(|_| AtomicU8::new(written)),
         })
     }
 
     fn copy(&self) -> Box<Page> {
-        let page = Page::new();
+        let page = Page::new(0);
         for i in 0..PAGE_WORDS {
             page.words[i].store(self.words[i].load(Relaxed), Relaxed);
             page.written[i].store(self.written[i].load(Relaxed), Relaxed);
@@ -71,7 +72,7 @@ pub(crate) struct Allocation {
     pub alive: bool,
     /// Kernels may only read it: `.const`.
     pub read_only: bool,
-    /// The variable's name.
+    /// The variable's name. Its bytes are zeros that were written, a page of them as it is touched.
     pub name: Option<String>,
     pages: Vec<OnceLock<Box<Page>>>,
     shadows: Vec<OnceLock<Box<PageShadow>>>,
@@ -90,7 +91,7 @@ impl Allocation {
     #[inline]
     pub fn load(&self, offset: u64, size: u32) -> (u64, u8) {
         let Some(page) = self.pages[(offset / PAGE_BYTES) as usize].get() else {
-            return (0, 0);
+            return (0, if self.name.is_some() { ((1u32 << size) - 1) as u8 } else { 0 });
         };
         let word = (offset / 4) as usize % PAGE_WORDS;
         let (low, written) = (page.words[word].load(Relaxed), page.written[word].load(Relaxed));
@@ -112,7 +113,9 @@ impl Allocation {
     /// Writes `size` (1, 2, 4 or 8) bytes at an offset that is a multiple of it.
     #[inline]
     pub fn store(&self, offset: u64, size: u32, value: u64) {
-        let page = self.pages[(offset / PAGE_BYTES) as usize].get_or_init(Page::new);
+        let written = if self.name.is_some() { 0xf } else { 0 };
+        let page = &self.pages[(offset / PAGE_BYTES) as usize];
+        let page = page.get_or_init(|| Page::new(written));
         let word = (offset / 4) as usize % PAGE_WORDS;
         match size {
             8 => {
@@ -185,7 +188,7 @@ impl GlobalMemory {
         Ok(base)
     }
 
-    /// Names an allocation after its variable.
+    /// Names an allocation after its variable, whose bytes are zeros.
     pub fn describe(&mut self, base: u64, name: &str, read_only: bool) {
         if let Some(allocation) = self.allocations.iter_mut().rev().find(|a| a.base == base) {
             allocation.name = Some(name.to_string());
@@ -206,6 +209,11 @@ impl GlobalMemory {
         allocation.shadows = Vec::new();
         self.left += allocation.bytes;
         Ok(())
+    }
+
+    /// The allocations that are alive and were asked for by the host, not variables.
+    pub fn alive(&self) -> impl Iterator<Item = &Allocation> {
+        self.allocations.iter().filter(|allocation| allocation.alive && allocation.name.is_none())
     }
 
     /// The allocation at or before an address, whether or not the address lies in it.

@@ -14,10 +14,18 @@ pub(crate) struct LocalMemory {
 
 /// What is read where nobody wrote.
 const UNWRITTEN: u8 = 0xa5;
+/// The most bytes of a thread, in all its calls (CUDA C++ Programming Guide, technical
+/// specifications: 512 KB), and what the frames leave free between them.
+const MOST: u64 = (512 << 10) + (64 << 10);
 /// Local addresses below this one are nobody's.
 const START: u64 = 16;
 
 impl LocalMemory {
+    /// Whether there is room for a frame above what is in use.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.bytes.len() as u64 + 64 + bytes <= MOST
+    }
+
     /// Space for a frame above what is in use, and its first address.
     pub fn push(&mut self, bytes: u64) -> u64 {
         let base = self.bytes.len().next_multiple_of(64);

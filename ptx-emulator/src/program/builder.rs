@@ -60,7 +60,12 @@ pub(crate) struct Shared<'t> {
     variables: HashMap<Name, u64>,
     layout: Layout,
     dynamic_alignment: u64,
+    /// Registers that all functions declare by their number.
+    declared: u64,
 }
+
+/// The most registers of a function.
+const MAX_REGISTERS: u64 = 1 << 16;
 
 /// What a whole kernel uses.
 #[derive(Default)]
@@ -84,7 +89,14 @@ impl<'t> Shared<'t> {
     pub fn new(tree: &'t ast::Module, kernel: Name) -> Shared<'t> {
         let layout = Layout { end: SHARED_START, ..Layout::default() };
         let variables = HashMap::new();
-        Shared { tree, functions: vec![kernel], variables, layout, dynamic_alignment: 1 }
+        Shared {
+            tree,
+            functions: vec![kernel],
+            variables,
+            layout,
+            dynamic_alignment: 1,
+            declared: 0,
+        }
     }
 
     /// The function of an index, if there is one.
@@ -257,8 +269,9 @@ impl<'s, 't> Builder<'s, 't> {
                 for declared in &registers.names {
                     match declared.count {
                         None => self.declare_register(declared.name.clone(), registers),
-                        Some(count) if count > 1 << 20 => {
-                            return Err(Error::unsupported(declared.at, "a million registers"));
+                        Some(count) if self.too_many(count, registers.vector) => {
+                            let most = format!("more than {MAX_REGISTERS} registers");
+                            return Err(Error::unsupported(declared.at, most));
                         }
                         Some(count) => {
                             for i in 0..count {
@@ -292,6 +305,15 @@ impl<'s, 't> Builder<'s, 't> {
             Statement::Label(_) | Statement::Instruction(_) | Statement::Block(_) => {}
         }
         Ok(())
+    }
+
+    /// Whether so many more registers are more than a function, or all that a kernel calls, may
+    /// have: a few bytes of text could ask for any number.
+    fn too_many(&mut self, count: u32, vector: u32) -> bool {
+        let count = u64::from(count) * u64::from(vector);
+        let declared = (self.out.registers + self.out.predicates) as u64;
+        self.shared.declared += count;
+        declared + count > MAX_REGISTERS || self.shared.declared > 16 * MAX_REGISTERS
     }
 
     fn declare_register(&mut self, name: Name, registers: &ast::Registers) {

@@ -159,27 +159,37 @@ impl Instance {
     /// Allocates the variables and writes their initial values.
     pub fn new(module: &Module, memory: &mut GlobalMemory) -> Result<Instance, Error> {
         let mut instance = Instance { addresses: Vec::new(), names: HashMap::new() };
+        let placed = instance.place(module, memory);
+        if let Err(error) = placed {
+            for address in instance.addresses.iter().filter(|address| **address != 0) {
+                memory.free(*address)?;
+            }
+            return Err(error);
+        }
+        Ok(instance)
+    }
+
+    fn place(&mut self, module: &Module, memory: &mut GlobalMemory) -> Result<(), Error> {
         let variables = &module.tree.variables;
         for variable in variables {
             if !matches!(variable.space, Space::Global | Space::Const) {
-                instance.addresses.push(0);
+                self.addresses.push(0);
                 continue;
             }
             let (bytes, alignment) = layout(variable)?;
             let base = memory.allocate(bytes, alignment)?;
-            memory.host_write(base, &vec![0; bytes as usize])?;
             memory.describe(base, &variable.name, variable.space == Space::Const);
-            instance.addresses.push(base);
-            instance.names.insert(variable.name.to_string(), (base, bytes));
+            self.addresses.push(base);
+            self.names.insert(variable.name.to_string(), (base, bytes));
         }
-        for (variable, base) in variables.iter().zip(&instance.addresses) {
+        for (variable, base) in variables.iter().zip(&self.addresses) {
             let size = u64::from(bits(variable.element) / 8);
             for (index, initial) in &variable.initial {
-                let value = instance.initial(&module.tree, variable, initial)?.to_le_bytes();
+                let value = self.initial(&module.tree, variable, initial)?.to_le_bytes();
                 memory.host_write(base + index * size, &value[..size as usize])?;
             }
         }
-        Ok(instance)
+        Ok(())
     }
 
     /// Address and size of a variable.

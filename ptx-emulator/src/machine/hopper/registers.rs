@@ -38,8 +38,10 @@ impl Context<'_> {
         let directives = &self.grid.program.directives;
         let threads = self.grid.threads().next_multiple_of(32);
         let blocks = directives.min_blocks.unwrap_or(1).max(1);
-        let most = directives.max_threads.map_or(threads, |most| most.iter().product());
-        let share = (REGISTERS / (most.max(threads) * blocks)).min(255) / 8 * 8;
+        let most = directives.max_threads.map_or(threads, |most| {
+            most.iter().fold(1, |product: u32, extent| product.saturating_mul(*extent))
+        });
+        let share = (REGISTERS / most.max(threads).saturating_mul(blocks)).min(255) / 8 * 8;
         let registers = directives.max_registers.unwrap_or(share);
         let warps = self.cluster.hopper.warps;
         let pool = &mut self.cluster.hopper.registers[self.rank];

@@ -1,0 +1,64 @@
+//! `cargo xtask fuzz`: reads inputs of all targets or of some, and counts them.
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use gemmite_fuzz::{Target, run, targets};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Reads wrong inputs, which are made of right ones: none may panic, hang, take much memory or give
+/// a wrong answer. The same seed gives the same inputs everywhere.
+#[derive(Parser)]
+#[command(name = "cargo xtask fuzz", bin_name = "cargo xtask fuzz")]
+struct Args {
+    /// Targets [default: all]
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+    /// Inputs of each
+    #[arg(long, default_value_t = 10_000)]
+    inputs: u64,
+    /// What the inputs are drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The number of the first input
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+}
+
+fn main() -> ExitCode {
+    match fuzz(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn fuzz(args: &Args) -> Result<()> {
+    let named = args.targets.iter().map(|name| {
+        let names: Vec<&str> = targets::ALL.iter().map(|target| target.name).collect();
+        targets::find(name).with_context(|| format!("no target {name:?}: {}", names.join(", ")))
+    });
+    let mut chosen: Vec<&Target> = named.collect::<Result<_>>()?;
+    if chosen.is_empty() {
+        chosen = targets::ALL.iter().collect();
+    }
+    for target in chosen {
+        let start = Instant::now();
+        let summary = run(target, args.seed, args.from..args.from.saturating_add(args.inputs))?;
+        println!(
+            "{:<9} {} inputs of seed {}, {} right, none failed; the longest {:.0} ms, the largest \
+             {:.1} MiB; {:.0} s ({})",
+            target.name,
+            summary.inputs,
+            args.seed,
+            summary.right,
+            summary.longest.as_secs_f64() * 1e3,
+            summary.largest as f64 / (1 << 20) as f64,
+            start.elapsed().as_secs_f64(),
+            target.what
+        );
+    }
+    Ok(())
+}
