@@ -12,8 +12,9 @@
 //!
 //! # Mapping
 //!
-//! A block of 256 threads copies a tile; of several matrices, each has a layer of the grid. Where the source is contiguous down its columns, the lanes
-//! of a warp read 64 bytes of each of 8 columns.
+//! A block of 256 threads copies a tile; of several matrices, each has a layer of the grid. Where
+//! the source is contiguous down its columns, the lanes of a warp read 64 bytes of each of 8
+//! columns.
 //!
 //! # Shared memory
 //!

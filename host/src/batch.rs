@@ -232,8 +232,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// C holds the results when the call returns.
     ///
     /// # Errors
-    /// As [`Gemm::run_device`], and when A or B has neither one matrix nor as many as C, or matrices
-    /// of C might share elements.
+    /// As [`Gemm::run_device`], and when A or B has neither one matrix nor as many as C, or
+    /// matrices of C might share elements.
     pub fn run_device_batch(
         &self,
         a: &DeviceBatch<T>,

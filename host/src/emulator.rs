@@ -64,7 +64,8 @@ pub struct Options {
     /// Whether [`statistics`] has sectors, bank conflicts and lines as well, which takes time.
     pub statistics: bool,
     /// A text of PTX that kernels are taken from in place of the library's, [`ptx_of`] with changes
-    /// for example: to see what the emulator says of them. Kernels that it has not are the library's.
+    /// for example: to see what the emulator says of them. Kernels that it has not are the
+    /// library's.
     pub ptx: Option<Arc<str>>,
 }
 

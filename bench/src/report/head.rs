@@ -61,8 +61,8 @@ fn method(record: &Record) -> Markup {
              candidate whose product is wrong gets no time. A time is the median of the samples; \
              its spread is half the distance from the 10th to the 90th percentile. In burst mode, \
              the usual one, candidates take turns, one sample each, with the device idle in \
-             between; in sustained mode each runs for a time without a pause; as graphs, a sample's runs \
-             are one launch. "
+             between; in sustained mode each runs for a time without a pause; as graphs, a \
+             sample's runs are one launch. "
             "A rate is 2 m n k operations, times the batch, over the median. To repeat it on the \
              machine in front of you: " code { "cargo xtask bench" } "."
         }

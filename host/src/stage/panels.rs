@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Panels that are on their way at a time.
 const WORKERS: usize = 2;
-/// Rows of C that a panel has at least, if it can: fewer leave a GPU waiting for copies of launches.
+/// Rows of C that a panel has at least, if it can: with fewer, a GPU waits for copies.
 const ENOUGH: usize = 2048;
 /// Panels begin at multiples of so many rows and columns, where there are as many.
 const GRANULE: usize = 64;
