@@ -84,18 +84,7 @@ pub unsafe fn repack<T: Packed>(
                 }
             }
         } else {
-            for v in 0..TILE * TILE / THREADS {
-                let i = thread::thread_idx_x() as usize + v * THREADS;
-                let (along, across) = (i % TILE, i / TILE);
-                let (to_row, to_col) = if down { (along, across) } else { (across, along) };
-                let (row, col) = (row + to_row as u64, col + to_col as u64);
-                let mut element = T::ZEROS.as_ref()[0];
-                if row < p.rows && col < p.cols {
-                    let offset = row as i64 * p.row_stride + col as i64 * p.col_stride;
-                    element = source.wrapping_offset(offset as isize).read();
-                }
-                tile.add(to_row * pitch::<T>() + to_col).write(element);
-            }
+            bring_singles(source, p, (row, col), down, tile);
         }
         thread::sync_threads();
         for v in 0..TILE * TILE / (THREADS * T::LANES) {
@@ -106,6 +95,48 @@ pub unsafe fn repack<T: Packed>(
                 let lanes = pack::read_shared(tile.add(from_row * pitch::<T>() + from_col));
                 pack::write_global(target.wrapping_add((row * p.pitch + col) as usize), lanes);
             }
+        }
+    }
+}
+
+/// Brings the tile whose first element is at (row, col) element by element: lanes run along the
+/// extent of the smaller stride, down the columns if `down`, and go on along the other.
+///
+/// # Safety
+/// As [`repack`].
+#[inline(always)]
+unsafe fn bring_singles<T: Packed>(
+    source: *const T,
+    p: &RepackParams,
+    (row, col): (u64, u64),
+    down: bool,
+    tile: SharedTile<T>,
+) {
+    const STEP: usize = THREADS / TILE;
+    let thread = thread::thread_idx_x() as usize;
+    let (along, across) = (thread % TILE, thread / TILE);
+    let (to_row, to_col) = if down { (along, across) } else { (across, along) };
+    let (row, col) = (row + to_row as u64, col + to_col as u64);
+    let left = [p.rows.saturating_sub(row), p.cols.saturating_sub(col)];
+    let (left_along, left) = if down { (left[0], left[1]) } else { (left[1], left[0]) };
+    let left = if left_along > 0 { left } else { 0 };
+    let other = if down { p.col_stride } else { p.row_stride };
+    let further = if down { STEP } else { STEP * pitch::<T>() };
+    let offset = row as i64 * p.row_stride + col as i64 * p.col_stride;
+    let mut from = source.wrapping_offset(offset as isize);
+    let to = to_row * pitch::<T>() + to_col;
+    let mut elements = [T::ZEROS.as_ref()[0]; TILE / STEP];
+    // SAFETY: elements are read inside of the source, and the thread's own places written.
+    unsafe {
+        // All are on their way before the first is needed.
+        for i in 0..TILE / STEP {
+            if ((STEP * i) as u64) < left {
+                elements[i] = from.read();
+            }
+            from = from.wrapping_offset((STEP as i64 * other) as isize);
+        }
+        for i in 0..TILE / STEP {
+            tile.add(to + i * further).write(elements[i]);
         }
     }
 }
