@@ -4,8 +4,7 @@
 //!
 //! ```text
 //! for each tile of 64 x 64 elements, in parallel:
-//!     read it along the extent in which the source is contiguous, 16 bytes at a time; where these
-//!         are not aligned, element by element, neighbouring lanes neighbours
+//!     read it along the extent in which the source is contiguous, 16 bytes at a time
 //!     put it into shared memory, row by row
 //!     write its rows, 16 bytes at a time
 //! ```
@@ -22,8 +21,9 @@
 //!
 //! # Preconditions
 //!
-//! Those of [`RepackParams`], and a grid from `Kernel::launches`. Any strides. The target starts at
-//! a multiple of 16 bytes.
+//! Those of [`RepackParams`], and a grid from `Kernel::launches`. Any strides; elements move by
+//! packs of 16 bytes where those of the source are contiguous and aligned, else one by one. The
+//! target starts at a multiple of 16 bytes.
 
 use crate::{Packed, SharedTile, pack};
 use cuda_std::thread;
@@ -62,29 +62,21 @@ pub unsafe fn repack<T: Packed>(
     let col = u64::from(thread::block_idx_x()) * TILE as u64;
     let packs_across = TILE / T::LANES;
     let down = p.row_stride.unsigned_abs() < p.col_stride.unsigned_abs();
-    let (stride, other) =
-        if down { (p.row_stride, p.col_stride) } else { (p.col_stride, p.row_stride) };
-    let bytes = (other as u64).wrapping_mul(size_of::<T>() as u64);
-    let in_packs = stride == 1 && (source as u64 | bytes).is_multiple_of(16);
     // SAFETY: elements of the source are read only inside of it, packs only where they are; the
     // tile is read when all of it has been written.
     unsafe {
-        if in_packs {
-            for v in 0..TILE * TILE / (THREADS * T::LANES) {
-                let i = thread::thread_idx_x() as usize + v * THREADS;
-                let (to_row, to_col) = match down {
-                    true => place_down::<T>(i),
-                    false => (i / packs_across, i % packs_across * T::LANES),
-                };
-                let at = (row + to_row as u64, col + to_col as u64);
-                let to = tile.add(to_row * pitch::<T>() + to_col);
-                match down {
-                    true => bring::<T, true>(source, p, at, to),
-                    false => bring::<T, false>(source, p, at, to),
-                }
+        for v in 0..TILE * TILE / (THREADS * T::LANES) {
+            let i = thread::thread_idx_x() as usize + v * THREADS;
+            let (to_row, to_col) = match down {
+                true => place_down::<T>(i),
+                false => (i / packs_across, i % packs_across * T::LANES),
+            };
+            let at = (row + to_row as u64, col + to_col as u64);
+            let to = tile.add(to_row * pitch::<T>() + to_col);
+            match down {
+                true => bring::<T, true>(source, p, at, to),
+                false => bring::<T, false>(source, p, at, to),
             }
-        } else {
-            bring_singles(source, p, (row, col), down, tile);
         }
         thread::sync_threads();
         for v in 0..TILE * TILE / (THREADS * T::LANES) {
@@ -95,48 +87,6 @@ pub unsafe fn repack<T: Packed>(
                 let lanes = pack::read_shared(tile.add(from_row * pitch::<T>() + from_col));
                 pack::write_global(target.wrapping_add((row * p.pitch + col) as usize), lanes);
             }
-        }
-    }
-}
-
-/// Brings the tile whose first element is at (row, col) element by element: lanes run along the
-/// extent of the smaller stride, down the columns if `down`, and go on along the other.
-///
-/// # Safety
-/// As [`repack`].
-#[inline(always)]
-unsafe fn bring_singles<T: Packed>(
-    source: *const T,
-    p: &RepackParams,
-    (row, col): (u64, u64),
-    down: bool,
-    tile: SharedTile<T>,
-) {
-    const STEP: usize = THREADS / TILE;
-    let thread = thread::thread_idx_x() as usize;
-    let (along, across) = (thread % TILE, thread / TILE);
-    let (to_row, to_col) = if down { (along, across) } else { (across, along) };
-    let (row, col) = (row + to_row as u64, col + to_col as u64);
-    let left = [p.rows.saturating_sub(row), p.cols.saturating_sub(col)];
-    let (left_along, left) = if down { (left[0], left[1]) } else { (left[1], left[0]) };
-    let left = if left_along > 0 { left } else { 0 };
-    let other = if down { p.col_stride } else { p.row_stride };
-    let further = if down { STEP } else { STEP * pitch::<T>() };
-    let offset = row as i64 * p.row_stride + col as i64 * p.col_stride;
-    let mut from = source.wrapping_offset(offset as isize);
-    let to = to_row * pitch::<T>() + to_col;
-    let mut elements = [T::ZEROS.as_ref()[0]; TILE / STEP];
-    // SAFETY: elements are read inside of the source, and the thread's own places written.
-    unsafe {
-        // All are on their way before the first is needed.
-        for i in 0..TILE / STEP {
-            if ((STEP * i) as u64) < left {
-                elements[i] = from.read();
-            }
-            from = from.wrapping_offset((STEP as i64 * other) as isize);
-        }
-        for i in 0..TILE / STEP {
-            tile.add(to + i * further).write(elements[i]);
         }
     }
 }
@@ -155,8 +105,7 @@ fn place_down<T: Packed>(i: usize) -> (usize, usize) {
 /// of the tile; 0 for elements outside of the source.
 ///
 /// # Safety
-/// The source may be read, and the tile's elements written; columns or rows are contiguous, and
-/// packs start at multiples of 16 bytes.
+/// The source may be read, and the tile's elements written.
 #[inline(always)]
 unsafe fn bring<T: Packed, const DOWN: bool>(
     source: *const T,
@@ -165,6 +114,8 @@ unsafe fn bring<T: Packed, const DOWN: bool>(
     to: SharedTile<T>,
 ) {
     let (left_down, left_across) = (p.rows.saturating_sub(row), p.cols.saturating_sub(col));
+    let (stride, other) =
+        if DOWN { (p.row_stride, p.col_stride) } else { (p.col_stride, p.row_stride) };
     let left = match DOWN {
         true if left_across > 0 => left_down,
         false if left_down > 0 => left_across,
@@ -172,10 +123,12 @@ unsafe fn bring<T: Packed, const DOWN: bool>(
     };
     let offset = row as i64 * p.row_stride + col as i64 * p.col_stride;
     let start = source.wrapping_offset(offset as isize);
+    let bytes = (other as u64).wrapping_mul(size_of::<T>() as u64);
+    let in_packs = stride == 1 && (source as u64 | bytes).is_multiple_of(16);
     let step = if DOWN { pitch::<T>() } else { 1 };
     // SAFETY: the elements lie in the source, and a pack of them starts at a multiple of 16 bytes.
     unsafe {
-        if left >= T::LANES as u64 {
+        if in_packs && left >= T::LANES as u64 {
             let lanes = pack::read_global(start);
             if DOWN {
                 for (l, &element) in lanes.as_ref().iter().enumerate() {
@@ -188,7 +141,7 @@ unsafe fn bring<T: Packed, const DOWN: bool>(
             for l in 0..T::LANES {
                 let mut element = T::ZEROS.as_ref()[0];
                 if (l as u64) < left {
-                    element = start.wrapping_add(l).read();
+                    element = start.wrapping_offset(l as isize * stride as isize).read();
                 }
                 to.add(l * step).write(element);
             }
