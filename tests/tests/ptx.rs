@@ -144,13 +144,14 @@ fn no_barrier_was_copied() {
                 KernelFamily::TensorCore => 16,
                 // For each output of 16 bits, one before its boxes are written, of all groups where
                 // the last stage is among them, and one behind; for sums that leave one by one, two
-                // the last stage is among them, and one behind; for sums that leave one by one, two
                 // in a loop over the columns. Those of a group stand there for each of them.
                 KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
                     let outputs = kernel.dtype.outputs().iter();
                     let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
-                    // The usual C once more, with an epilogue.
-                    let finished = usize::from(kernel.dtype.output().size_bytes() == 2);
+                    // The usual C once more, with an epilogue, which products with scales have not.
+                    let finished = kernel.family == KernelFamily::WarpGroup
+                        && kernel.dtype.output().size_bytes() == 2;
+                    let finished = usize::from(finished);
                     let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
                     let before = if boxes > C_BOXES { 1 } else { groups };
                     (by_boxes + finished) * (before + groups) + 2 * groups
