@@ -14,7 +14,7 @@ use std::fmt;
 /// Calls without it ([`Gemm::run`], [`Gemm::run_into`]) take all that is free. What fits is copied
 /// and multiplied whole; else panels of A and B come, are multiplied, and their rows of C go back,
 /// copies and products overlapped. Each element of C is summed on the device at once, as it is for
-/// a product that fits.
+/// a product that fits, by the plan of its panel: its bits may be others.
 ///
 /// ```
 /// use gemmite::{Device, Gemm, Matrix, Shape, Streaming, random};
