@@ -52,22 +52,6 @@ impl CudaBackend {
             .ok_or_else(|| self.foreign(operand))
     }
 
-    /// The context's own queue, an error for another's.
-    fn queue_of<'a>(&self, queue: &'a dyn Queue) -> Result<&'a CudaQueue, Error> {
-        queue_of(&self.context, queue)
-    }
-
-    /// As [`in_order`].
-    fn in_order(
-        &self,
-        queue: Option<&dyn Queue>,
-        read: &[&CudaMemory],
-        written: &[&CudaMemory],
-        launch: impl Fn(&CudaStream) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        in_order(&self.context, queue, read, written, launch)
-    }
-
     /// Launches on a stream that waits for its operands. The context is current.
     fn launch(
         &self,
@@ -164,7 +148,7 @@ impl Stage for CudaBackend {
         operands: Each<&CudaMemory>,
     ) -> Result<(), Error> {
         let (read, written) = operands.of(product);
-        self.in_order(None, &read, &written, |stream| {
+        in_order(&self.context, None, &read, &written, |stream| {
             self.launch(stream, product, kernel, &operands)
         })
     }
@@ -190,7 +174,7 @@ impl Backend for CudaBackend {
         work: &mut dyn FnMut() -> Result<(), Error>,
     ) -> Result<Box<dyn Recording>, Error> {
         let _current = self.context.make_current()?;
-        graph::record(self.queue_of(queue)?, &self.context, work)
+        graph::record(queue_of(&self.context, queue)?, &self.context, work)
     }
 
     fn load(&self, kernel: &'static Kernel) -> Result<(), Error> {
@@ -224,7 +208,7 @@ impl Backend for CudaBackend {
         let operands = operands.own(|memory, operand| self.memory(memory, operand))?;
         let _current = self.context.make_current()?;
         let (read, written) = operands.of(product);
-        self.in_order(queue, &read, &written, |stream| {
+        in_order(&self.context, queue, &read, &written, |stream| {
             self.launch(stream, product, kernel, &operands)
         })
     }
@@ -245,7 +229,7 @@ impl Backend for CudaBackend {
         if !read.is_empty() {
             read.extend([a, b]);
         }
-        self.in_order(queue, &read, &written, |stream| {
+        in_order(&self.context, queue, &read, &written, |stream| {
             let addresses = operands.map(CudaMemory::address);
             let scales = Scales { a: a.address(), b: b.address() };
             let driver = CudaDriver { context: &self.context, stream: stream.raw() };

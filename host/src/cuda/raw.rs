@@ -67,7 +67,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         operands: RawOperands,
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        unsafe { self.multiply_raw(device, stream, operands, RawEpilogue::new()) }
+        unsafe { self.enqueue_raw_batch(device, stream, operands, Batch::ONE) }
     }
 
     /// The same for a batch, whose first matrices `operands` describes.
@@ -84,19 +84,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         operands: RawOperands,
         batch: Batch,
     ) -> Result<(), Error> {
-        let context = super::backend::context_of(device)?;
-        let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
-        check_layouts(&[
-            (Operand::A, a_layout, size_of::<T>()),
-            (Operand::B, b_layout, size_of::<T>()),
-            (Operand::C, c_layout, size_of::<C>()),
-        ])?;
-        let product = self.batch_product([a_layout, b_layout, c_layout], batch)?;
-        let _current = context.make_current()?;
-        let addresses = Addresses { a, b, c, sources: Default::default(), amax: None };
-        let driver = CudaDriver { context, stream: stream.as_inner() };
         // SAFETY: the caller's promise.
-        unsafe { launch::enqueue(&driver, &product, self.kernel_choice(), addresses) }
+        unsafe { self.multiply_raw(device, stream, operands, RawEpilogue::new(), batch) }
     }
 
     /// # Safety
@@ -107,6 +96,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         stream: &Stream,
         operands: RawOperands,
         epilogue: RawEpilogue,
+        batch: Batch,
     ) -> Result<(), Error> {
         let context = super::backend::context_of(device)?;
         let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
@@ -122,7 +112,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
             check_layouts(layout.map(|layout| (Fusion::NAMES[i], layout, bytes)).as_slice())?;
         }
         let layouts = [a_layout, b_layout, c_layout];
-        let product = Product::new::<T, C>(self.options(), layouts, fusion)?;
+        let product = Product::new::<T, C>(self.options(), layouts, fusion)?.batched(batch)?;
         let _current = context.make_current()?;
         let [bias, residual] = epilogue.matrices.map(|of| of.map(|of| of.address));
         let [rows, cols] = epilogue.factors.map(|of| of.map(|of| of.address));
@@ -151,7 +141,7 @@ impl<T: Element, C: OutputOf<T> + Element<Scalar = f32>> Fused<'_, T, C, RawEpil
         operands: RawOperands,
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        unsafe { self.gemm.multiply_raw(device, stream, operands, self.epilogue) }
+        unsafe { self.gemm.multiply_raw(device, stream, operands, self.epilogue, Batch::ONE) }
     }
 }
 

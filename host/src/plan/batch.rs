@@ -64,7 +64,8 @@ impl Product {
         extents.sort_by_key(|(stride, _)| stride.unsigned_abs());
         let mut reach = 0u128;
         for (stride, count) in extents {
-            if count > 1 && stride.unsigned_abs() as u128 <= reach {
+            // One C alone has been checked, and exactly.
+            if batch.count > 1 && count > 1 && stride.unsigned_abs() as u128 <= reach {
                 return Err(Error::new(Kind::BatchOverlap { layout: self.c, batch }));
             }
             reach += stride.unsigned_abs() as u128 * (count.max(1) as u128 - 1);
@@ -135,6 +136,9 @@ mod tests {
         let between = Layout { strides: Strides::new(3, 12), ..c };
         assert!(of(between, 3, 1) && !of(between, 4, 1));
         assert!(of(c, 2, isize::MAX) && of(c, 2, isize::MIN));
+        // Rows that interlock, of one C.
+        let interlocked = Layout::strided(Shape::new(4, 2), Strides::new(3, 5));
+        assert!(of(interlocked, 1, 0) && !of(interlocked, 2, 100));
     }
 
     #[test]
