@@ -24,7 +24,7 @@ pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
 pub use kernel::{
     C_BOXES, Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, ThreadOrder,
-    Tiles,
+    Tiles, box_rows,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use params::{GemmParams, RepackParams, SCALE_BLOCK, ScaleParams, Slices, is_along_k};

@@ -32,11 +32,13 @@
 //! # Preconditions
 //!
 //! Those of [`GemmParams`], K not 0, and a grid from `Kernel::launches` as `Kernel::resident` says.
-//! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous; C
-//! in any strides, as a map where its rows allow one. Compute capability 9.0.
+//! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous, or
+//! of fewer as [`box_rows`] says; C in any strides, as a map where its rows allow one. Compute
+//! capability 9.0.
 
 mod bring;
 mod ring;
+mod rows;
 mod summing;
 mod tiles;
 mod write;
@@ -46,8 +48,8 @@ use bring::bring;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, KMajor, MnMajor, Tile};
-use cuda_std::{cluster, grid, registers, shared, thread};
-use gemm_spec::{C_BOXES, GemmParams};
+use cuda_std::{cluster, fence, grid, misc, registers, shared, thread, warp};
+use gemm_spec::{C_BOXES, GemmParams, box_rows};
 use ring::Ring;
 pub use summing::{BlockScaled, InPlace, Summing};
 use tiles::ClusterTiles;
@@ -95,6 +97,13 @@ impl WarpGroup for cuda_std::F8E5M2 {}
 pub trait Side<T>: wgmma::Major<T> {
     /// Whether it is K.
     const ALONG_K: bool;
+
+    /// Rows that a tile's copy brings, of an operand with so many rows along K; the others are not
+    /// touched. Of tiles along the extent itself the copy brings all.
+    #[inline(always)]
+    fn box_rows(extent: u64) -> u32 {
+        if Self::ALONG_K { box_rows(extent) } else { GROUP_ROWS as u32 }
+    }
 
     /// The four instructions' parts of a stage.
     ///
@@ -206,7 +215,9 @@ pub unsafe fn multiply<T, A, B, G, S, const SUMS: usize>(
                 if G::GROUPS > 1 {
                     registers::decrease::<40>();
                 }
-                if thread::thread_idx_x() == 0 {
+                // Elected, and not picked by its number: ptxas keeps all of what one thread does in
+                // registers that a warp shares.
+                if thread::thread_idx_x() < 32 && warp::elect(u32::MAX) {
                     bring::<T, A, B, G, SUMS>(operands, p, tiles, ring, stages);
                 }
             }
@@ -252,6 +263,7 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
     // promises.
     unsafe {
         let c = c.add(group * C_BOXES);
+        clear::<T, G, SUMS>([A::box_rows(p.m), B::box_rows(p.n)], stages, group);
         while let Some(mut place) = tiles.next() {
             let steps = steps::<T>(p, place.slice);
             place.row += (group * GROUP_ROWS) as u64;
@@ -294,6 +306,45 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
         if holds {
             ring.before().release();
         }
+    }
+}
+
+/// Writes zeros where no copy writes, since the instructions read whole tiles: rows past those of
+/// the boxes of A and B.
+///
+/// # Safety
+///
+/// By all threads of all groups that multiply, before they read a stage.
+#[inline(always)]
+unsafe fn clear<T: WarpGroup, G: Geometry, const SUMS: usize>(
+    [rows_a, rows_b]: [u32; 2],
+    stages: SharedTile<Rows64<T>>,
+    group: usize,
+) {
+    if rows_a.min(rows_b) == GROUP_ROWS as u32 {
+        return;
+    }
+    let tiles = G::GROUPS + tiles_b(SUMS);
+    // SAFETY: the tiles are the block's own, and no copy touches these rows.
+    unsafe {
+        let mut tile = misc::afresh(0) as usize;
+        while tile < G::STAGES * tiles {
+            let of_stage = tile % tiles;
+            let is_of_b = of_stage >= G::GROUPS;
+            // The first group clears B's tiles, each its own of A.
+            if of_stage == group || is_of_b && group == 0 {
+                let first = if is_of_b { rows_b } else { rows_a };
+                // Chunks of 16 bytes, 8 a row.
+                let mut chunk = (8 * first + thread::thread_idx_x() % 128) as usize;
+                while chunk < 8 * GROUP_ROWS {
+                    stages.add(tile).cast::<u128>().add(chunk).write(0);
+                    chunk += 128;
+                }
+            }
+            tile += 1;
+        }
+        fence::async_shared();
+        write::sync_all::<G>(group);
     }
 }
 

@@ -23,6 +23,8 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
 ) {
     let (tiles_b, share) = (tiles_b(SUMS), tiles_b(SUMS) / G::CLUSTER);
     let first = cluster::block_rank() as usize * share;
+    let rows = G::GROUPS as u32 * A::box_rows(p.m) + tiles_b as u32 * B::box_rows(p.n);
+    let bytes = rows * (Rows64::<T>::BYTES / 64);
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
@@ -39,9 +41,14 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
             for _ in 0..steps {
                 let k = (start + step * T::DEPTH) as i32;
                 step = if step + 1 == steps { 0 } else { step + 1 };
+                // Both stages of a pair at a time, so that memory is asked for neighbouring bytes of
+                // a row at nearly one time; where the ring is too short for that, one.
+                if G::GROUPS == 1 && ring.stage().is_multiple_of(2) {
+                    ring.after().wait_empty();
+                }
                 ring.wait_empty();
                 let full = ring.full();
-                full.arrive_expect((G::GROUPS + tiles_b) as u32 * Rows64::<T>::BYTES);
+                full.arrive_expect(bytes);
                 let a = stages.add(ring.stage() * (G::GROUPS + tiles_b));
                 let b = a.add(G::GROUPS + first);
                 for i in 0..G::GROUPS {

@@ -58,6 +58,13 @@ impl<G: Geometry> Ring<G> {
         }
     }
 
+    /// The place behind this one.
+    #[inline(always)]
+    pub fn after(mut self) -> Self {
+        self.next();
+        self
+    }
+
     /// The place before this one.
     #[inline(always)]
     pub fn before(self) -> Self {

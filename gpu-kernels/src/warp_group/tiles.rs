@@ -8,9 +8,9 @@ use gemm_spec::{GemmParams, order};
 /// Rows of blocks in a group of the order.
 const ORDER_GROUP: usize = 16;
 
-/// Steps between the first ones of neighbouring tiles: odd, so that any power of two of steps is
-/// gone through.
-const SPREAD: u32 = 7;
+/// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and
+/// twice an odd number, so that all pairs of any power of two are gone through.
+const SPREAD: u32 = 6;
 
 /// Where a tile is.
 #[derive(Clone, Copy)]

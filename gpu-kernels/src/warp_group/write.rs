@@ -1,9 +1,10 @@
 //! A group's sums on their way to C.
 
+use super::rows::write_by_rows;
 use super::tiles::Place;
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
 use crate::finish::{activate, widen};
-use crate::{Element, Output, OutputTile, SharedTile, Sum, Write, store};
+use crate::{Element, Output, OutputTile, SharedTile, Sum, Write};
 use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::half::{HalfExt, bf16, f16};
@@ -44,8 +45,8 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
         // Only products with such a C get epilogues.
         if epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
             write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number), *sums);
-        } else if !T::with_output(p, group) {
-            write_singles::<T, G, SUMS>(operands, p, at, (boxes[0].cast(), number), sums);
+        } else if !T::with_output(&fresh, group) {
+            write_by_rows::<T, G, SUMS>(operands, &fresh, at, (boxes[0].cast(), number), sums);
         }
     }
 }
@@ -62,12 +63,12 @@ struct Group<'a, T: Element, G, const SUMS: usize> {
 }
 
 impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, G, SUMS> {
-    /// Whether they have been written; else they have to be, one by one.
+    /// Whether they have been written; else they have to be, by rows.
     type Done = bool;
 
     /// Elements of 16 bits go past shared memory by whole boxes, while the next tile is multiplied,
     /// where C's map is used. From the registers go those of 32 bits, of which pairs fill whole
-    /// sectors, and those of the usual C.
+    /// sectors.
     ///
     /// # Safety
     /// As [`write`].
@@ -76,7 +77,6 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         let Group { operands, p, at, boxes, number, sums, .. } = self;
         // Groups of a cluster's tile may lie past the end of C.
         let is_inside = at.row < p.m && at.col < p.n;
-        let is_usual = C::CODE == T::Output::CODE;
         let by_boxes =
             size_of::<C>() == 2 && p.reads_c == 0 && is_mappable::<C, _>(operands.start as u64, p);
         // SAFETY: the caller's promise.
@@ -93,7 +93,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
                 return true;
             }
             let tile = OutputTile::new(operands.start, p, (at.row, at.col), [GROUP_ROWS, 2 * SUMS]);
-            let by_pairs = (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
+            let by_pairs = size_of::<C>() == 4 && tile.has_pairs::<C>();
             if by_pairs {
                 write_pairs::<T, C, SUMS>(tile, p, sums);
             }
@@ -130,7 +130,7 @@ pub unsafe fn wait_for_copies() {
 /// A thread's part of 16 columns, as [`place`](cuda_std::wgmma::place) of `wgmma` has it: two pairs
 /// of neighbours, 8 columns apart, of a row and of the row 8 further down.
 #[inline(always)]
-fn part<S: Copy, const SUMS: usize>(sums: &[S; SUMS], q: usize) -> [[[S; 2]; 2]; 2] {
+pub fn part<S: Copy, const SUMS: usize>(sums: &[S; SUMS], q: usize) -> [[[S; 2]; 2]; 2] {
     let pair = |i: usize| [sums[8 * q + i], sums[8 * q + i + 1]];
     [[pair(0), pair(4)], [pair(2), pair(6)]]
 }
@@ -138,7 +138,7 @@ fn part<S: Copy, const SUMS: usize>(sums: &[S; SUMS], q: usize) -> [[[S; 2]; 2];
 /// The thread's number in its group, afresh, so that places that follow from it are not kept in
 /// registers while tiles are multiplied.
 #[inline(always)]
-fn thread_of_group() -> usize {
+pub fn thread_of_group() -> usize {
     (misc::afresh(thread::thread_idx_x()) % 128) as usize
 }
 
@@ -174,77 +174,6 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
             let mut values = part[r].map(|pair| pair.map(C::convert));
             // SAFETY: the caller's promise.
             unsafe { tile.store_pairs::<_, C>(p, row + 8 * r, col, further, &mut values) };
-        }
-    }
-}
-
-/// Puts the sums into shared memory, 64 columns at a time, and writes them from there one by one to
-/// a C of any kind, as far as they lie in it. Loops over columns and elements, and not the
-/// elements' own instructions: those would be thousands, which a driver compiles for seconds.
-///
-/// # Safety
-/// As [`write`].
-#[inline(always)]
-unsafe fn write_singles<T: Element, G: Geometry, const SUMS: usize>(
-    operands: &Operands<'_, T>,
-    p: &GemmParams<T::Sum>,
-    Place { row, col, .. }: Place,
-    (memory, group): (SharedTile<T::Sum>, usize),
-    sums: &[T::Sum; SUMS],
-) {
-    const { assert!(size_of::<[BoxOfC; C_BOXES]>() >= GROUP_ROWS * 64 * size_of::<T::Sum>()) };
-    // Rows of 64, in which chunks of 8 change places, so that rows that lanes write together lie in
-    // different banks.
-    let element = |row: usize, col: usize| row * 64 + (col ^ (row % 8 * 8));
-    // All counters afresh, so that the loops stay loops.
-    let mut part = misc::afresh(0) as usize;
-    while part < SUMS / 32 {
-        // SAFETY: the group writes when all of it has read, and reads when all of it has written.
-        unsafe {
-            sync::<G>(group);
-            for i in 0..SUMS / 32 {
-                if part == i {
-                    put(memory, element, &core::array::from_fn(|j| sums[32 * i + j]));
-                }
-            }
-            sync::<G>(group);
-            let mut e = thread_of_group();
-            while e < misc::afresh(GROUP_ROWS as u32 * 64) as usize {
-                let (from_row, from_col) = (e / 64, e % 64);
-                let at = (row + from_row as u64, col + (64 * part + from_col) as u64);
-                if at.0 < p.m && at.1 < p.n {
-                    let sum = memory.add(element(from_row, from_col)).read();
-                    store::<T>(operands.start, p, at.0, at.1, sum);
-                }
-                e += 128;
-            }
-        }
-        part = misc::afresh(part as u32 + 1) as usize;
-    }
-}
-
-/// Writes a thread's sums of 64 columns to shared memory.
-///
-/// # Safety
-/// The thread alone touches the elements.
-#[inline(always)]
-unsafe fn put<S: Copy>(
-    memory: SharedTile<S>,
-    element: impl Fn(usize, usize) -> usize,
-    sums: &[S; 32],
-) {
-    const { assert!(size_of::<S>() == 4) };
-    let (row, col) = place();
-    for q in 0..4 {
-        let part = part(sums, q);
-        for r in 0..2 {
-            for j in 0..2 {
-                let to = element(row + 8 * r, 16 * q + 8 * j + col);
-                // SAFETY: the caller's promise; columns are even.
-                unsafe {
-                    memory.add(to).cast::<u64>().write(core::mem::transmute_copy(&part[r][j]));
-                }
-            }
         }
     }
 }
@@ -442,7 +371,7 @@ fn word<C: Copy>(pair: [C; 2]) -> u32 {
 /// # Safety
 /// By all of them.
 #[inline(always)]
-unsafe fn sync<G: Geometry>(group: usize) {
+pub unsafe fn sync<G: Geometry>(group: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         match group {
@@ -458,7 +387,7 @@ unsafe fn sync<G: Geometry>(group: usize) {
 /// # Safety
 /// By all of them.
 #[inline(always)]
-unsafe fn sync_all<G: Geometry>(group: usize) {
+pub unsafe fn sync_all<G: Geometry>(group: usize) {
     const { assert!(G::GROUPS <= 2) };
     // SAFETY: the caller's promise.
     unsafe {

@@ -4,10 +4,10 @@ use super::Driver;
 use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
 use crate::error::Error;
 use crate::plan::{Product, mappable};
-use gemm_spec::{DType, Layout, Op, Slices};
+use gemm_spec::{DType, Layout, Op, Slices, box_rows};
 
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
-/// kernels copy them: 64 rows of 128 bytes, swizzled. C's is A's, and not used, where none can
+/// kernels copy them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, swizzled. C's is A's, and not used, where none can
 /// describe it.
 pub(super) fn of_operands(
     driver: &dyn Driver,
@@ -29,7 +29,7 @@ pub(super) fn of_operands(
         && c_layout.strides.col == 1
         && product.is_mappable_step(*output, batch.c);
     let map_c = match is_mapped {
-        true => encode(driver, *output, c_layout, c, further(batch.c))?,
+        true => encode(driver, *output, c_layout, c, 64, further(batch.c))?,
         false => map_a,
     };
     Ok([map_a, map_b, map_c])
@@ -44,18 +44,22 @@ fn operand_map(
     batch: (u32, isize),
 ) -> Result<TensorMap, Error> {
     match layout.strides.col == 1 && layout.strides.row != 1 {
-        true => encode(driver, dtype, layout, address, batch),
-        false => encode(driver, dtype, &layout.apply(Op::Transpose), address, batch),
+        true => {
+            let rows = box_rows(layout.shape.rows as u64);
+            encode(driver, dtype, layout, address, rows, batch)
+        }
+        false => encode(driver, dtype, &layout.apply(Op::Transpose), address, 64, batch),
     }
 }
 
-/// The map of a matrix with contiguous rows, in boxes of 64 rows of 128 bytes; of so many of them,
+/// The map of a matrix with contiguous rows, in boxes of `rows` of 128 bytes; of so many of them,
 /// that many elements apart.
 fn encode(
     driver: &dyn Driver,
     dtype: DType,
     layout: &Layout,
     address: u64,
+    rows: u32,
     (count, step): (u32, isize),
 ) -> Result<TensorMap, Error> {
     let element = match dtype {
@@ -71,7 +75,7 @@ fn encode(
     let pitch = strides.row as u64 * bytes;
     let sizes = [shape.cols as u64, shape.rows as u64, count.into()];
     let step = if count > 1 { step as u64 * bytes } else { pitch };
-    let layout = TensorLayout::new(element, &sizes, &[(128 / bytes) as u32, 64, 1])
+    let layout = TensorLayout::new(element, &sizes, &[(128 / bytes) as u32, rows, 1])
         .strides(&[pitch, step])
         .swizzle(TensorSwizzle::B128)
         .promotion(L2Promotion::B256);
