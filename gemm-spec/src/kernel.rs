@@ -44,13 +44,16 @@ pub enum KernelFamily {
     Repack,
     /// No product: sums in memory go through an epilogue to C (`finish`).
     Finish,
+    /// The same, of a grid that starts while the kernel before it ends (`finish`).
+    FinishOverlapped,
 }
 
 impl KernelFamily {
     /// The module that holds the family's kernels of `dtype`.
     pub const fn target(self, dtype: DType) -> Target {
         match (self, dtype) {
-            (KernelFamily::TensorCore, DType::F64) => Target::Sm90,
+            (KernelFamily::TensorCore, DType::F64)
+            | (KernelFamily::Repack | KernelFamily::FinishOverlapped, _) => Target::Sm90,
             (KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled, _) => Target::Sm90a,
             (
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore,
@@ -79,6 +82,7 @@ impl KernelFamily {
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",
+            KernelFamily::FinishOverlapped => "the same, beside the end of the kernel before it",
         }
     }
 }
@@ -291,7 +295,8 @@ impl Kernel {
             | KernelFamily::WarpGroupScaled
             | KernelFamily::Skinny
             | KernelFamily::Repack
-            | KernelFamily::Finish => warp,
+            | KernelFamily::Finish
+            | KernelFamily::FinishOverlapped => warp,
             KernelFamily::Naive
             | KernelFamily::Tiled
             | KernelFamily::ThreadColumn
@@ -315,7 +320,7 @@ impl Kernel {
         let sum = self.dtype.accumulator().size_bytes();
         let padded = Tiles::shared_len(block, stages, Tiles::PADDING);
         match self.family {
-            KernelFamily::Naive | KernelFamily::Finish => 0,
+            KernelFamily::Naive | KernelFamily::Finish | KernelFamily::FinishOverlapped => 0,
             KernelFamily::Tiled
             | KernelFamily::ThreadColumn
             | KernelFamily::ThreadTile
@@ -355,6 +360,13 @@ impl Kernel {
     /// multiple of 16 bytes from row to row.
     pub const fn takes_maps(&self) -> bool {
         matches!(self.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled)
+    }
+
+    /// Whether it may start while the kernel before it in its stream ends: it waits for that one
+    /// before it touches memory, and lets the next one start.
+    pub const fn overlaps(&self) -> bool {
+        self.takes_maps()
+            || matches!(self.family, KernelFamily::Repack | KernelFamily::FinishOverlapped)
     }
 
     /// Whether one launch computes several slices; see [`Slices`](crate::Slices). Step 9 does not,

@@ -293,6 +293,18 @@ macro_rules! finish_kernels {
     };
 }
 
+/// The same of the kernels that start while the one before them ends.
+#[macro_export]
+macro_rules! finish_overlapped_kernels {
+    ($with:ident) => {
+        $with! {
+        (finish_overlapped_i32, "finish_overlapped", i32, [8, 128, 1], [1, 128], [1, 4], 1, 1),
+        (finish_overlapped_f32, "finish_overlapped", f32, [8, 128, 1], [1, 128], [1, 4], 1, 1),
+        (finish_overlapped_f64, "finish_overlapped", f64, [8, 128, 1], [1, 128], [1, 4], 1, 1),
+        }
+    };
+}
+
 macro_rules! dtype {
     (i8) => {
         DType::I8
@@ -472,16 +484,23 @@ static FINISH: &[Kernel] = {
     finish_kernels!(rows)
 };
 
-/// The kernel that takes sums from memory, in one or more parts, to C; those of a dtype that no
-/// sums have are taken for f32.
-pub fn finish(sums: DType) -> &'static Kernel {
-    FINISH.iter().find(|kernel| kernel.dtype == sums).unwrap_or(&FINISH[1])
+/// The same for GPUs where kernels overlap.
+static FINISH_OVERLAPPED: &[Kernel] = {
+    const FAMILY: KernelFamily = KernelFamily::FinishOverlapped;
+    finish_overlapped_kernels!(rows)
+};
+
+/// The kernel that takes sums from memory, in one or more parts, to C, on a GPU of that compute
+/// capability; those of a dtype that no sums have are taken for f32.
+pub fn finish(sums: DType, has: (u32, u32)) -> &'static Kernel {
+    let kernels = if crate::Target::Sm90.runs_on(has) { FINISH_OVERLAPPED } else { FINISH };
+    kernels.iter().find(|kernel| kernel.dtype == sums).unwrap_or(&kernels[1])
 }
 
 /// Every entry point: the kernels that multiply, those that do so with scales, those that copy, and
-/// the one that finishes.
+/// those that finish.
 pub fn entries() -> impl Iterator<Item = &'static Kernel> + Clone {
-    kernels().chain(SCALED).chain(REPACKS).chain(FINISH)
+    kernels().chain(SCALED).chain(REPACKS).chain(FINISH).chain(FINISH_OVERLAPPED)
 }
 
 /// Every kernel that multiplies operands without scales, family by family.

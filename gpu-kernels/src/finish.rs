@@ -27,6 +27,8 @@ use crate::{Element, Sum, store};
 use cuda_std::atomic::{AtomicI32, Ordering};
 use cuda_std::float::approx;
 use cuda_std::half::{HalfExt, bf16, f16};
+#[cfg(feature = "sm_90")]
+use cuda_std::grid;
 use cuda_std::{GpuFloat, thread, warp};
 use gemm_spec::{Activation, DType, EpilogueParams, GemmParams, Source};
 
@@ -361,7 +363,7 @@ pub unsafe fn raise(address: u64, magnitude: u32) {
 }
 
 /// Parts that are on their way at a time: without the others a thread would wait for each.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 
 /// The sum of `parts` parts, the first first, read [`AHEAD`] at a time.
 #[inline(always)]
@@ -460,7 +462,7 @@ pub unsafe fn add_parts<T: Element>(
 }
 
 /// Makes entry points from rows of a list.
-#[cfg(feature = "sm_70")]
+#[cfg(any(feature = "sm_70", feature = "sm_90"))]
 macro_rules! entries {
     ($((
         $name:ident, $variant:literal, $element:ident, [$bm:literal, $bn:literal, 1], $warp:tt,
@@ -476,6 +478,12 @@ macro_rules! entries {
         #[cuda_std::kernel(max_threads = 256, min_blocks = $min_blocks)]
         pub unsafe fn $name(sums: *const $element, c: *mut u8, p: GemmParams<$element>) {
             const { assert!($bm == 8 && $bn == 32 * RUN && $run == RUN) };
+            // The next kernel may get ready; the one before has ended.
+            #[cfg(feature = "sm_90")]
+            {
+                grid::launch_dependents();
+                grid::wait_for_grids();
+            }
             // SAFETY: the host's promise, passed on.
             unsafe { entries!(@body $element, sums, c, &p) }
         }
@@ -488,6 +496,9 @@ macro_rules! entries {
 
 #[cfg(feature = "sm_70")]
 gemm_spec::finish_kernels!(entries);
+
+#[cfg(feature = "sm_90")]
+gemm_spec::finish_overlapped_kernels!(entries);
 
 #[cfg(test)]
 mod tests {

@@ -150,7 +150,7 @@ unsafe fn bring<T: Packed, const DOWN: bool>(
 }
 
 /// Makes entry points from rows of a list.
-#[cfg(feature = "sm_70")]
+#[cfg(feature = "sm_90")]
 macro_rules! entries {
     ($((
         $name:ident, $variant:literal, $element:ident, [$bm:literal, $bn:literal, 1], $warp:tt,
@@ -169,15 +169,18 @@ macro_rules! entries {
             let tile = cuda_std::shared_array![
                 $element; TILE * (TILE + <$element as Packed>::LANES)
             ];
+            // The kernel that reads the copy may get ready; the one before has ended.
+            grid::launch_dependents();
+            grid::wait_for_grids();
             // SAFETY: the tile is this block's own; the rest is the host's promise, passed on.
             unsafe { repack(source, target, &p, tile) }
         }
     )*};
 }
 
-#[cfg(feature = "sm_70")]
-use cuda_std::half::f16;
-#[cfg(feature = "sm_70")]
+#[cfg(feature = "sm_90")]
+use cuda_std::{grid, half::f16};
+#[cfg(feature = "sm_90")]
 gemm_spec::repack_kernels!(entries);
 
 #[cfg(test)]

@@ -280,6 +280,7 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
                 S::multiply(&mut tile, &mut sums, a, b, step == 0);
                 if step == 0 {
                     write::wait_for_copies();
+                    rows::prefetch::<T, SUMS>(operands, p, place);
                 }
                 if S::AT_ONCE {
                     ring.release();

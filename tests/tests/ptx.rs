@@ -26,7 +26,7 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
     };
     match kernel.family {
         KernelFamily::Repack => vec![8, 8, size_of::<RepackParams>()],
-        KernelFamily::Finish => vec![8, 8, block],
+        KernelFamily::Finish | KernelFamily::FinishOverlapped => vec![8, 8, block],
         KernelFamily::WarpGroupScaled => {
             vec![128, 128, 128, 8, block, 8, 8, size_of::<ScaleParams>()]
         }
@@ -123,7 +123,7 @@ fn no_barrier_was_copied() {
             let start = text.find(&format!(".entry {}(", kernel.name)).unwrap();
             let body = &text[start..start + text[start..].find("\n}").unwrap()];
             let expected = match kernel.family {
-                KernelFamily::Naive | KernelFamily::Finish => 0,
+                KernelFamily::Naive | KernelFamily::Finish | KernelFamily::FinishOverlapped => 0,
                 // Between the two ways through shared memory.
                 KernelFamily::Repack => 1,
                 // Between the warps' sums and their sum.

@@ -34,7 +34,7 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
             // scales are read in that order.
             let mut step = match size_of::<T>() {
                 1 => 0,
-                _ => tiles.first_step(col as u32, steps),
+                _ => tiles.first_step(col as u32, steps, B::ALONG_K),
             };
             let (row, col) = (row as i32, col as i32 + 64 * first as i32);
             let (start, batch) = (slice * p.slices.map_k, (slice * p.slices.map_batch) as i32);
@@ -43,7 +43,7 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
                 step = if step + 1 == steps { 0 } else { step + 1 };
                 // Both stages of a pair at a time, so that memory is asked for neighbouring bytes of
                 // a row at nearly one time; where the ring is too short for that, one.
-                if G::GROUPS == 1 && ring.stage().is_multiple_of(2) {
+                if G::STAGES >= 8 && ring.stage().is_multiple_of(2) {
                     ring.after().wait_empty();
                 }
                 ring.wait_empty();

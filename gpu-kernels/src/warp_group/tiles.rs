@@ -11,6 +11,8 @@ const ORDER_GROUP: usize = 16;
 /// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and
 /// twice an odd number, so that all pairs of any power of two are gone through.
 const SPREAD: u32 = 6;
+/// Neighbouring tiles that begin with the same step where B lies along its columns.
+const TOGETHER: u32 = 16;
 
 /// Where a tile is.
 #[derive(Clone, Copy)]
@@ -56,11 +58,13 @@ impl<G: Geometry> ClusterTiles<G> {
 
     /// The step along K with which the tile begins whose first column is `col`: the first, but for
     /// a C of one row of tiles. There nobody shares B, and blocks that are at different places of
-    /// their columns at one time spread their reads over the memory.
+    /// their columns at one time spread their reads over the memory. Where B lies along its
+    /// columns, neighbours read neighbouring bytes of a row, and stay together.
     #[inline(always)]
-    pub fn first_step(&self, col: u32, steps: u32) -> u32 {
+    pub fn first_step(&self, col: u32, steps: u32, is_along_k: bool) -> u32 {
+        let together = if is_along_k { 1 } else { TOGETHER };
         match self.rows {
-            1 => col / self.width * SPREAD % steps,
+            1 => col / (self.width * together) * SPREAD % steps,
             _ => 0,
         }
     }

@@ -93,7 +93,7 @@ impl CudaDriver<'_> {
         // within the device's limits; the attribute is for kernels that wait for the grids before
         // them.
         Ok(unsafe {
-            match launch_ex().filter(|_| kernel.takes_maps()) {
+            match launch_ex().filter(|_| kernel.overlaps()) {
                 Some(launch_ex) => {
                     let mut overlap = LaunchAttribute::overlap();
                     let config = LaunchConfig {

@@ -16,6 +16,12 @@ const MULTIPROCESSORS: f64 = 132.0;
 const LAUNCH: f64 = 2.0;
 /// Bytes that the L2 cache gives one multiprocessor in a microsecond, when all of them read.
 const L2_RATE: f64 = 90e3;
+/// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles.
+const MEMORY_RATE_OF_ONE: f64 = 38e3;
+/// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
+const ROWS_OF_C: f64 = 0.7;
+/// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row.
+const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 const L2_BYTES: f64 = 30e6;
 
@@ -26,6 +32,8 @@ const FINISH: f64 = 2.5;
 const ROUND: f64 = 0.7;
 /// What part of the shorter of two is not hidden behind the longer.
 const VISIBLE: f64 = 0.2;
+/// The same for kernels whose copies one thread starts, stages ahead.
+const VISIBLE_COPIES: f64 = 0.05;
 /// By how much a multiprocessor is faster whose others have nothing to do.
 const ALONE: f64 = 0.3;
 /// By how much memory is slower where K is in parts.
@@ -130,6 +138,8 @@ pub struct Prediction {
     pub copies: f64,
     /// Adding up parts of K behind it.
     pub adding: f64,
+    /// What part of the shorter of multiplying and memory is not hidden behind the longer.
+    pub visible: f64,
 }
 
 impl Prediction {
@@ -137,7 +147,7 @@ impl Prediction {
     /// part.
     pub fn total(&self) -> f64 {
         let (multiplying, memory) = (self.multiplying, self.memory);
-        let both = multiplying.max(memory) + VISIBLE * multiplying.min(memory);
+        let both = multiplying.max(memory) + self.visible * multiplying.min(memory);
         self.launches + both + self.copies + self.adding
     }
 }
@@ -169,14 +179,17 @@ pub(super) fn predict(
         // B is read for each row of tiles, as far as it does not stay in the L2 cache.
         let again = task.shape.rows.div_ceil(kernel.tiles.block[0]).saturating_sub(1) as f64;
         traffic += again * (operand[1] - L2_BYTES).max(0.0);
-        if kernel.tiles.block[0] > 1 && task.along_k[1] {
-            traffic *= 1.5;
-        }
+        traffic *= match (kernel.tiles.block[0], task.along_k[1], task.dtype.size_bytes()) {
+            (1, _, 2) => ONE_ROW,
+            (1, ..) | (_, false, _) => 1.0,
+            _ => 1.5,
+        };
     }
     let mut prediction = Prediction {
         launches: LAUNCH,
+        visible: if kernel.takes_maps() { VISIBLE_COPIES } else { VISIBLE },
         multiplying: multiplying(kernel, parts, task, multiprocessors),
-        memory: traffic / memory_rate + 1.0,
+        memory: waiting(kernel, parts, task, (traffic, memory_rate), multiprocessors) + 1.0,
         ..Prediction::default()
     };
     for (copied, bytes) in copied.into_iter().zip(operand) {
@@ -192,6 +205,26 @@ pub(super) fn predict(
         prediction.adding = FINISH + (parts / 8) as f64 * ROUND + bytes / rate;
     }
     prediction
+}
+
+/// Microseconds that memory takes for so many bytes. The last tiles of kernels that copy them, fewer
+/// than there are multiprocessors, do not get all that it could give.
+fn waiting(
+    kernel: &Kernel,
+    parts: usize,
+    task: &Task,
+    (bytes, rate): (f64, f64),
+    multiprocessors: f64,
+) -> f64 {
+    let [rows, cols, _] = kernel.tiles.block;
+    let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
+    let tiles = down as f64 * across as f64 * parts.max(task.batch) as f64;
+    let last = tiles % multiprocessors;
+    if !kernel.takes_maps() || last == 0.0 {
+        return bytes / rate;
+    }
+    let of_last = bytes * last / tiles;
+    (bytes - of_last) / rate + of_last / rate.min(last * MEMORY_RATE_OF_ONE)
 }
 
 /// Microseconds of a kernel that waits for nothing but the L2 cache.
@@ -233,7 +266,12 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let time = waves * of_tile(resident, 1.0) + last;
     match kernel.takes_maps() {
         // C is written while the next tile is multiplied.
-        true => time - tile * (waves - 1.0 + f64::from(rest > 0.0)).max(0.0) * 0.8,
+        true => {
+            let tiles_of_one = waves + f64::from(rest > 0.0);
+            let by_rows = !n.is_multiple_of(16 / task.output.size_bytes());
+            let of_rows = if by_rows { cols.div_ceil(64) as f64 * ROWS_OF_C } else { 0.0 };
+            time - tile * (tiles_of_one - 1.0).max(0.0) * 0.8 + of_rows * tiles_of_one
+        }
         false => time,
     }
 }

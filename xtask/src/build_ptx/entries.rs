@@ -29,7 +29,7 @@ fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
     let block = block_bytes(kernel.dtype);
     let expected = match kernel.family {
         KernelFamily::Repack => vec![pointer, pointer, size_of::<RepackParams>()],
-        KernelFamily::Finish => vec![pointer, pointer, block],
+        KernelFamily::Finish | KernelFamily::FinishOverlapped => vec![pointer, pointer, block],
         KernelFamily::WarpGroupScaled => {
             let scales = [pointer, pointer, size_of::<ScaleParams>()];
             [&[TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block][..], &scales].concat()

@@ -60,7 +60,9 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
             let first = warp * kernel.tiles.warp[1] + lane * thread_cols;
             [(0..rows).collect(), (first..first + thread_cols).collect()]
         }
-        KernelFamily::Repack | KernelFamily::Finish => [Vec::new(), Vec::new()],
+        KernelFamily::Repack | KernelFamily::Finish | KernelFamily::FinishOverlapped => {
+            [Vec::new(), Vec::new()]
+        }
         // The first group of four warps brings what the others multiply.
         KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled if thread < 128 => {
             [Vec::new(), Vec::new()]
