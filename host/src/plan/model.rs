@@ -16,6 +16,8 @@ const MULTIPROCESSORS: f64 = 132.0;
 const LAUNCH: f64 = 2.0;
 /// Bytes that the L2 cache gives one multiprocessor in a microsecond, when all of them read.
 const L2_RATE: f64 = 90e3;
+/// The same where K is in parts, and what is read has just come from memory.
+const L2_RATE_OF_PARTS: f64 = 54e3;
 /// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles.
 const MEMORY_RATE_OF_ONE: f64 = 38e3;
 /// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
@@ -27,7 +29,7 @@ const L2_BYTES: f64 = 30e6;
 
 /// Bytes of parts that the kernel `finish` reads in a microsecond from the L2 cache.
 const PARTS_RATE: f64 = 3.5e6;
-/// Microseconds of its first and last instructions, and of waiting for 8 parts.
+/// Microseconds of its first and last instructions, and of waiting for 16 parts.
 const FINISH: f64 = 2.5;
 const ROUND: f64 = 0.7;
 /// What part of the shorter of two is not hidden behind the longer.
@@ -172,7 +174,7 @@ pub(super) fn predict(
         _ => m * n * parts as f64 * size(task.dtype.accumulator()),
     };
     let mut traffic = operand[0] + operand[1] + of_c;
-    if kernel.family != KernelFamily::Skinny && parts > 1 {
+    if !kernel.takes_maps() && kernel.family != KernelFamily::Skinny && parts > 1 {
         traffic *= SPREAD;
     }
     if kernel.family == KernelFamily::Skinny {
@@ -202,7 +204,7 @@ pub(super) fn predict(
         let bytes = of_c + m * n * size(task.output);
         let rate = if bytes < L2_BYTES { PARTS_RATE } else { memory_rate };
         prediction.launches += LAUNCH;
-        prediction.adding = FINISH + (parts / 8) as f64 * ROUND + bytes / rate;
+        prediction.adding = FINISH + (parts / 16) as f64 * ROUND + bytes / rate;
     }
     prediction
 }
@@ -218,13 +220,16 @@ fn waiting(
 ) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
     let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
-    let tiles = down as f64 * across as f64 * parts.max(task.batch) as f64;
-    let last = tiles % multiprocessors;
+    let (cluster, count) = (kernel.cluster() as f64, parts.max(task.batch) as f64);
+    let clusters = (down as f64 / cluster).ceil() * across as f64 * count;
+    let last = clusters % (multiprocessors / cluster).floor().max(1.0);
     if !kernel.takes_maps() || last == 0.0 {
         return bytes / rate;
     }
-    let of_last = bytes * last / tiles;
-    (bytes - of_last) / rate + of_last / rate.min(last * MEMORY_RATE_OF_ONE)
+    let of_last = bytes * last / clusters;
+    // Each block of a cluster brings some of the boxes of 64 columns.
+    let bringing = cluster.min(task.shape.cols.min(cols).div_ceil(64) as f64);
+    (bytes - of_last) / rate + of_last / rate.min(last * bringing * MEMORY_RATE_OF_ONE)
 }
 
 /// Microseconds of a kernel that waits for nothing but the L2 cache.
@@ -249,13 +254,14 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let bytes = task.dtype.size_bytes() * depth;
     let bytes_of_step = (rows.min(m) * bytes + cols.min(n) * bytes / cluster) as f64;
     let operations_of_step = 2.0 * (rows * cols * depth) as f64;
+    let l2_rate = if parts > 1 { L2_RATE_OF_PARTS } else { L2_RATE };
     let resident = blocks as f64;
     let cluster = cluster as f64;
     let at_once = (multiprocessors / cluster).floor().max(1.0) * cluster * resident;
     // With so many blocks on a multiprocessor, and that part of them at work: the fewer there are,
     // the faster each is.
     let of_tile = |blocks: f64, part: f64| {
-        let work = blocks * (operations_of_step / operations).max(bytes_of_step / L2_RATE);
+        let work = blocks * (operations_of_step / operations).max(bytes_of_step / l2_rate);
         tile + steps * (work / (1.0 + ALONE * (1.0 - part))).max(step)
     };
     let (waves, rest) = ((tiles / at_once).floor(), tiles % at_once);
