@@ -243,9 +243,9 @@ pub struct Kernel {
 /// Boxes of C that each group of a [`KernelFamily::WarpGroup`] kernel has shared memory of its own
 /// for.
 pub const C_BOXES: usize = 2;
-/// Rows of the boxes in which tensor maps of a [`KernelFamily::WarpGroup`] kernel have an operand of
-/// so many rows along K: those it has, in whole swizzled patterns of 8, and 64 at most. Rows past
-/// its end would cost the copy engine more than rows that are there.
+/// Rows of the boxes in which tensor maps of a [`KernelFamily::WarpGroup`] kernel have an operand
+/// of so many rows along K: those it has, in whole swizzled patterns of 8, and 64 at most. Rows
+/// past its end would cost the copy engine more than rows that are there.
 pub const fn box_rows(extent: u64) -> u32 {
     if extent < 64 { extent.next_multiple_of(8) as u32 } else { 64 }
 }

@@ -260,7 +260,7 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
         let options = Options {
             // Kernels that read copies are for 9.0.
             arch: self.kernel.target.min_capability().max(match self.kernel.family {
-                KernelFamily::Repack => (9, 0),
+                KernelFamily::Repack | KernelFamily::FinishOverlapped => (9, 0),
                 _ => (0, 0),
             }),
             multiprocessors: Some(self.kernel.cluster() as u32),
@@ -279,6 +279,10 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
             let gemm = match self.kernel.family {
                 // It is part of what the library does by itself; those of f32 are copied for tf32.
                 KernelFamily::Repack => gemm.precision(Precision::Tf32),
+                // It adds up parts that another kernel left.
+                KernelFamily::Finish | KernelFamily::FinishOverlapped => {
+                    gemm.kernel(KernelChoice::Split { variant: "k02_tiled_16".into(), parts: 2 })
+                }
                 _ => gemm.kernel(self.kernel.variant),
             };
             let gemm = if self.reads_c { gemm.beta(C::Scalar::from_f64(-1.0)) } else { gemm };

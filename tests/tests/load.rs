@@ -137,3 +137,34 @@ fn threads_and_streams_share_a_gpu() {
     say(&format!("load: {kept} MiB less are free than before"));
     assert!(kept < 256, "{kept} MiB");
 }
+
+/// `GEMMITE_SOAK` seconds of the same, or two rounds: every product right, the memory constant from
+/// the second round on.
+#[test]
+fn memory_stays_the_same_under_load() {
+    let Some(device) = cuda() else { return };
+    let seconds = std::env::var("GEMMITE_SOAK").ok().map(|text| text.parse());
+    let seconds: u64 = seconds.transpose().expect("GEMMITE_SOAK is a number").unwrap_or(0);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let products = if seconds > 0 { 4000 } else { 100 };
+    let (mut least, mut most, mut rounds) = (usize::MAX, 0, 0);
+    while rounds < 3 || std::time::Instant::now() < end {
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let device = &device;
+                scope.spawn(move || assert_eq!(work(device, thread + rounds, products), 0));
+            }
+        });
+        rounds += 1;
+        let free = free_memory();
+        // Modules are loaded and pools have grown in the first.
+        if rounds > 1 {
+            (least, most) = (least.min(free), most.max(free));
+        }
+    }
+    let (spread, all) = ((most - least) >> 20, rounds * THREADS * products);
+    say(&format!(
+        "soak: {all} products in {seconds} s, none wrong; free memory within {spread} MiB"
+    ));
+    assert!(spread < 64, "{spread} MiB");
+}

@@ -41,8 +41,8 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
             for _ in 0..steps {
                 let k = (start + step * T::DEPTH) as i32;
                 step = if step + 1 == steps { 0 } else { step + 1 };
-                // Both stages of a pair at a time, so that memory is asked for neighbouring bytes of
-                // a row at nearly one time; where the ring is too short for that, one.
+                // Both stages of a pair at a time, so that memory is asked for neighbouring bytes
+                // of a row at nearly one time; where the ring is too short for that, one.
                 if G::STAGES >= 8 && ring.stage().is_multiple_of(2) {
                     ring.after().wait_empty();
                 }

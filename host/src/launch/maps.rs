@@ -7,8 +7,8 @@ use crate::plan::{Product, mappable};
 use gemm_spec::{DType, Layout, Op, Slices, box_rows};
 
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
-/// kernels copy them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, swizzled. C's is A's, and not used, where none can
-/// describe it.
+/// kernels copy them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, swizzled. C's is A's,
+/// and not used, where none can describe it.
 pub(super) fn of_operands(
     driver: &dyn Driver,
     product: &Product,

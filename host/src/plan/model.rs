@@ -209,8 +209,8 @@ pub(super) fn predict(
     prediction
 }
 
-/// Microseconds that memory takes for so many bytes. The last tiles of kernels that copy them, fewer
-/// than there are multiprocessors, do not get all that it could give.
+/// Microseconds that memory takes for so many bytes. The last tiles of kernels that copy them,
+/// fewer than there are multiprocessors, do not get all that it could give.
 fn waiting(
     kernel: &Kernel,
     parts: usize,
