@@ -145,7 +145,7 @@ impl OutputTile {
 /// # Safety
 /// They may be read.
 #[inline(always)]
-pub unsafe fn read_pair<O: Copy>(pair: *const [O; 2]) -> [O; 2] {
+unsafe fn read_pair<O: Copy>(pair: *const [O; 2]) -> [O; 2] {
     // SAFETY: the caller's promise; every bit pattern is a pair.
     unsafe {
         match size_of::<O>() {
@@ -162,7 +162,7 @@ pub unsafe fn read_pair<O: Copy>(pair: *const [O; 2]) -> [O; 2] {
 /// # Safety
 /// They may be written.
 #[inline(always)]
-pub unsafe fn write_pair<O: Copy>(place: *mut [O; 2], pair: [O; 2]) {
+unsafe fn write_pair<O: Copy>(place: *mut [O; 2], pair: [O; 2]) {
     // SAFETY: the caller's promise.
     unsafe {
         match size_of::<O>() {

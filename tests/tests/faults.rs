@@ -55,7 +55,8 @@ fn start(fault: &str) -> Child {
 fn assert_ends_well(child: Child) {
     let output = child.wait_with_output().unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-    text[0].lines().filter(|line| line.starts_with("fault:")).for_each(say);
+    let lines = text.iter().flat_map(|text| text.lines());
+    lines.filter(|line| line.starts_with("fault:")).for_each(say);
     assert!(output.status.success(), "{}\n{}\n{}", output.status, text[0], text[1]);
 }
 
@@ -217,8 +218,8 @@ fn a_process_without_a_gpu_computes_on_the_cpu() {
     let Some(_) = cuda() else { return };
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child", "--nocapture"]).env(FAULT, "no device");
-    let child = command.env("CUDA_VISIBLE_DEVICES", "").stdout(Stdio::piped()).spawn().unwrap();
-    assert_ends_well(child);
+    command.env("CUDA_VISIBLE_DEVICES", "").stdout(Stdio::piped()).stderr(Stdio::piped());
+    assert_ends_well(command.spawn().unwrap());
 }
 
 #[test]

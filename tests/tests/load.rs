@@ -6,10 +6,14 @@ use gemmite::{
     random,
 };
 use gemmite_tests::{cuda, say};
+use std::sync::Mutex;
 
 /// Threads, and streams of each.
 const THREADS: usize = 16;
 const STREAMS: usize = 4;
+
+/// Memory is counted by one test at a time.
+static COUNTED: Mutex<()> = Mutex::new(());
 
 /// Products that each thread enqueues: `GEMMITE_LOAD`, or few.
 fn products() -> usize {
@@ -114,6 +118,7 @@ fn free_memory() -> usize {
 #[test]
 fn threads_and_streams_share_a_gpu() {
     let Some(device) = cuda() else { return };
+    let _alone = COUNTED.lock();
     let products = products();
     // Modules are loaded and pools have grown before memory is counted.
     assert_eq!(work(&device, THREADS, products.min(500)), 0);
@@ -143,6 +148,7 @@ fn threads_and_streams_share_a_gpu() {
 #[test]
 fn memory_stays_the_same_under_load() {
     let Some(device) = cuda() else { return };
+    let _alone = COUNTED.lock();
     let seconds = std::env::var("GEMMITE_SOAK").ok().map(|text| text.parse());
     let seconds: u64 = seconds.transpose().expect("GEMMITE_SOAK is a number").unwrap_or(0);
     let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);

@@ -1,16 +1,17 @@
 //! Sums that go to C by rows, past shared memory: wherever its rows are not whole chunks for the
-//! copy engine, or its old value is read.
+//! copy engine.
 
 use super::tiles::Place;
 use super::write::{part, place, sync, thread_of_group};
 use super::{GROUP_ROWS, Geometry, Operands};
-use crate::output_tile::{read_pair, write_pair};
 use crate::{Element, Output, SharedTile, Sum, Write};
 use cuda_std::misc;
 use gemm_spec::{C_BOXES, GemmParams};
 
 /// Columns that are in shared memory at a time.
 const COLS: usize = 64;
+/// Columns of a lane: those of neighbouring lanes are neighbours.
+const HALVES: usize = COLS / 32;
 /// Rows of a warp: every fourth.
 const ROWS: usize = GROUP_ROWS / 4;
 /// Rows whose elements are on their way at a time.
@@ -46,8 +47,7 @@ pub unsafe fn write_by_rows<T: Element, G: Geometry, const SUMS: usize>(
             }
             sync::<G>(group);
             let at = (at.row, at.col + u64::from(COLS as u32 * i));
-            let usual = <T::Output as Output<T::Sum>>::CODE;
-            T::with_output(p, Columns { start: operands.start.cast(), p, at, memory, usual });
+            T::with_output(p, Columns { start: operands.start.cast(), p, at, memory });
         }
         i = misc::afresh(i + 1);
     }
@@ -89,100 +89,65 @@ struct Columns<'a, S> {
     /// The first of their rows and columns of C.
     at: (u64, u64),
     memory: SharedTile<S>,
-    /// The dtype of C unless the launch asks for another.
-    usual: u32,
 }
 
 impl<S: Sum> Write<S> for Columns<'_, S> {
     type Done = ();
 
     /// # Safety
-    /// By all threads of the group; the sums are in shared memory. Pairs are for the usual C: a
-    /// driver compiles a loop for each.
+    /// By all threads of the group; the sums are in shared memory.
     #[inline(always)]
     unsafe fn write<C: Output<S>>(self) {
-        let Columns { start, p, usual, .. } = self;
-        let bytes = size_of::<C>() as u64;
-        let places = start as u64 | (p.c_row_stride as u64).wrapping_mul(bytes);
-        let is_paired = C::CODE == usual && p.c_col_stride == 1 && places.is_multiple_of(2 * bytes);
-        // SAFETY: the caller's promise.
-        unsafe {
-            match is_paired {
-                true => self.write_rows::<C, true>(),
-                false => self.write_rows::<C, false>(),
-            }
-        }
-    }
-}
-
-impl<S: Sum> Columns<'_, S> {
-    /// A lane's two columns are neighbours and one access where `PAIRED`, else as far apart as a
-    /// warp has lanes.
-    ///
-    /// # Safety
-    /// As [`Write::write`]; pairs from even columns on lie at multiples of their size.
-    #[inline(always)]
-    unsafe fn write_rows<C: Output<S>, const PAIRED: bool>(self) {
-        let Columns { start, p, at, memory, .. } = self;
+        let Columns { start, p, at, memory } = self;
         let (warp, lane) = (thread_of_group() / 32, thread_of_group() % 32);
-        let (col, further) = if PAIRED { (2 * lane, 1) } else { (lane, 32) };
         let (alpha, beta) = (C::factor(p.alpha), C::factor(p.beta));
         // Rows and columns that are left from the thread's first on, 64 at most.
         let left = |first: u64, end: u64| end.saturating_sub(first).min(COLS as u64) as u32;
         let rows = left(at.0 + warp as u64, p.m);
-        let cols = left(at.1 + col as u64, p.n);
-        let is_whole = cols > further;
+        let cols = left(at.1 + lane as u64, p.n);
         let offset = (at.0 + warp as u64) as i64 * p.c_row_stride
-            + (at.1 + col as u64) as i64 * p.c_col_stride;
+            + (at.1 + lane as u64) as i64 * p.c_col_stride;
         let mut row_start = start.cast::<C>().wrapping_offset(offset as isize);
-        let to_row = 4 * p.c_row_stride as isize;
-        let to_other = further as isize * p.c_col_stride as isize;
+        let (to_row, to_col) = (4 * p.c_row_stride as isize, 32 * p.c_col_stride as isize);
         let mut r = misc::afresh(0);
         while 4 * r < rows && cols > 0 {
-            let place = |i: usize| row_start.wrapping_offset(i as isize * to_row);
-            let is_inside = |i: usize| 4 * (r + i as u32) < rows;
-            let mut values = [[C::Factor::ZERO; 2]; AT_ONCE];
+            let place = |i: usize, half: usize| {
+                row_start.wrapping_offset(i as isize * to_row + half as isize * to_col)
+            };
+            let is_inside =
+                |i: usize, half: usize| 4 * (r + i as u32) < rows && 32 * (half as u32) < cols;
+            let mut values = [[C::Factor::ZERO; HALVES]; AT_ONCE];
             for i in 0..AT_ONCE {
-                for j in 0..2 {
-                    let from = element(warp + 4 * (r as usize + i), col + j * further as usize);
+                for half in 0..HALVES {
+                    let from = element(warp + 4 * (r as usize + i), lane + 32 * half);
                     // SAFETY: the group's sums are there.
-                    values[i][j] = alpha.mul(C::convert(unsafe { memory.add(from).read() }));
+                    values[i][half] = alpha.mul(C::convert(unsafe { memory.add(from).read() }));
                 }
             }
-            // SAFETY: rows and columns inside lie in C. All reads before the first write, so that
-            // none of them waits for another.
+            // SAFETY: places inside lie in C. All reads before the first write, so that none of
+            // them waits for another.
             unsafe {
                 if p.reads_c != 0 {
-                    let mut old = [[C::narrow(C::Factor::ZERO); 2]; AT_ONCE];
+                    let mut old = [[None; HALVES]; AT_ONCE];
                     for i in 0..AT_ONCE {
-                        if is_inside(i) {
-                            let first = place(i);
-                            if PAIRED && is_whole {
-                                old[i] = read_pair(first.cast());
-                            } else {
-                                old[i][0] = first.read();
-                                if is_whole {
-                                    old[i][1] = first.wrapping_offset(to_other).read();
-                                }
+                        for half in 0..HALVES {
+                            if is_inside(i, half) {
+                                old[i][half] = Some(place(i, half).read());
                             }
                         }
                     }
                     for i in 0..AT_ONCE {
-                        for j in 0..2 {
-                            values[i][j] = beta.mul_add(old[i][j].widen(), values[i][j]);
+                        for half in 0..HALVES {
+                            if let Some(old) = old[i][half] {
+                                values[i][half] = beta.mul_add(old.widen(), values[i][half]);
+                            }
                         }
                     }
                 }
                 for i in 0..AT_ONCE {
-                    if is_inside(i) {
-                        let (first, pair) = (place(i), C::narrow_pair(values[i]));
-                        if PAIRED && is_whole {
-                            write_pair(first.cast(), pair);
-                        } else {
-                            first.write(pair[0]);
-                            if is_whole {
-                                first.wrapping_offset(to_other).write(pair[1]);
-                            }
+                    for half in 0..HALVES {
+                        if is_inside(i, half) {
+                            place(i, half).write(C::narrow(values[i][half]));
                         }
                     }
                 }

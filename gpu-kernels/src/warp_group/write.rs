@@ -44,7 +44,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     unsafe {
         // Only products with such a C get epilogues.
         if epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
-            write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number), *sums);
+            write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number), sums);
         } else if !T::with_output(&fresh, group) {
             write_by_rows::<T, G, SUMS>(operands, &fresh, at, (boxes[0].cast(), number), sums);
         }
@@ -68,7 +68,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
 
     /// Elements of 16 bits go past shared memory by whole boxes, while the next tile is multiplied,
     /// where C's map is used. From the registers go those of 32 bits, of which pairs fill whole
-    /// sectors.
+    /// sectors, and those of the usual C whose old values take part.
     ///
     /// # Safety
     /// As [`write`].
@@ -93,7 +93,8 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
                 return true;
             }
             let tile = OutputTile::new(operands.start, p, (at.row, at.col), [GROUP_ROWS, 2 * SUMS]);
-            let by_pairs = size_of::<C>() == 4 && tile.has_pairs::<C>();
+            let is_usual = C::CODE == T::Output::CODE && p.reads_c != 0;
+            let by_pairs = (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
             if by_pairs {
                 write_pairs::<T, C, SUMS>(tile, p, sums);
             }
@@ -158,6 +159,9 @@ fn place_of_rows() -> (u32, u32) {
     (thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8)
 }
 
+/// Parts of 16 columns whose old values are on their way at a time.
+const AT_ONCE: usize = 4;
+
 /// # Safety
 /// As [`OutputTile::store_pairs`].
 #[inline(always)]
@@ -166,12 +170,13 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
     p: &GemmParams<T::Sum>,
     sums: &[T::Sum; SUMS],
 ) {
+    const { assert!(SUMS.is_multiple_of(8 * AT_ONCE)) };
     let (row, col) = place();
-    for q in 0..SUMS / 8 {
-        let part = part(sums, q);
+    for q in (0..SUMS / 8).step_by(AT_ONCE) {
         for r in 0..2 {
             let further = |j| 16 * q + 8 * j;
-            let mut values = part[r].map(|pair| pair.map(C::convert));
+            let value = |j: usize| part(sums, q + j / 2)[r][j % 2].map(C::convert);
+            let mut values: [_; 2 * AT_ONCE] = core::array::from_fn(value);
             // SAFETY: the caller's promise.
             unsafe { tile.store_pairs::<_, C>(p, row + 8 * r, col, further, &mut values) };
         }
@@ -267,8 +272,9 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
     }
 }
 
-/// As [`write_boxes`] for the usual C, with biases and an activation. A loop over boxes, in
-/// which the sums move up: what an activation takes is long, and a driver compiles it once.
+/// As [`write_boxes`] for the usual C, with biases and an activation. A loop over boxes, since what
+/// an activation takes is long, and a driver compiles it once; a box's biases are on their way
+/// while the one before is finished.
 ///
 /// # Safety
 /// As [`write_boxes`]; by all threads of all groups; the host has seen that C's map is used, and
@@ -279,26 +285,35 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     p: &GemmParams<T::Sum>,
     at: Place,
     (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
-    mut sums: [T::Sum; SUMS],
+    sums: &[T::Sum; SUMS],
 ) {
     let alpha = p.alpha.float_factor();
+    // Afresh, or the compiler makes a loop for each activation, with and without biases.
+    let bias = misc::afresh_i64(p.epilogue.bias.address as i64) as u64;
     // SAFETY: the boxes are free, and read by the copy engine when all threads have written.
     unsafe {
+        let biases_of = |i: usize| biases(bias, (at.col + (64 * i + place().1) as u64, p.n));
+        let mut next = biases_of(0);
         sync_for_boxes::<G, SUMS>(group);
         if at.row >= p.m || at.col >= p.n {
             return;
         }
         let mut i = misc::afresh(0) as usize;
         loop {
-            // Afresh, or the compiler makes a loop for each activation, with and without biases.
-            let bias = misc::afresh_i64(p.epilogue.bias.address as i64) as u64;
-            let words = biases(bias, (at.col + (64 * i + place().1) as u64, p.n));
+            let words = next;
+            next = biases_of(i + 1);
+            let mut of_box = [T::Sum::ZERO; 32];
+            for part in 0..SUMS / 32 {
+                if part == i {
+                    of_box = core::array::from_fn(|j| sums[32 * part + j]);
+                }
+            }
             let (to_row, to_col) = place_of_rows();
             let to: SharedTile<Rows64<u16>> = box_of(boxes, i).cast();
             // Half a box at a time: of a whole one there are too many numbers for the registers.
             for half in 0..2 {
                 let mut x: [f32; 16] =
-                    core::array::from_fn(|j| alpha * sums[16 * half + j].to_f32());
+                    core::array::from_fn(|j| alpha * of_box[16 * half + j].to_f32());
                 for j in 0..16 {
                     // Columns 0 and 1 of both rows, then 8 and 9.
                     let word = words[4 * half + j / 4] >> (16 * (j % 2));
@@ -312,11 +327,6 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
                 }
             }
             i = misc::afresh(i as u32 + 1) as usize;
-            // What comes up behind them is not used, and another number each time: of sums that are
-            // the same from some iteration on, the compiler would take the iterations before out of
-            // the loop.
-            let other: T::Sum = core::mem::transmute_copy(&(i as u32));
-            sums = core::array::from_fn(|j| if j + 32 < SUMS { sums[j + 32] } else { other });
             if i == SUMS / 32 {
                 break;
             }
