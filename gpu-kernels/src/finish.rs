@@ -26,9 +26,9 @@
 use crate::{Element, Sum, store};
 use cuda_std::atomic::{AtomicI32, Ordering};
 use cuda_std::float::approx;
-use cuda_std::half::{HalfExt, bf16, f16};
 #[cfg(feature = "sm_90")]
 use cuda_std::grid;
+use cuda_std::half::{HalfExt, bf16, f16};
 use cuda_std::{GpuFloat, thread, warp};
 use gemm_spec::{Activation, DType, EpilogueParams, GemmParams, Source};
 
