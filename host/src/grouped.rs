@@ -10,7 +10,7 @@ use crate::element::{Element, OutputOf};
 use crate::error::{Error, Kind};
 use crate::gemm::Gemm;
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
-use crate::plan::{Fusion, GroupedPlan, KernelChoice, Prediction, Product, RowsProduct, group};
+use crate::plan::{Fusion, GroupedPlan, KernelChoice, Product, RowsProduct, group};
 use gemm_spec::{Layout, Shape};
 
 /// A, B and C of a product, in a device's memory.
@@ -199,20 +199,9 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
             alone.plan_product(device, product).map_err(|error| error.of_product(number))
         };
         let plans = products.iter().enumerate().map(plan).collect::<Result<Vec<_>, _>>()?;
-        let one_by_one = || {
-            plans.iter().fold(Prediction::default(), |sum, plan| {
-                let of = plan.prediction;
-                Prediction {
-                    launches: sum.launches + of.launches,
-                    multiplying: sum.multiplying + of.multiplying,
-                    memory: sum.memory + of.memory,
-                    copies: sum.copies + of.copies,
-                    adding: sum.adding + of.adding,
-                }
-            })
-        };
-        let prediction = grouped.as_ref().map_or_else(one_by_one, |grouped| grouped.prediction);
-        Ok(GroupedPlan { kernel: grouped.map(|grouped| grouped.kernel), prediction, plans })
+        let one_by_one = plans.iter().map(|plan| plan.prediction.total()).sum();
+        let microseconds = grouped.as_ref().map_or(one_by_one, |list| list.prediction.total());
+        Ok(GroupedPlan { kernel: grouped.map(|grouped| grouped.kernel), microseconds, plans })
     }
 
     /// C = alpha * A * B + beta * C for products whose rows of A and C lie one behind the other, by

@@ -19,8 +19,8 @@ pub struct GroupedPlan {
     /// The kernel that computes the whole list, or `None` where products are computed one after the
     /// other.
     pub kernel: Option<&'static Kernel>,
-    /// How long the list takes.
-    pub prediction: Prediction,
+    /// How long the list takes, as [`Prediction::total`] has it of one product.
+    pub microseconds: f64,
     /// What each product would run alone, and does where there is no kernel for the list.
     pub plans: Vec<Plan>,
 }
@@ -168,7 +168,7 @@ fn of_list(tasks: &[Task], info: &DeviceInfo) -> Prediction {
         let many = info.multiprocessors.unwrap_or(1).max(1) as usize;
         whole += of(many).multiplying / many as f64;
         longest = longest.max(alone.multiplying);
-        list.launches = alone.launches;
+        (list.launches, list.visible) = (alone.launches, alone.visible);
         // Less what is there once.
         list.memory += alone.memory - if list.memory > 0.0 { 1.0 } else { 0.0 };
     }
