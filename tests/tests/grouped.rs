@@ -50,7 +50,7 @@ impl How {
     /// Where a C lies among poison, and all of that.
     fn frame(self, m: usize, n: usize) -> (Layout, Shape) {
         let pitch =
-            (2 * self.margin + n).next_multiple_of(8) + if self.margin % 8 == 0 { 0 } else { 1 };
+            (2 * self.margin + n).next_multiple_of(8) + usize::from(!self.margin.is_multiple_of(8));
         let offset = pitch + self.margin;
         let strides = Strides::new(pitch as isize, 1);
         (Layout { shape: Shape::new(m, n), strides, offset }, Shape::new(m + 2, pitch))

@@ -119,12 +119,16 @@ fn oriented(
     let has_empty_sums = products.iter().any(|(_, product)| product.k == 0);
     let tiles = products.iter().map(|(_, product)| blocks(kernel, product.shape()));
     let is_countable = tiles.sum::<usize>() <= i32::MAX as usize;
-    let is_taken = products.iter().zip(&tasks).all(is_taken)
-        && is_countable
-        // What an empty sum is multiplied by must not make it NaN.
-        && !(has_empty_sums && !is_finite(longest.alpha));
+    // What an empty sum is multiplied by must not make it NaN.
+    let stays_finite = !has_empty_sums || is_finite(longest.alpha);
+    let takes_all = products.iter().zip(&tasks).all(is_taken);
     let prediction = of_list(&tasks, info);
-    is_taken.then(|| Grouped { kernel, products, turned, prediction })
+    (takes_all && is_countable && stays_finite).then_some(Grouped {
+        kernel,
+        products,
+        turned,
+        prediction,
+    })
 }
 
 fn is_finite(factor: Factor) -> bool {
