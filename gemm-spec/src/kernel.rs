@@ -38,6 +38,8 @@ pub enum KernelFamily {
     WarpGroup,
     /// The same for operands with scales for blocks of 128 along K (`warp_group`).
     WarpGroupScaled,
+    /// The same for a list of products of several shapes (`warp_group`).
+    WarpGroupGrouped,
     /// Few rows of C: B is read once, K is dealt out to warps (`skinny`).
     Skinny,
     /// No product: an operand is copied, to rows along K (`repack`).
@@ -49,12 +51,22 @@ pub enum KernelFamily {
 }
 
 impl KernelFamily {
+    /// Whether its body is that of `warp_group`.
+    pub const fn is_warp_group(self) -> bool {
+        matches!(
+            self,
+            KernelFamily::WarpGroup
+                | KernelFamily::WarpGroupScaled
+                | KernelFamily::WarpGroupGrouped
+        )
+    }
+
     /// The module that holds the family's kernels of `dtype`.
     pub const fn target(self, dtype: DType) -> Target {
         match (self, dtype) {
             (KernelFamily::TensorCore, DType::F64)
             | (KernelFamily::Repack | KernelFamily::FinishOverlapped, _) => Target::Sm90,
-            (KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled, _) => Target::Sm90a,
+            (family, _) if family.is_warp_group() => Target::Sm90a,
             (
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore,
                 _,
@@ -79,6 +91,7 @@ impl KernelFamily {
             KernelFamily::TensorCore => "warps multiply small matrices on their tensor cores",
             KernelFamily::WarpGroup => "groups of warps multiply tiles, others bring them",
             KernelFamily::WarpGroupScaled => "they multiply each step's sums by scales",
+            KernelFamily::WarpGroupGrouped => "they go on from product to product",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",
@@ -269,7 +282,7 @@ impl Kernel {
                 (count(warps.saturating_mul(32)), 1)
             }
             // One group of four warps brings what the others multiply.
-            KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
+            family if family.is_warp_group() => {
                 let groups = threads(rows, self.tiles.warp[0]).saturating_add(1);
                 (count(groups.saturating_mul(128)), 1)
             }
@@ -293,6 +306,7 @@ impl Kernel {
             | KernelFamily::TensorCore
             | KernelFamily::WarpGroup
             | KernelFamily::WarpGroupScaled
+            | KernelFamily::WarpGroupGrouped
             | KernelFamily::Skinny
             | KernelFamily::Repack
             | KernelFamily::Finish
@@ -340,7 +354,9 @@ impl Kernel {
                 let b = Tiles::tensor_len([cols, depth], bytes);
                 a.saturating_add(b).saturating_mul(stages).saturating_mul(bytes)
             }
-            KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
+            KernelFamily::WarpGroup
+            | KernelFamily::WarpGroupScaled
+            | KernelFamily::WarpGroupGrouped => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
                 let c =
@@ -359,7 +375,7 @@ impl Kernel {
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a
     /// multiple of 16 bytes from row to row.
     pub const fn takes_maps(&self) -> bool {
-        matches!(self.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled)
+        self.family.is_warp_group()
     }
 
     /// Whether it may start while the kernel before it in its stream ends: it waits for that one
@@ -391,7 +407,8 @@ impl Kernel {
             | KernelFamily::GroupedOrder
             | KernelFamily::TensorCore
             | KernelFamily::WarpGroup
-            | KernelFamily::WarpGroupScaled => self.shared_bytes(),
+            | KernelFamily::WarpGroupScaled
+            | KernelFamily::WarpGroupGrouped => self.shared_bytes(),
             _ => 0,
         }
     }

@@ -27,7 +27,10 @@ pub use kernel::{
     Tiles, box_rows,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
-pub use params::{GemmParams, RepackParams, SCALE_BLOCK, ScaleParams, Slices, is_along_k};
+pub use params::{
+    GROUPED_MAX, GemmParams, GroupedProduct, RepackParams, SCALE_BLOCK, ScaleParams, Slices,
+    is_along_k,
+};
 pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};
-pub use table::{entries, finish, kernels, repack, scaled, variants};
+pub use table::{entries, finish, grouped, kernels, repack, scaled, variants};
 pub use target::Target;

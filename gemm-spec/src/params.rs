@@ -114,6 +114,44 @@ impl ScaleParams {
     }
 }
 
+/// Products of a launch of a kernel for products of several shapes. Their maps are parameters, of
+/// which a kernel has 4352 bytes up to PTX 8.0.
+pub const GROUPED_MAX: usize = 8;
+
+/// One of the products of such a launch, whose kernels take the parameters `maps`, three a product,
+/// `products`, [`GROUPED_MAX`] of these, `start: *mut T`, `offsets: *const i32` and a [`GemmParams`], of which count
+/// the factors, C's dtype and, as their count, the slices.
+///
+/// Where `offsets` is a null pointer, each product has its maps and its C. Else all are in rows of
+/// one A and one C, those of the first entry: product number g has the rows from offset g to offset
+/// g + 1, and matrix number g of B's map. There may be any number of them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GroupedProduct {
+    /// Rows of A and C.
+    pub m: u64,
+    /// Columns of B and C.
+    pub n: u64,
+    /// Columns of A, rows of B. Where it is 0, the maps of A and B end before element 64 of each
+    /// extent, and nothing is read.
+    pub k: u64,
+    /// Bytes to C's element (0, 0) from where the launch says.
+    pub c: i64,
+    /// Elements from C(i, j) to C(i + 1, j).
+    pub c_row_stride: i64,
+    /// Elements from C(i, j) to C(i, j + 1).
+    pub c_col_stride: i64,
+}
+
+impl GroupedProduct {
+    /// The block's bytes, as words.
+    pub fn words(&self) -> [u64; 6] {
+        let GroupedProduct { m, n, k, c, c_row_stride, c_col_stride } = *self;
+        let [c, row, col] = [c, c_row_stride, c_col_stride].map(i64::cast_unsigned);
+        [m, n, k, c, row, col]
+    }
+}
+
 /// Sizes and strides of copies to rows that are contiguous, by a kernel with the parameters
 /// `source: *const T`, `target: *mut T`, both the addresses of element (0, 0), and this block.
 #[repr(C)]

@@ -267,6 +267,32 @@ macro_rules! warp_group_scaled_kernels {
     };
 }
 
+/// Calls `$with!` once with every `warp_group` kernel for a list of products: as
+/// [`warp_group_kernels!`](crate::warp_group_kernels).
+#[macro_export]
+macro_rules! warp_group_grouped_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_grouped_128x128_nn_f16, "warp_group_grouped_128x128", f16, Nn,
+            [128, 128, 64], 2, 6
+        ),
+        (
+            warp_group_grouped_128x128_nt_f16, "warp_group_grouped_128x128", f16, Nt,
+            [128, 128, 64], 2, 6
+        ),
+        (
+            warp_group_grouped_128x128_nn_bf16, "warp_group_grouped_128x128", bf16, Nn,
+            [128, 128, 64], 2, 6
+        ),
+        (
+            warp_group_grouped_128x128_nt_bf16, "warp_group_grouped_128x128", bf16, Nt,
+            [128, 128, 64], 2, 6
+        ),
+        }
+    };
+}
+
 /// Calls `$with!` once with every `repack` kernel: entry point, variant, an element of the size
 /// that it copies, and the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
@@ -467,6 +493,18 @@ pub fn scaled(dtype: DType) -> Option<&'static Kernel> {
     SCALED.iter().find(|kernel| kernel.dtype == dtype)
 }
 
+/// The kernels for lists of products.
+static GROUPED: &[Kernel] = {
+    const FAMILY: KernelFamily = KernelFamily::WarpGroupGrouped;
+    warp_group_grouped_kernels!(rows)
+};
+
+/// The kernel for lists of products of operands of `dtype` that lie along K or do not; see
+/// [`GroupedProduct`](crate::GroupedProduct).
+pub fn grouped(dtype: DType, along_k: [bool; 2]) -> Option<&'static Kernel> {
+    GROUPED.iter().find(|kernel| kernel.dtype == dtype && kernel.stored.takes(along_k))
+}
+
 /// The kernels that copy an operand before a product.
 static REPACKS: &[Kernel] = {
     const FAMILY: KernelFamily = KernelFamily::Repack;
@@ -497,13 +535,14 @@ pub fn finish(sums: DType, has: (u32, u32)) -> &'static Kernel {
     kernels.iter().find(|kernel| kernel.dtype == sums).unwrap_or(&kernels[1])
 }
 
-/// Every entry point: the kernels that multiply, those that do so with scales, those that copy, and
-/// those that finish.
+/// Every entry point: the kernels that multiply, those that do so with scales or for lists, those
+/// that copy, and those that finish.
 pub fn entries() -> impl Iterator<Item = &'static Kernel> + Clone {
-    kernels().chain(SCALED).chain(REPACKS).chain(FINISH).chain(FINISH_OVERLAPPED)
+    let others = SCALED.iter().chain(GROUPED).chain(REPACKS).chain(FINISH);
+    kernels().chain(others).chain(FINISH_OVERLAPPED)
 }
 
-/// Every kernel that multiplies operands without scales, family by family.
+/// Every kernel that multiplies two operands without scales, family by family.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> + Clone {
     FAMILIES.iter().copied().flatten()
 }

@@ -15,6 +15,9 @@
 //! With scales for blocks of 128 along K (`BlockScaled`), a step's sums start at 0 and are added to
 //! others, times the scales, while the other group multiplies.
 //!
+//! Of a list of products (`List`) a block goes on from the last tile of one to the first of the
+//! next.
+//!
 //! # Mapping
 //!
 //! The blocks of a cluster take tiles of C that lie one below the other. Each brings its own rows
@@ -31,7 +34,8 @@
 //!
 //! # Preconditions
 //!
-//! Those of [`GemmParams`], K not 0, and a grid from `Kernel::launches` as `Kernel::resident` says.
+//! Those of [`GemmParams`](gemm_spec::GemmParams), K not 0 but in a list, and a grid from
+//! `Kernel::launches` as `Kernel::resident` says.
 //! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous, or
 //! of fewer as [`box_rows`] says; C in any strides, as a map where its rows allow one. Compute
 //! capability 9.0.
@@ -41,19 +45,20 @@ mod ring;
 mod rows;
 mod summing;
 mod tiles;
+mod work;
 mod write;
 
-use crate::{Element, SharedTile, Sum, k_of};
+use crate::{Element, SharedTile, Sum};
 use bring::bring;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, KMajor, MnMajor, Tile};
 use cuda_std::{cluster, fence, grid, misc, registers, shared, thread, warp};
-use gemm_spec::{C_BOXES, GemmParams, box_rows};
+use gemm_spec::{C_BOXES, box_rows};
 use ring::Ring;
 pub use summing::{BlockScaled, InPlace, Summing};
-use tiles::ClusterTiles;
-use write::BoxOfC;
+pub use work::{List, OneProduct, Work};
+use write::{BoxOfC, Ways};
 
 /// Rows of C that a group of four warps computes.
 pub const GROUP_ROWS: usize = 64;
@@ -159,14 +164,13 @@ pub struct Operands<'a, T: Element> {
     pub start: *mut T::Output,
 }
 
-impl<T: Element> Operands<'_, T> {
-    /// Has the maps brought near, for the first copies not to wait for them.
-    #[inline(always)]
-    fn prefetch_maps(&self) {
-        tma::prefetch_map(self.a);
-        tma::prefetch_map(self.b);
-        tma::prefetch_map(self.c);
-    }
+/// Has the maps brought near, for the first copies not to wait for them.
+#[inline(always)]
+fn prefetch_maps(maps: [&TensorMap<3>; 3]) {
+    let [a, b, c] = maps;
+    tma::prefetch_map(a);
+    tma::prefetch_map(b);
+    tma::prefetch_map(c);
 }
 
 /// Computes a cluster's tiles of C, with the blocks of the cluster.
@@ -175,17 +179,15 @@ impl<T: Element> Operands<'_, T> {
 ///
 /// Called by all threads of a block of 128 for each group and 128 more, in clusters as `G` says,
 /// whose dynamic shared memory holds the stages, [`C_BOXES`] boxes of C a group and the barriers.
-/// The maps and the parameter block describe matrices that the grid may read (A, B) and write (C),
-/// and no other code touches C during the launch; the grid may read what `summing` says.
+/// What `work` has describes matrices that the grid may read (A, B) and write (C), and no other
+/// code touches C during the launch; the grid may read what `summing` says.
 #[inline(always)]
-pub unsafe fn multiply<T, A, B, G, S, const SUMS: usize>(
-    operands: &Operands<'_, T>,
-    p: &GemmParams<T::Sum>,
-    summing: S,
-) where
+pub unsafe fn multiply<T, A, B, G, S, W, const SUMS: usize>(mut work: W, summing: S)
+where
     T: WarpGroup,
     G: Geometry,
     S: Summing<T, SUMS>,
+    W: Work<T, G>,
     A: Side<T>,
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
@@ -199,13 +201,13 @@ pub unsafe fn multiply<T, A, B, G, S, const SUMS: usize>(
         let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
         let ring = Ring::<G>::new(barriers);
         if thread::thread_idx_x() == 0 {
-            operands.prefetch_maps();
+            work.prefetch_maps();
             ring.init();
             mbarrier::fence_init();
         }
         // That fence covers the barriers, and nothing else was written.
         cluster::arrive_relaxed();
-        let tiles = ClusterTiles::<G>::new(p, 2 * SUMS);
+        work.begin(2 * SUMS);
         cluster::wait();
         // The next kernel of the stream may get ready; the one before has ended.
         grid::launch_dependents();
@@ -218,7 +220,7 @@ pub unsafe fn multiply<T, A, B, G, S, const SUMS: usize>(
                 // Elected, and not picked by its number: ptxas keeps all of what one thread does in
                 // registers that a warp shares.
                 if thread::thread_idx_x() < 32 && warp::elect(u32::MAX) {
-                    bring::<T, A, B, G, SUMS>(operands, p, tiles, ring, stages);
+                    bring::<T, A, B, G, W, SUMS>(work, ring, stages);
                 }
             }
             group => {
@@ -228,7 +230,7 @@ pub unsafe fn multiply<T, A, B, G, S, const SUMS: usize>(
                 }
                 let group = group as usize - 1;
                 let memory = (stages, c);
-                consume::<T, A, B, G, S, SUMS>(operands, p, summing, tiles, ring, memory, group);
+                consume::<T, A, B, G, S, W, SUMS>(work, summing, ring, memory, group);
             }
         }
     }
@@ -240,11 +242,9 @@ pub unsafe fn multiply<T, A, B, G, S, const SUMS: usize>(
 ///
 /// As [`multiply`]; by the 128 threads of group number `group` of those that multiply.
 #[inline(always)]
-unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
-    operands: &Operands<'_, T>,
-    p: &GemmParams<T::Sum>,
+unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
+    mut work: W,
     summing: S,
-    mut tiles: ClusterTiles<G>,
     mut ring: Ring<G>,
     (stages, c): (SharedTile<Rows64<T>>, SharedTile<BoxOfC>),
     group: usize,
@@ -252,6 +252,7 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
     T: WarpGroup,
     G: Geometry,
     S: Summing<T, SUMS>,
+    W: Work<T, G>,
     A: Side<T>,
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
@@ -263,9 +264,10 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
     // promises.
     unsafe {
         let c = c.add(group * C_BOXES);
-        clear::<T, G, SUMS>([A::box_rows(p.m), B::box_rows(p.n)], stages, group);
-        while let Some(mut place) = tiles.next() {
-            let steps = steps::<T>(p, place.slice);
+        clear::<T, G, SUMS>(work.box_rows::<A, B>(), stages, group);
+        while let Some(mut place) = work.next() {
+            let (operands, p) = (work.operands(), work.params());
+            let steps = work.steps(place.slice);
             place.row += (group * GROUP_ROWS) as u64;
             let mut sums = [T::Sum::ZERO; SUMS];
             let mut tile = summing.begin(p, (place.row, place.col));
@@ -301,7 +303,9 @@ unsafe fn consume<T, A, B, G, S, const SUMS: usize>(
             let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
             let boxes = [c, last.add(group * C_BOXES).cast()];
             let memory = (boxes, group);
-            write::write::<T, G, SUMS>(operands, p, place, memory, &sums, S::EPILOGUES);
+            let ways =
+                Ways { epilogues: S::EPILOGUES && W::EPILOGUES, boxes: work.has_box(place.row) };
+            write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
         }
         write::wait_for_copies();
         if holds {
@@ -347,12 +351,6 @@ unsafe fn clear<T: WarpGroup, G: Geometry, const SUMS: usize>(
         fence::async_shared();
         write::sync_all::<G>(group);
     }
-}
-
-/// Steps of the sums of a slice.
-#[inline(always)]
-fn steps<T: WarpGroup>(p: &GemmParams<T::Sum>, slice: u32) -> u32 {
-    k_of(p, slice).div_ceil(T::DEPTH.into()) as u32
 }
 
 /// Starts the products of one stage: four instructions, each of 32 bytes of K.
@@ -412,7 +410,7 @@ macro_rules! warp_group {
                 let operands = $crate::warp_group::Operands { a, b, c, start };
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
-                    (&operands, &p, $crate::warp_group::InPlace)
+                    ($crate::warp_group::OneProduct::new(&operands, &p), $crate::warp_group::InPlace)
                 )
             }
         }
@@ -428,6 +426,7 @@ macro_rules! warp_group {
             ::cuda_std::wgmma::$a,
             ::cuda_std::wgmma::$b,
             $crate::warp_group::Blocks<{ $groups }, $cluster, $stages>,
+            _,
             _,
             { $bn / 2 },
         > $arguments
@@ -465,7 +464,40 @@ macro_rules! scaled {
                 let operands = Operands { a, b, c, start };
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
-                    (&operands, &p, scales)
+                    (OneProduct::new(&operands, &p), scales)
+                )
+            }
+        }
+    )*};
+}
+
+/// The same for kernels that take a list of products.
+macro_rules! grouped {
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident,
+        [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// As the kernels for one product, for as many as the block has slices: each has its maps
+        /// and its numbers; or, where `offsets` is no null pointer, all have the first's, B's map
+        /// has a matrix for each, and there are one offset more than products.
+        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
+        pub unsafe fn $name(
+            #[grid_constant] maps: &[[TensorMap<3>; 3]; GROUPED_MAX],
+            #[grid_constant] products: &[GroupedProduct; GROUPED_MAX],
+            start: *mut <$element as Element>::Output,
+            offsets: *const i32,
+            p: GemmParams<<$element as Element>::Sum>,
+        ) {
+            const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
+            // SAFETY: the host's promise, passed on.
+            unsafe {
+                $crate::warp_group!(
+                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
+                    (List::new((maps, products), start, offsets, &p), InPlace)
                 )
             }
         }
@@ -481,8 +513,9 @@ pub mod entries {
     type tf32 = cuda_std::wgmma::Tf32;
     gemm_spec::warp_group_kernels!(warp_group);
 
-    use super::{BlockScaled, Element, GROUP_ROWS, Operands, WarpGroup};
+    use super::{BlockScaled, Element, GROUP_ROWS, InPlace, List, OneProduct, Operands, WarpGroup};
     use cuda_std::tma::TensorMap;
-    use gemm_spec::{GemmParams, ScaleParams};
+    use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct, ScaleParams};
     gemm_spec::warp_group_scaled_kernels!(scaled);
+    gemm_spec::warp_group_grouped_kernels!(grouped);
 }

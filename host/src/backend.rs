@@ -5,7 +5,7 @@
 
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind, Operand};
-use crate::plan::{Fusion, KernelChoice, PlanCache, Product, SOURCES, ScaledProduct};
+use crate::plan::{Fusion, KernelChoice, PlanCache, Product, RowsProduct, SOURCES, ScaledProduct};
 use crate::streaming::Streaming;
 use gemm_spec::Kernel;
 use std::any::Any;
@@ -70,6 +70,25 @@ pub(crate) trait Backend: Any + Debug + Send + Sync {
         kernel: &KernelChoice,
         operands: Operands<'_>,
         scales: [&dyn Memory; 2],
+    ) -> Result<(), Error>;
+
+    /// Multiplies a list of products as [`Self::multiply`] does one; an error says of which it is.
+    fn multiply_grouped(
+        &self,
+        queue: Option<&dyn Queue>,
+        products: &[Product],
+        kernel: &KernelChoice,
+        operands: Vec<Operands<'_>>,
+    ) -> Result<(), Error>;
+
+    /// Multiplies rows of products by offsets that are read when the work runs.
+    fn multiply_rows(
+        &self,
+        queue: Option<&dyn Queue>,
+        rows: &RowsProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        offsets: &dyn Memory,
     ) -> Result<(), Error>;
 }
 

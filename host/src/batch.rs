@@ -36,6 +36,11 @@ pub struct DeviceBatch<T> {
 }
 
 impl<T: Element> DeviceBatch<T> {
+    /// The first, with the buffer of all.
+    pub(crate) fn matrix(&self) -> &DeviceMatrix<T> {
+        &self.matrix
+    }
+
     /// How many matrices there are.
     pub fn count(&self) -> usize {
         self.count

@@ -18,7 +18,7 @@ use crate::backend::{Backend, HostOperands, Memory, Operands, Queue};
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
-use crate::plan::{Fusion, KernelChoice, Product, SOURCES, ScaledProduct};
+use crate::plan::{Fusion, KernelChoice, Product, RowsProduct, SOURCES, ScaledProduct};
 use crate::streaming::{Progress, Streaming};
 use crate::{bf16, f16, with_elements};
 use gemm_spec::{DType, Precision};
@@ -138,6 +138,39 @@ impl Backend for CpuBackend {
                 DType::F32 => scaled::multiply::<f32>(scaled, sources, c.cast()),
                 _ => unreachable!("{NO_PRODUCT}"),
             }
+        }
+        Ok(())
+    }
+
+    fn multiply_grouped(
+        &self,
+        queue: Option<&dyn Queue>,
+        products: &[Product],
+        kernel: &KernelChoice,
+        operands: Vec<Operands<'_>>,
+    ) -> Result<(), Error> {
+        for (number, (product, operands)) in products.iter().zip(operands).enumerate() {
+            let done = self.multiply(queue, product, kernel, operands);
+            done.map_err(|error| error.of_product(number))?;
+        }
+        Ok(())
+    }
+
+    fn multiply_rows(
+        &self,
+        queue: Option<&dyn Queue>,
+        rows: &RowsProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        offsets: &dyn Memory,
+    ) -> Result<(), Error> {
+        check_choice(kernel)?;
+        let operands = self.host_operands(queue, operands)?;
+        let offsets = self.host(offsets, Operand::Offsets)?.as_bytes();
+        let offsets: &[i32] = bytemuck::cast_slice(offsets);
+        for product in rows.products(&offsets[rows.first_offset..]) {
+            // SAFETY: as above; rows of a product are rows of A and C.
+            unsafe { self.multiply_host(&product, kernel, &operands, &Streaming::new())? };
         }
         Ok(())
     }

@@ -25,8 +25,8 @@ mod raw;
 use crate::backend::{Backend, Each, HostOperands, Memory, Operands, Queue};
 use crate::device::{Device, DeviceInfo, DeviceKind};
 use crate::error::{Error, Kind, Operand};
-use crate::launch::{Scales, enqueue, enqueue_scaled};
-use crate::plan::{KernelChoice, PlanCache, Product, ScaledProduct};
+use crate::launch::{Scales, enqueue, enqueue_grouped, enqueue_rows, enqueue_scaled};
+use crate::plan::{KernelChoice, PlanCache, Product, RowsProduct, ScaledProduct};
 use crate::ptx;
 use crate::stage::{self, Stage};
 use crate::streaming::Streaming;
@@ -310,6 +310,42 @@ impl Backend for EmulatorBackend {
         let driver = EmulatorDriver { gpu: &self.gpu };
         // SAFETY: the emulator checks every access, and its launches are done when they return.
         unsafe { enqueue_scaled(&driver, product, kernel, addresses, scales) }
+    }
+
+    fn multiply_grouped(
+        &self,
+        queue: Option<&dyn Queue>,
+        products: &[Product],
+        kernel: &KernelChoice,
+        operands: Vec<Operands<'_>>,
+    ) -> Result<(), Error> {
+        self.check_queue(queue)?;
+        let mut addresses = Vec::with_capacity(operands.len());
+        for (number, operands) in operands.into_iter().enumerate() {
+            let own = operands.own(|memory, operand| self.memory(memory, operand));
+            let own = own.map_err(|error| error.of_product(number))?;
+            addresses.push(own.map(|memory| memory.address));
+        }
+        let driver = EmulatorDriver { gpu: &self.gpu };
+        // SAFETY: the emulator checks every access, and its launches are done when they return.
+        unsafe { enqueue_grouped(&driver, products, kernel, &addresses) }
+    }
+
+    fn multiply_rows(
+        &self,
+        queue: Option<&dyn Queue>,
+        rows: &RowsProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        offsets: &dyn Memory,
+    ) -> Result<(), Error> {
+        self.check_queue(queue)?;
+        let operands = operands.own(|memory, operand| self.memory(memory, operand))?;
+        let addresses = operands.map(|memory| memory.address);
+        let offsets = self.memory(offsets, Operand::Offsets)?.address;
+        let driver = EmulatorDriver { gpu: &self.gpu };
+        // SAFETY: the emulator checks every access, and its launches are done when they return.
+        unsafe { enqueue_rows(&driver, rows, kernel, addresses, offsets) }
     }
 }
 

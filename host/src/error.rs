@@ -26,6 +26,7 @@ pub(crate) enum Operand {
     RowScale,
     ColScale,
     Amax,
+    Offsets,
 }
 
 impl fmt::Display for Operand {
@@ -39,6 +40,7 @@ impl fmt::Display for Operand {
             Operand::RowScale => "the factors of rows",
             Operand::ColScale => "the factors of columns",
             Operand::Amax => "amax",
+            Operand::Offsets => "the matrix of offsets",
         })
     }
 }
@@ -216,6 +218,23 @@ pub(crate) enum Kind {
     BatchOutput { a: usize, b: usize, c: usize },
     #[error("matrices of a batch have one shape, and here are {first} and {other}")]
     BatchShapes { first: Shape, other: Shape },
+    #[error("product number {number} of the list (the first is 0): {source}")]
+    InList { number: usize, source: Error },
+    #[error(
+        "no kernel computes this list of products in one launch: it takes {}, of operands that \
+        start at multiples of 16 bytes and go on from row to row by such, all stored alike, A in \
+        rows, not all of them empty, on a GPU of compute capability 9.0, without `batch_invariant`; leave the kernel to \
+        `KernelChoice::Auto`, or take `run` and `enqueue` for each product",
+        crate::plan::grouped_dtypes().map(DType::name).collect::<Vec<_>>().join(" and ")
+    )]
+    NotGrouped,
+    #[error("kernel {name:?} takes no list of products; there is: {kernel}")]
+    UngroupedKernel { name: String, kernel: &'static str },
+    #[error(
+        "offsets of {found} for rows of products, of {products} matrices B: they are a row or a \
+        column of elements side by side, one more than there are products"
+    )]
+    Offsets { found: Shape, products: usize },
     #[error(
         "the module {module} has no kernel {kernel}; rebuild it with `cargo xtask build-ptx` \
         ({driver})"
@@ -265,11 +284,24 @@ impl Error {
         Error(Box::new(kind))
     }
 
+    /// The same of a product in a list.
+    pub(crate) fn of_product(self, number: usize) -> Self {
+        Error::new(Kind::InList { number, source: self })
+    }
+
+    /// What went wrong, wherever in a list.
+    fn kind(&self) -> &Kind {
+        match &*self.0 {
+            Kind::InList { source, .. } => source.kind(),
+            kind => kind,
+        }
+    }
+
     /// Shapes or lengths do not match.
     pub fn is_shape(&self) -> bool {
         use Kind::*;
         matches!(
-            *self.0,
+            *self.kind(),
             Inner { .. }
                 | Output { .. }
                 | Overwrite { .. }
@@ -285,25 +317,29 @@ impl Error {
                 | BatchCounts { .. }
                 | BatchOutput { .. }
                 | BatchShapes { .. }
+                | Offsets { .. }
                 | TooLarge { .. }
         )
     }
 
     /// Strides do not fit the data, or make elements of C overlap.
     pub fn is_layout(&self) -> bool {
-        matches!(*self.0, Kind::Layout { .. } | Kind::Overlap { .. } | Kind::BatchOverlap { .. })
+        matches!(
+            *self.kind(),
+            Kind::Layout { .. } | Kind::Overlap { .. } | Kind::BatchOverlap { .. }
+        )
     }
 
     /// There is no such CUDA device, or no driver; or no such emulated GPU.
     pub fn is_no_device(&self) -> bool {
-        matches!(*self.0, Kind::NoDevice { .. } | Kind::NoEmulator { .. })
+        matches!(*self.kind(), Kind::NoDevice { .. } | Kind::NoEmulator { .. })
     }
 
     /// Matrices and stream are not all on one device, or on a device of the wrong kind.
     pub fn is_device_mismatch(&self) -> bool {
         use Kind::*;
         matches!(
-            *self.0,
+            *self.kind(),
             DifferentDevices { .. }
                 | ForeignStream { .. }
                 | NotCuda { .. }
@@ -315,7 +351,7 @@ impl Error {
 
     /// Host or device memory ran out; the device can still be used.
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(*self.0, Kind::OutOfMemory { .. } | Kind::PanelMemory { .. })
+        matches!(*self.kind(), Kind::OutOfMemory { .. } | Kind::PanelMemory { .. })
     }
 
     /// The kernel is unknown, this device cannot run it, or its tiles could run nowhere; the device
@@ -323,9 +359,11 @@ impl Error {
     pub fn is_unsupported(&self) -> bool {
         use Kind::*;
         matches!(
-            *self.0,
+            *self.kind(),
             UnknownKernel { .. }
                 | UnscaledKernel { .. }
+                | UngroupedKernel { .. }
+                | NotGrouped
                 | KernelOnCpu { .. }
                 | ForeignKernel { .. }
                 | LaunchLimit { .. }
@@ -345,20 +383,20 @@ impl Error {
     /// of its plans is none of the device's or computes a wrong product. The device keeps its own
     /// plans.
     pub fn is_tuning(&self) -> bool {
-        matches!(*self.0, Kind::Tuning(_))
+        matches!(*self.kind(), Kind::Tuning(_))
     }
 
     /// The emulator stopped a kernel: it misused memory or a barrier, or has an instruction that
     /// the emulator does not know. The message is the whole report, with the lines of PTX. The
     /// device can still be used; C's elements are unspecified.
     pub fn is_emulator_report(&self) -> bool {
-        matches!(*self.0, Kind::EmulatorReport { .. })
+        matches!(*self.kind(), Kind::EmulatorReport { .. })
     }
 
     /// The driver's compiler refused a PTX module, and the message holds its log; or an emulated
     /// GPU did.
     pub fn is_jit(&self) -> bool {
-        matches!(*self.0, Kind::Jit { .. } | Kind::EmulatorPtx { .. })
+        matches!(*self.kind(), Kind::Jit { .. } | Kind::EmulatorPtx { .. })
     }
 
     /// The device's context is destroyed by an earlier fault (an illegal address, say): every
@@ -370,7 +408,7 @@ impl Error {
 
     /// The code of the driver call that failed, as in `cuda.h`.
     pub fn driver_code(&self) -> Option<i32> {
-        match &*self.0 {
+        match self.kind() {
             Kind::Driver { driver, .. }
             | Kind::Jit { driver, .. }
             | Kind::NoEntry { driver, .. } => Some(driver.code),

@@ -4,9 +4,11 @@
 mod block;
 mod copies;
 mod finish;
+mod grouped;
 mod maps;
 mod scaled;
 
+pub(crate) use grouped::{enqueue_grouped, enqueue_rows};
 pub(crate) use scaled::{Scales, enqueue_scaled};
 
 use crate::backend::Each;

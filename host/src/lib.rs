@@ -17,6 +17,8 @@
 //! - [`Epilogue`] says what becomes of the sums: bias, activation, residual, scales.
 //! - [`MatrixRef`] and [`MatrixMut`] view slices with any strides; [`DeviceMatrix`] is data that
 //!   stays on a device; [`DeviceBatch`] is many matrices of one shape, for products in one call.
+//! - [`Gemm::run_grouped`] and its kin take products of several shapes in one call, by offsets in
+//!   the device's memory too ([`Gemm::enqueue_rows`]).
 //! - [`Streaming`] takes products of host data that a GPU's memory does not hold.
 //! - [`Graph`] is work that a GPU repeats in one call.
 //! - [`cuda`] takes device addresses and streams of those who work with `cust` themselves.
@@ -40,6 +42,7 @@ mod epilogue;
 mod error;
 mod gemm;
 mod graph;
+mod grouped;
 mod launch;
 mod matrix;
 #[cfg(feature = "ndarray")]
@@ -65,9 +68,10 @@ pub use gemm_spec::{
     Activation, DType, Kernel, Layout, LayoutError, Op, Precision, Shape, Strides, Tiles,
 };
 pub use graph::Graph;
+pub use grouped::DeviceProduct;
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
-pub use plan::{Batch, KernelChoice, LaunchLimits, Plan, Prediction};
+pub use plan::{Batch, GroupedPlan, KernelChoice, LaunchLimits, Plan, Prediction};
 pub use scaled::ScaledGemm;
 pub use streaming::{Progress, Streaming};
 

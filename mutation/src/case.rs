@@ -109,7 +109,9 @@ fn plans(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     use Way::{Cols, OddCols, OddRows, Rows, Spaced};
     let ([rows, cols, depth], stages) = (kernel.tiles.block, kernel.tiles.stages);
     match kernel.family {
-        KernelFamily::WarpGroupScaled => return plans_of_scaled(kernel),
+        KernelFamily::WarpGroupScaled | KernelFamily::WarpGroupGrouped => {
+            return plans_of_host_data(kernel);
+        }
         KernelFamily::Repack => return plans_of_repack(),
         _ if kernel.stored != Stored::Any => return plans_of_warp_group(kernel, is_usual),
         _ => {}
@@ -171,15 +173,16 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     [short].into_iter().chain(one).chain(two).chain(biased).collect()
 }
 
-/// The same for the kernel whose operands have scales: its operands come from the host, and lie as
-/// they do there where they have no gaps.
-fn plans_of_scaled(kernel: &Kernel) -> Vec<Plan> {
+/// The same for kernels whose operands come from the host, and lie as they do there where they have
+/// no gaps: those that take scales or lists.
+fn plans_of_host_data(kernel: &Kernel) -> Vec<Plan> {
+    let b = if kernel.stored == Stored::Nn { Way::DenseRows } else { Way::DenseCols };
     let plans = plans_of_warp_group(kernel, true).into_iter().filter(|plan| !plan.biased);
     let of = |plan: Plan| {
         // Rows of C at odd distances.
         let odd = usize::from(plan.ways[2] == Way::OddRows);
         let shape = Shape::new(plan.shape.rows, plan.shape.cols - odd);
-        Plan { shape, ways: [Way::DenseRows, Way::DenseCols, Way::DenseRows], ..plan }
+        Plan { shape, ways: [Way::DenseRows, b, Way::DenseRows], ..plan }
     };
     plans.map(of).collect()
 }
@@ -291,6 +294,9 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
             let ran = match (&self.bias, &self.scales) {
                 (Some(bias), _) => run_biased(&gemm, &device, a, b, c, bias),
                 (_, Some(scales)) => run_scaled(&gemm, &device, a, b, c, scales),
+                _ if self.kernel.family == KernelFamily::WarpGroupGrouped => {
+                    run_list(&gemm, &device, a, b, c)
+                }
                 _ => gemm.run_emulated(&device, a, b, c),
             };
             ran.map_err(|_| Found::Report)?;
@@ -333,6 +339,27 @@ fn run_scaled<T: Element, C: Element>(
     }
     with_output!(bf16 f16 f32);
     unreachable!("plans are made for these types alone")
+}
+
+/// C = 2 A B, or less C's old value, as a list of two: the upper half of the rows and the lower.
+fn run_list<T: Element, C: OutputOf<T>>(
+    gemm: &Gemm<T, C>,
+    device: &Device,
+    (a, a_layout): (&[T], Layout),
+    b: (&[T], Layout),
+    (c, c_layout): (&mut [C], Layout),
+) -> Result<(), gemmite::Error> {
+    let Shape { rows, cols } = c_layout.shape;
+    let upper = rows / 2;
+    let (a, b) = (MatrixRef::new(a, a_layout)?, MatrixRef::new(b.0, b.1)?);
+    let part = |rows| a.block(rows, 0..a_layout.shape.cols);
+    // Its rows lie one behind the other.
+    let (above, below) = c.split_at_mut(upper * c_layout.strides.row as usize);
+    let of = |rows| Layout { shape: Shape::new(rows, cols), ..c_layout };
+    let above = MatrixMut::new(above, of(upper))?;
+    let below = MatrixMut::new(below, of(rows - upper))?;
+    let list = vec![(part(0..upper)?, b, above), (part(upper..rows)?, b, below)];
+    gemm.run_grouped_into(device, list)
 }
 
 /// C = 2 A B + bias, for the types whose kernels have epilogues.

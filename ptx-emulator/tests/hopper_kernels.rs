@@ -4,7 +4,7 @@
 
 mod params;
 
-use gemm_spec::{GemmParams, Shape, Strides};
+use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides};
 use params::bytes;
 use ptx_emulator::bulk::{Swizzle, TensorElement, TensorMap};
 use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options, Timing};
@@ -72,7 +72,7 @@ fn upload(gpu: &mut Emulator, matrix: &Matrix, dtype: &str) -> u64 {
 }
 
 /// The tensor map of a matrix in boxes of 64 rows of 128 bytes.
-fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
+fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Vec<u8> {
     let (element, bytes) = match dtype {
         "i8" | "f8e4m3" | "f8e5m2" => (TensorElement::U8, 1),
         "i32" => (TensorElement::I32, 4),
@@ -86,7 +86,25 @@ fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Argument {
     let mut map = TensorMap::new(element, address, &sizes, &strides, &[128 / bytes, 64, 1]);
     map.swizzle = Swizzle::B128;
     let words = gpu.encode_tensor_map(&map).unwrap();
-    Argument::bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>())
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The arguments for a list of one product.
+fn list([maps, c_at, block]: [Vec<u8>; 3], [m, n, k]: [usize; 3]) -> Vec<Argument> {
+    let product = GroupedProduct {
+        m: m as u64,
+        n: n as u64,
+        k: k as u64,
+        c: 0,
+        c_row_stride: n as i64,
+        c_col_stride: 1,
+    };
+    let mut maps_of_all = vec![0; GROUPED_MAX * 3 * 128];
+    maps_of_all[..maps.len()].copy_from_slice(&maps);
+    let mut numbers: Vec<u8> = product.words().iter().flat_map(|word| word.to_le_bytes()).collect();
+    numbers.resize(GROUPED_MAX * size_of::<GroupedProduct>(), 0);
+    let offsets = vec![0; 8];
+    [maps_of_all, numbers, c_at, offsets, block].map(Argument::bytes).into()
 }
 
 /// The scale of a row of A and a block of K: a sign, so that sums stay small.
@@ -167,13 +185,18 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
         dynamic_shared: 227 << 10,
     };
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
-    let mut arguments = vec![
+    let maps = [
         map(&gpu, &stored_a, dtype, a_at),
         map(&gpu, &stored_b, dtype, b_at),
         map(&gpu, &c, output, c_at),
-        c_at.into(),
-        Argument::bytes(block),
     ];
+    let mut arguments = match kernel.contains("grouped") {
+        true => list([maps.concat(), c_at.to_le_bytes().to_vec(), block], [m, n, k]),
+        false => {
+            let maps = maps.map(Argument::bytes);
+            maps.into_iter().chain([c_at.into(), Argument::bytes(block)]).collect()
+        }
+    };
     arguments.extend(scales.into_iter().flatten());
     let start = Instant::now();
     if let Err(report) = gpu.launch(module, kernel, &launch, &arguments) {

@@ -3,8 +3,8 @@
 
 use cuda_builder::ptx;
 use gemm_spec::{
-    C_BOXES, DType, GemmParams, Kernel, KernelFamily, RepackParams, ScaleParams, Target, Tiles,
-    entries as table,
+    C_BOXES, DType, GROUPED_MAX, GemmParams, GroupedProduct, Kernel, KernelFamily, RepackParams,
+    ScaleParams, Target, Tiles, entries as table,
 };
 use std::path::PathBuf;
 
@@ -29,6 +29,10 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
         KernelFamily::Finish | KernelFamily::FinishOverlapped => vec![8, 8, block],
         KernelFamily::WarpGroupScaled => {
             vec![128, 128, 128, 8, block, 8, 8, size_of::<ScaleParams>()]
+        }
+        KernelFamily::WarpGroupGrouped => {
+            let numbers = size_of::<[GroupedProduct; GROUPED_MAX]>();
+            vec![3 * 128 * GROUPED_MAX, numbers, 8, 8, block]
         }
         _ if kernel.takes_maps() => vec![128, 128, 128, 8, block],
         _ => vec![8, 8, 8, block],
@@ -99,7 +103,7 @@ fn tensor_products(kernel: &Kernel) -> usize {
     match kernel.family {
         KernelFamily::TensorCore => (),
         // A row of 128 bytes, 32 at a time.
-        KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => return 4,
+        family if family.is_warp_group() => return 4,
         _ => return 0,
     }
     let Tiles { block: [_, _, depth], warp, thread, .. } = kernel.tiles;
@@ -145,18 +149,22 @@ fn no_barrier_was_copied() {
                 // For each output of 16 bits, one before its boxes are written, of all groups where
                 // the last stage is among them, and one behind; for sums that leave one by one, two
                 // in a loop over the columns. Those of a group stand there for each of them.
-                KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
+                KernelFamily::WarpGroup
+                | KernelFamily::WarpGroupScaled
+                | KernelFamily::WarpGroupGrouped => {
                     let outputs = kernel.dtype.outputs().iter();
                     let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
-                    // The usual C once more, with an epilogue, which products with scales have not.
+                    // The usual C once more, with an epilogue, which products with scales and lists have
+                    // not.
                     let finished = kernel.family == KernelFamily::WarpGroup
                         && kernel.dtype.output().size_bytes() == 2;
                     let finished = usize::from(finished);
                     let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
                     let before = if boxes > C_BOXES { 1 } else { groups };
                     // One of all groups, where rows that no copy writes have been cleared: those of
-                    // an operand along K.
-                    let cleared = usize::from(!kernel.stored.takes([false; 2]));
+                    // an operand along K, but in lists.
+                    let clears = kernel.family != KernelFamily::WarpGroupGrouped;
+                    let cleared = usize::from(clears && !kernel.stored.takes([false; 2]));
                     (by_boxes + finished) * (before + groups) + 2 * groups + cleared
                 }
             };

@@ -1,11 +1,10 @@
 //! The thread that starts all copies of a block.
 
 use super::ring::Ring;
-use super::tiles::{ClusterTiles, Place};
-use super::{Geometry, Operands, Rows64, Side, WarpGroup, steps, tiles_b};
+use super::tiles::Place;
+use super::{Geometry, Rows64, Side, WarpGroup, Work, tiles_b};
 use crate::SharedTile;
 use cuda_std::{cluster, tma};
-use gemm_spec::GemmParams;
 
 /// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
 /// until the last ones are.
@@ -14,30 +13,35 @@ use gemm_spec::GemmParams;
 ///
 /// By one thread of the block; the rest as [`multiply`](super::multiply).
 #[inline(always)]
-pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUMS: usize>(
-    operands: &Operands<'_, T>,
-    p: &GemmParams<T::Sum>,
-    mut tiles: ClusterTiles<G>,
+pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
+    mut work: W,
     mut ring: Ring<G>,
     stages: SharedTile<Rows64<T>>,
-) {
+) where
+    T: WarpGroup,
+    A: Side<T>,
+    B: Side<T>,
+    G: Geometry,
+    W: Work<T, G>,
+{
     let (tiles_b, share) = (tiles_b(SUMS), tiles_b(SUMS) / G::CLUSTER);
     let first = cluster::block_rank() as usize * share;
-    let rows = G::GROUPS as u32 * A::box_rows(p.m) + tiles_b as u32 * B::box_rows(p.n);
+    let [rows_a, rows_b] = work.box_rows::<A, B>();
+    let rows = G::GROUPS as u32 * rows_a + tiles_b as u32 * rows_b;
     let bytes = rows * (Rows64::<T>::BYTES / 64);
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
-        while let Some(Place { row, col, slice }) = tiles.next() {
-            let steps = steps::<T>(p, slice);
+        while let Some(Place { row, col, slice }) = work.next() {
+            let (operands, steps) = (work.operands(), work.steps(slice));
             // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K;
             // scales are read in that order.
             let mut step = match size_of::<T>() {
                 1 => 0,
-                _ => tiles.first_step(col as u32, steps, B::ALONG_K),
+                _ => work.first_step(col as u32, steps, B::ALONG_K),
             };
             let (row, col) = (row as i32, col as i32 + 64 * first as i32);
-            let (start, batch) = (slice * p.slices.map_k, (slice * p.slices.map_batch) as i32);
+            let (start, [batch_a, batch_b]) = (work.first_k(slice), work.numbers(slice));
             for _ in 0..steps {
                 let k = (start + step * T::DEPTH) as i32;
                 step = if step + 1 == steps { 0 } else { step + 1 };
@@ -52,11 +56,11 @@ pub unsafe fn bring<T: WarpGroup, A: Side<T>, B: Side<T>, G: Geometry, const SUM
                 let a = stages.add(ring.stage() * (G::GROUPS + tiles_b));
                 let b = a.add(G::GROUPS + first);
                 for i in 0..G::GROUPS {
-                    let at = place::<T, A>(row + 64 * i as i32, k, batch);
+                    let at = place::<T, A>(row + 64 * i as i32, k, batch_a);
                     tma::load(a.add(i), operands.a, at, full);
                 }
                 for i in 0..share {
-                    let (to, at) = (b.add(i), place::<T, B>(col + 64 * i as i32, k, batch));
+                    let (to, at) = (b.add(i), place::<T, B>(col + 64 * i as i32, k, batch_b));
                     match G::CLUSTER {
                         1 => tma::load(to, operands.b, at, full),
                         blocks => {

@@ -41,6 +41,12 @@ impl<G: Geometry> ClusterTiles<G> {
     /// Rows of a block's tile.
     const HEIGHT: usize = G::GROUPS * GROUP_ROWS;
 
+    /// None at all.
+    #[inline(always)]
+    pub fn none() -> Self {
+        ClusterTiles { next: 0, end: 0, rows: 0, cols: 0, width: 1, geometry: PhantomData }
+    }
+
     /// All of this cluster's, of `width` columns each.
     #[inline(always)]
     pub fn new<S>(p: &GemmParams<S>, width: usize) -> Self {
@@ -54,6 +60,15 @@ impl<G: Geometry> ClusterTiles<G> {
             width: width as u32,
             geometry: PhantomData,
         }
+    }
+
+    /// Goes on to the tiles of a C of so many rows and columns, which come behind those so far.
+    #[inline(always)]
+    pub fn go_on(&mut self, rows: u64, cols: u64) {
+        self.next -= self.end;
+        self.rows = rows.div_ceil((G::CLUSTER * Self::HEIGHT) as u64) as u32;
+        self.cols = cols.div_ceil(self.width.into()) as u32;
+        self.end = self.rows * self.cols;
     }
 
     /// The step along K with which the tile begins whose first column is `col`: the first, but for

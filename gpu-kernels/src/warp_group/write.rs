@@ -14,9 +14,17 @@ use gemm_spec::{C_BOXES, DType, GemmParams};
 /// A box of C: 64 rows of 128 bytes.
 pub type BoxOfC = Rows64<u8>;
 
+/// Which ways to C there are, beside that by rows.
+#[derive(Clone, Copy)]
+pub struct Ways {
+    /// Through what the parameter block has for an epilogue.
+    pub epilogues: bool,
+    /// By whole boxes, where C's map is used.
+    pub boxes: bool,
+}
+
 /// Finishes the sums of a group's rows and columns of C from `at` on, and writes them to a C of
-/// any kind; what the parameter block has for an epilogue counts where `epilogues` says so. What
-/// writes them is chosen once, before the first.
+/// any kind, in one of the `ways` that there are. What writes them is chosen once, before the first.
 ///
 /// # Safety
 ///
@@ -30,7 +38,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     at: Place,
     (boxes, number): ([SharedTile<BoxOfC>; 2], usize),
     sums: &[T::Sum; SUMS],
-    epilogues: bool,
+    ways: Ways,
 ) {
     // N.B. Places of columns do not change from tile to tile. Unless the stride is a new number for
     // each, the compiler computes all of them before the first tile, and keeps them in memory.
@@ -39,11 +47,12 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     let to_slice = i64::from(at.slice) * p.slices.c;
     let start = operands.start.wrapping_byte_offset(to_slice as isize);
     let operands = &Operands { start, ..*operands };
-    let group = Group { operands, p: &fresh, at, boxes, number, sums, geometry };
+    let group =
+        Group { operands, p: &fresh, at, boxes, number, sums, has_box: ways.boxes, geometry };
     // SAFETY: the caller's promise.
     unsafe {
         // Only products with such a C get epilogues.
-        if epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
+        if ways.epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
             write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number), sums);
         } else if !T::with_output(&fresh, group) {
             write_by_rows::<T, G, SUMS>(operands, &fresh, at, (boxes[0].cast(), number), sums);
@@ -59,6 +68,7 @@ struct Group<'a, T: Element, G, const SUMS: usize> {
     boxes: [SharedTile<BoxOfC>; 2],
     number: usize,
     sums: &'a [T::Sum; SUMS],
+    has_box: bool,
     geometry: PhantomData<G>,
 }
 
@@ -74,11 +84,13 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
     /// As [`write`].
     #[inline(always)]
     unsafe fn write<C: Output<T::Sum>>(self) -> bool {
-        let Group { operands, p, at, boxes, number, sums, .. } = self;
+        let Group { operands, p, at, boxes, number, sums, has_box, .. } = self;
         // Groups of a cluster's tile may lie past the end of C.
         let is_inside = at.row < p.m && at.col < p.n;
-        let by_boxes =
-            size_of::<C>() == 2 && p.reads_c == 0 && is_mappable::<C, _>(operands.start as u64, p);
+        let by_boxes = size_of::<C>() == 2
+            && p.reads_c == 0
+            && has_box
+            && is_mappable::<C, _>(operands.start as u64, p);
         // SAFETY: the caller's promise.
         unsafe {
             if by_boxes {

@@ -9,7 +9,7 @@ use crate::backend::{Backend, Each, HostOperands, Memory, Operands, Queue, Recor
 use crate::device::{Device, DeviceInfo};
 use crate::error::{Error, Kind, Operand};
 use crate::launch::{self, Scales};
-use crate::plan::{KernelChoice, PlanCache, Product, ScaledProduct};
+use crate::plan::{KernelChoice, PlanCache, Product, RowsProduct, ScaledProduct};
 use crate::stage::{self, Stage};
 use crate::streaming::Streaming;
 use gemm_spec::Kernel;
@@ -235,6 +235,52 @@ impl Backend for CudaBackend {
             let driver = CudaDriver { context: &self.context, stream: stream.raw() };
             // SAFETY: as in `launch`, for the scales as for A and B.
             unsafe { launch::enqueue_scaled(&driver, scaled, kernel, addresses, scales) }
+        })
+    }
+
+    fn multiply_grouped(
+        &self,
+        queue: Option<&dyn Queue>,
+        products: &[Product],
+        kernel: &KernelChoice,
+        operands: Vec<Operands<'_>>,
+    ) -> Result<(), Error> {
+        let (mut all, mut read, mut written) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, (product, operands)) in products.iter().zip(operands).enumerate() {
+            let own = operands.own(|memory, operand| self.memory(memory, operand));
+            let own = own.map_err(|error| error.of_product(number))?;
+            let (reads, writes) = own.of(product);
+            read.extend(reads);
+            written.extend(writes);
+            all.push(own);
+        }
+        let _current = self.context.make_current()?;
+        in_order(&self.context, queue, &read, &written, |stream| {
+            let addresses: Vec<_> = all.iter().map(|of| of.map(CudaMemory::address)).collect();
+            let driver = CudaDriver { context: &self.context, stream: stream.raw() };
+            // SAFETY: as in `launch`, for each product; no two of them have one C.
+            unsafe { launch::enqueue_grouped(&driver, products, kernel, &addresses) }
+        })
+    }
+
+    fn multiply_rows(
+        &self,
+        queue: Option<&dyn Queue>,
+        rows: &RowsProduct,
+        kernel: &KernelChoice,
+        operands: Operands<'_>,
+        offsets: &dyn Memory,
+    ) -> Result<(), Error> {
+        let operands = operands.own(|memory, operand| self.memory(memory, operand))?;
+        let offsets = self.memory(offsets, Operand::Offsets)?;
+        let _current = self.context.make_current()?;
+        let (mut read, written) = operands.of(&rows.product);
+        read.push(offsets);
+        in_order(&self.context, queue, &read, &written, |stream| {
+            let (addresses, offsets) = (operands.map(CudaMemory::address), offsets.address());
+            let driver = CudaDriver { context: &self.context, stream: stream.raw() };
+            // SAFETY: as in `launch`, for the matrices B of all products and the offsets as for A.
+            unsafe { launch::enqueue_rows(&driver, rows, kernel, addresses, offsets) }
         })
     }
 }

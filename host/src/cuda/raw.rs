@@ -7,7 +7,7 @@ use crate::epilogue::{Epilogue, Fused};
 use crate::error::{Error, Kind, Operand};
 use crate::gemm::Gemm;
 use crate::launch::{self, Addresses, Scales};
-use crate::plan::{Batch, Fusion, Product, ScaledProduct};
+use crate::plan::{Batch, Fusion, Product, RowsProduct, ScaledProduct};
 use crate::scaled::ScaledGemm;
 use cust::stream::Stream;
 use fp8::F8E4M3;
@@ -31,6 +31,14 @@ pub struct RawOperands {
     pub c: u64,
     /// Layout of C, in elements.
     pub c_layout: Layout,
+}
+
+impl RawOperands {
+    /// Those of a product without an epilogue.
+    fn addresses(&self) -> Addresses {
+        let RawOperands { a, b, c, .. } = *self;
+        Addresses { a, b, c, sources: Default::default(), amax: None }
+    }
 }
 
 /// Device address (of the layout's index 0) and layout of a matrix.
@@ -86,6 +94,72 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe { self.multiply_raw(device, stream, operands, RawEpilogue::new(), batch) }
+    }
+
+    /// The same for a list of products, each with a shape of its own.
+    ///
+    /// # Safety
+    /// As [`Gemm::enqueue_raw`], for each product; no C overlaps a matrix of another.
+    ///
+    /// # Errors
+    /// As [`Gemm::enqueue_raw`]; the message says of which product it is.
+    pub unsafe fn enqueue_raw_grouped(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        list: &[RawOperands],
+    ) -> Result<(), Error> {
+        let context = super::backend::context_of(device)?;
+        let of = |(number, operands): (usize, &RawOperands)| {
+            self.raw_product(operands).map_err(|error| error.of_product(number))
+        };
+        let products = list.iter().enumerate().map(of).collect::<Result<Vec<_>, _>>()?;
+        let addresses: Vec<_> = list.iter().map(RawOperands::addresses).collect();
+        let _current = context.make_current()?;
+        let driver = CudaDriver { context, stream: stream.as_inner() };
+        // SAFETY: the caller's promise.
+        unsafe { launch::enqueue_grouped(&driver, &products, self.kernel_choice(), &addresses) }
+    }
+
+    /// As [`Gemm::enqueue_rows`], for an A and a C with the rows of all products, and the first of
+    /// the matrices B, which lie `b_step` elements apart, 0 where all products have one. At the
+    /// address `offsets` are `count` + 1 numbers of i32.
+    ///
+    /// # Safety
+    /// As [`Gemm::enqueue_raw`], for the matrices B of all products, and for the offsets as for A.
+    ///
+    /// # Errors
+    /// As [`Gemm::enqueue_raw`], and when no kernel reads the offsets
+    /// ([`Error::is_unsupported`]).
+    pub unsafe fn enqueue_raw_rows(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        operands: RawOperands,
+        (count, b_step): (usize, isize),
+        offsets: u64,
+    ) -> Result<(), Error> {
+        let context = super::backend::context_of(device)?;
+        let product = self.raw_product(&operands)?;
+        let rows = RowsProduct { product, count, b_step, first_offset: 0 };
+        let _current = context.make_current()?;
+        let driver = CudaDriver { context, stream: stream.as_inner() };
+        let addresses = operands.addresses();
+        // SAFETY: the caller's promise.
+        unsafe { launch::enqueue_rows(&driver, &rows, self.kernel_choice(), addresses, offsets) }
+    }
+
+    /// The checked product, without an epilogue.
+    fn raw_product(&self, operands: &RawOperands) -> Result<Product, Error> {
+        let RawOperands { a_layout, b_layout, c_layout, .. } = *operands;
+        let (bytes, c_bytes) = (size_of::<T>(), size_of::<C>());
+        check_layouts(&[
+            (Operand::A, a_layout, bytes),
+            (Operand::B, b_layout, bytes),
+            (Operand::C, c_layout, c_bytes),
+        ])?;
+        let layouts = [a_layout, b_layout, c_layout];
+        Product::new::<T, C>(self.options(), layouts, Fusion::default())
     }
 
     /// # Safety

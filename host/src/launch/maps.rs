@@ -4,7 +4,7 @@ use super::Driver;
 use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
 use crate::error::Error;
 use crate::plan::{Product, mappable};
-use gemm_spec::{DType, Layout, Op, Slices, box_rows};
+use gemm_spec::{DType, Layout, Op, Shape, Slices, box_rows};
 
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
 /// kernels copy them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, swizzled. C's is A's,
@@ -30,6 +30,35 @@ pub(super) fn of_operands(
         && product.is_mappable_step(*output, batch.c);
     let map_c = match is_mapped {
         true => encode(driver, *output, c_layout, c, 64, further(batch.c))?,
+        false => map_a,
+    };
+    Ok([map_a, map_b, map_c])
+}
+
+/// Maps of A, B and C for one of a list of products, as kernels for lists take them: in boxes of 64
+/// rows, of so many matrices B, that many elements apart. Where there is nothing to sum, those of A
+/// and B are of one row of 16 bytes at their addresses.
+pub(super) fn of_one(
+    driver: &dyn Driver,
+    product: &Product,
+    [a, b, c]: [u64; 3],
+    of_b: (u32, isize),
+) -> Result<[TensorMap; 3], Error> {
+    let Product { dtype, output, a: a_layout, b: b_layout, c: c_layout, .. } = product;
+    let of = |layout: &Layout, address, count| {
+        let row = Layout::row_major(Shape::new(1, 16 / dtype.size_bytes()));
+        let (layout, count) = match (product.k, layout.strides.col) {
+            (0, _) => (row, (1, 0)),
+            (_, 1) if layout.strides.row != 1 => (*layout, count),
+            _ => (layout.apply(Op::Transpose), count),
+        };
+        encode(driver, *dtype, &layout, address, 64, count)
+    };
+    let map_a = of(a_layout, a, (1, 0))?;
+    let map_b = of(&b_layout.apply(Op::Transpose), b, of_b)?;
+    let from_there = Layout { offset: 0, ..*c_layout };
+    let map_c = match mappable(&from_there, *output, c) && c_layout.strides.col == 1 {
+        true => encode(driver, *output, c_layout, c, 64, (1, 0))?,
         false => map_a,
     };
     Ok([map_a, map_b, map_c])

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use cuda_builder::ptx::{self, Entry};
-use gemm_spec::{DType, GemmParams, Kernel, KernelFamily, RepackParams, ScaleParams, Target};
+use gemm_spec::{
+    DType, GROUPED_MAX, GemmParams, GroupedProduct, Kernel, KernelFamily, RepackParams,
+    ScaleParams, Target,
+};
 
 /// Fails unless the entry points of `ptx` are the kernels of `target`, each with the parameters and
 /// the launch bounds that the host launches it with.
@@ -33,6 +36,10 @@ fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
         KernelFamily::WarpGroupScaled => {
             let scales = [pointer, pointer, size_of::<ScaleParams>()];
             [&[TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block][..], &scales].concat()
+        }
+        KernelFamily::WarpGroupGrouped => {
+            let numbers = size_of::<[GroupedProduct; GROUPED_MAX]>();
+            vec![3 * TENSOR_MAP * GROUPED_MAX, numbers, pointer, pointer, block]
         }
         _ if kernel.takes_maps() => vec![TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block],
         _ => vec![pointer, pointer, pointer, block],

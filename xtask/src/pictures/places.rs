@@ -64,10 +64,16 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
             [Vec::new(), Vec::new()]
         }
         // The first group of four warps brings what the others multiply.
-        KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled if thread < 128 => {
+        KernelFamily::WarpGroup
+        | KernelFamily::WarpGroupScaled
+        | KernelFamily::WarpGroupGrouped
+            if thread < 128 =>
+        {
             [Vec::new(), Vec::new()]
         }
-        KernelFamily::WarpGroup | KernelFamily::WarpGroupScaled => {
+        KernelFamily::WarpGroup
+        | KernelFamily::WarpGroupScaled
+        | KernelFamily::WarpGroupGrouped => {
             let (group, warp, lane) = (thread / 128 - 1, thread / 32 % 4, thread % 32);
             let first_row = group * kernel.tiles.warp[0] + warp * 16 + lane / 4;
             [

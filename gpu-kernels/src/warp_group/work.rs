@@ -1,0 +1,291 @@
+//! What a cluster computes: the tiles of one product and its slices, or of a list of products that
+//! have shapes of their own.
+
+use super::tiles::{ClusterTiles, Place};
+use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup, prefetch_maps};
+use crate::k_of;
+use cuda_std::tma::TensorMap;
+use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct};
+
+/// The tiles that are left to a cluster, one after the other, and the product of each. All threads
+/// that go through it see the same tiles.
+pub trait Work<T: WarpGroup, G> {
+    /// Whether products get epilogues.
+    const EPILOGUES: bool;
+
+    /// Has maps brought near, for the first copies not to wait for them.
+    fn prefetch_maps(&self);
+
+    /// Deals out tiles of `width` columns. What reads memory comes later: the kernel before this
+    /// one may still write.
+    fn begin(&mut self, width: usize);
+
+    /// Rows that a tile's copy brings, of A and of B.
+    fn box_rows<A: Side<T>, B: Side<T>>(&self) -> [u32; 2];
+
+    /// Where this block's part of the next tile starts; what the other methods say is of that
+    /// tile's product from here on.
+    fn next(&mut self) -> Option<Place>;
+
+    /// The product's operands.
+    fn operands(&self) -> &Operands<'_, T>;
+
+    /// Its block. Rows of C end where its m does.
+    fn params(&self) -> &GemmParams<T::Sum>;
+
+    /// Steps of the sums of a slice; at least one.
+    fn steps(&self, slice: u32) -> u32;
+
+    /// The step along K with which the tile begins whose first column is `col`, of a B that is read
+    /// in rows along K or is not.
+    fn first_step(&self, col: u32, steps: u32, b_along_k: bool) -> u32;
+
+    /// Where the slice's K starts in the maps of A and B.
+    fn first_k(&self, slice: u32) -> u32;
+
+    /// The numbers of the slice's matrices in the maps of A and B.
+    fn numbers(&self, slice: u32) -> [i32; 2];
+
+    /// Whether a box of C may be written whose first row is `row`: as far as it lies in C's map, it
+    /// is the product's.
+    fn has_box(&self, row: u64) -> bool;
+}
+
+/// One product, or slices of one shape.
+#[derive(Clone, Copy)]
+pub struct OneProduct<'a, T: WarpGroup, G> {
+    operands: &'a Operands<'a, T>,
+    p: &'a GemmParams<T::Sum>,
+    tiles: ClusterTiles<G>,
+}
+
+impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G> {
+    /// All of it.
+    #[inline(always)]
+    pub fn new(operands: &'a Operands<'a, T>, p: &'a GemmParams<T::Sum>) -> Self {
+        OneProduct { operands, p, tiles: ClusterTiles::none() }
+    }
+}
+
+impl<T: WarpGroup, G: Geometry> Work<T, G> for OneProduct<'_, T, G> {
+    const EPILOGUES: bool = true;
+
+    #[inline(always)]
+    fn prefetch_maps(&self) {
+        prefetch_maps([self.operands.a, self.operands.b, self.operands.c]);
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, width: usize) {
+        self.tiles = ClusterTiles::new(self.p, width);
+    }
+
+    #[inline(always)]
+    fn box_rows<A: Side<T>, B: Side<T>>(&self) -> [u32; 2] {
+        [A::box_rows(self.p.m), B::box_rows(self.p.n)]
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Place> {
+        self.tiles.next()
+    }
+
+    #[inline(always)]
+    fn operands(&self) -> &Operands<'_, T> {
+        self.operands
+    }
+
+    #[inline(always)]
+    fn params(&self) -> &GemmParams<T::Sum> {
+        self.p
+    }
+
+    /// K is not 0.
+    #[inline(always)]
+    fn steps(&self, slice: u32) -> u32 {
+        k_of(self.p, slice).div_ceil(T::DEPTH.into()) as u32
+    }
+
+    #[inline(always)]
+    fn first_step(&self, col: u32, steps: u32, b_along_k: bool) -> u32 {
+        self.tiles.first_step(col, steps, b_along_k)
+    }
+
+    #[inline(always)]
+    fn first_k(&self, slice: u32) -> u32 {
+        slice * self.p.slices.map_k
+    }
+
+    #[inline(always)]
+    fn numbers(&self, slice: u32) -> [i32; 2] {
+        [(slice * self.p.slices.map_batch) as i32; 2]
+    }
+
+    /// Rows past C's end are past that of its map.
+    #[inline(always)]
+    fn has_box(&self, _: u64) -> bool {
+        true
+    }
+}
+
+/// Three maps a product: of A, B and C.
+pub type Maps = [[TensorMap<3>; 3]; GROUPED_MAX];
+
+/// Products one behind the other, as many as the block has slices. Each has its maps and its
+/// numbers; or rows of one A and one C, from its offset to the next one, and the matrix of its
+/// number of B's map.
+///
+/// Clusters take the tiles of all products in turn. Each goes through the list on its own, so that
+/// nobody has to know all offsets before. An offset that lies before another one of a smaller
+/// number, or outside of the rows, counts as the nearest that does not.
+///
+/// Boxes of A and B have 64 rows in any case; of rows of A that are another product's, the sums
+/// are not written.
+pub struct List<'a, T: WarpGroup, G> {
+    maps: &'a Maps,
+    products: &'a [GroupedProduct; GROUPED_MAX],
+    /// Where the products' rows begin, and where the last one's end; null where each has a C.
+    offsets: *const i32,
+    /// From where products say where C is.
+    start: *mut T::Output,
+    /// The number of the product behind this one.
+    next: u32,
+    /// This product's tiles.
+    tiles: ClusterTiles<G>,
+    /// Its first row of A and C.
+    first_row: u64,
+    operands: Operands<'a, T>,
+    /// Its block; rows end at m.
+    p: GemmParams<T::Sum>,
+}
+
+impl<'a, T: WarpGroup, G: Geometry> List<'a, T, G> {
+    /// In front of the first of the products; of `p` count the factors, C's dtype and the slices.
+    #[inline(always)]
+    pub fn new(
+        (maps, products): (&'a Maps, &'a [GroupedProduct; GROUPED_MAX]),
+        start: *mut T::Output,
+        offsets: *const i32,
+        p: &GemmParams<T::Sum>,
+    ) -> Self {
+        // There is always a first.
+        let [a, b, c] = &maps[0];
+        let operands = Operands { a, b, c, start };
+        let p = GemmParams { m: 0, n: 0, ..*p };
+        let tiles = ClusterTiles::none();
+        List { maps, products, offsets, start, next: 0, tiles, first_row: 0, operands, p }
+    }
+
+    /// Whether the products are rows of one A and one C.
+    #[inline(always)]
+    fn has_offsets(&self) -> bool {
+        !self.offsets.is_null()
+    }
+
+    /// Goes on to the product of number `self.next`, which there is.
+    ///
+    /// # Safety
+    /// The offsets may be read.
+    #[inline(always)]
+    unsafe fn go_on(&mut self) {
+        let number = self.next;
+        let index = if self.has_offsets() { 0 } else { number as usize };
+        // SAFETY: the host lists as many products as there are slices, and no more than there is
+        // room for; with offsets, the first. There is an offset more than products.
+        unsafe {
+            let product = (&raw const *self.products).cast::<GroupedProduct>().add(index).read();
+            let maps = &*(&raw const *self.maps).cast::<[TensorMap<3>; 3]>().add(index);
+            let (first, end) = match self.has_offsets() {
+                true => {
+                    let row = |offset: *const i32| (offset.read().max(0) as u64).min(product.m);
+                    let first = if number == 0 { row(self.offsets) } else { self.p.m };
+                    (first, first.max(row(self.offsets.add(number as usize + 1))))
+                }
+                false => (0, product.m),
+            };
+            let [a, b, c] = maps;
+            let start = self.start.wrapping_byte_offset(product.c as isize);
+            self.operands = Operands { a, b, c, start };
+            self.first_row = first;
+            self.p.m = end;
+            self.p.n = product.n;
+            self.p.k = product.k;
+            self.p.c_row_stride = product.c_row_stride;
+            self.p.c_col_stride = product.c_col_stride;
+            self.tiles.go_on(end - first, product.n);
+        }
+        self.next = number + 1;
+    }
+}
+
+impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
+    const EPILOGUES: bool = false;
+
+    /// Those of the first product, with which most blocks begin.
+    #[inline(always)]
+    fn prefetch_maps(&self) {
+        prefetch_maps([self.operands.a, self.operands.b, self.operands.c]);
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, width: usize) {
+        self.tiles = ClusterTiles::new(&self.p, width);
+    }
+
+    #[inline(always)]
+    fn box_rows<A: Side<T>, B: Side<T>>(&self) -> [u32; 2] {
+        [GROUP_ROWS as u32; 2]
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Place> {
+        loop {
+            if let Some(place) = self.tiles.next() {
+                return Some(Place { row: place.row + self.first_row, slice: 0, ..place });
+            }
+            if self.next == self.p.slices.count {
+                return None;
+            }
+            // SAFETY: the kernel may read the offsets.
+            unsafe { self.go_on() };
+        }
+    }
+
+    #[inline(always)]
+    fn operands(&self) -> &Operands<'_, T> {
+        &self.operands
+    }
+
+    #[inline(always)]
+    fn params(&self) -> &GemmParams<T::Sum> {
+        &self.p
+    }
+
+    /// One where K is 0: of zeros.
+    #[inline(always)]
+    fn steps(&self, _: u32) -> u32 {
+        (self.p.k.div_ceil(T::DEPTH.into()) as u32).max(1)
+    }
+
+    #[inline(always)]
+    fn first_step(&self, col: u32, steps: u32, b_along_k: bool) -> u32 {
+        self.tiles.first_step(col, steps, b_along_k)
+    }
+
+    /// Behind the end of maps that the host makes where K is 0, where copies bring zeros.
+    #[inline(always)]
+    fn first_k(&self, _: u32) -> u32 {
+        if self.p.k == 0 { T::DEPTH } else { 0 }
+    }
+
+    #[inline(always)]
+    fn numbers(&self, _: u32) -> [i32; 2] {
+        [0, if self.has_offsets() { self.next as i32 - 1 } else { 0 }]
+    }
+
+    /// Rows past the product's are the next one's where all have one C.
+    #[inline(always)]
+    fn has_box(&self, row: u64) -> bool {
+        !self.has_offsets() || row + GROUP_ROWS as u64 <= self.p.m
+    }
+}
