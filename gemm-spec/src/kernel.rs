@@ -260,7 +260,8 @@ pub const C_BOXES: usize = 2;
 /// of so many rows along K: those it has, in whole swizzled patterns of 8, and 64 at most. Rows
 /// past its end would cost the copy engine more than rows that are there.
 pub const fn box_rows(extent: u64) -> u32 {
-    if extent < 64 { extent.next_multiple_of(8) as u32 } else { 64 }
+    let rows = if extent < 64 { extent as u32 } else { 64 };
+    (rows + 7) & !7
 }
 
 /// Bytes of such a box: 64 rows of 128.

@@ -40,7 +40,7 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
                 1 => 0,
                 _ => work.first_step(col as u32, steps, B::ALONG_K),
             };
-            write::prefetch::<T, G, SUMS>(operands, work.params(), Place { row, col, slice });
+            let tile = Place { row, col, slice };
             let (row, col) = (row as i32, col as i32 + 64 * first as i32);
             let (start, [batch_a, batch_b]) = (work.first_k(slice), work.numbers(slice));
             for _ in 0..steps {
@@ -72,6 +72,8 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
                 }
                 ring.next();
             }
+            // Behind the copies, which the groups wait for.
+            write::prefetch::<T, G, SUMS>(operands, work.params(), tile);
         }
         // The other blocks give stages back here, in shared memory that goes when the block does.
         for _ in 0..G::STAGES {

@@ -92,7 +92,11 @@ impl<G: Geometry> ClusterTiles<G> {
         }
         let group = (ORDER_GROUP / G::CLUSTER) as u32;
         let tiles = self.rows * self.cols;
-        let (slice, number) = (self.next / tiles, self.next % tiles);
+        // A division takes as long as a step of small tiles.
+        let (slice, number) = match self.end == tiles {
+            true => (0, self.next),
+            false => (self.next / tiles, self.next % tiles),
+        };
         let (row, col) = order::grouped(number, self.rows, self.cols, group);
         self.next += cluster::cluster_dim_x();
         let row = row * G::CLUSTER as u32 + cluster::block_rank();
