@@ -173,7 +173,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// let list = [40, 0, 300].map(|tokens| (of(tokens, 4096), of(4096, 1024)));
     /// let hopper = Device::emulator((9, 0))?;
     /// let plan = Gemm::<bf16>::new().plan_grouped(hopper.info(), &list)?;
-    /// assert_eq!(plan.kernel.unwrap().variant, "warp_group_grouped_128x128");
+    /// assert!(plan.kernel.unwrap().variant.starts_with("warp_group_grouped_128x"));
     /// # Ok::<(), gemmite::Error>(())
     /// ```
     ///
