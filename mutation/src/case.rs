@@ -4,8 +4,8 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use gemm_spec::{Kernel, KernelFamily, Layout, Precision, SCALE_BLOCK, Shape, Stored, Strides};
 use gemmite::emulator::{self, Options, Statistics, Timing};
 use gemmite::{
-    Device, Element, F8E4M3, F8E5M2, Gemm, HostEpilogue, Matrix, MatrixMut, MatrixRef, OutputOf,
-    bf16, f16, with_elements,
+    Device, Element, F8E4M3, F8E5M2, Gemm, HostEpilogue, KernelChoice, Matrix, MatrixMut,
+    MatrixRef, OutputOf, bf16, f16, with_elements,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
