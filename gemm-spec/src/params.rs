@@ -119,8 +119,8 @@ impl ScaleParams {
 pub const GROUPED_MAX: usize = 8;
 
 /// One of the products of such a launch, whose kernels take a table of [`GROUPED_MAX`] times three
-/// maps and then as many of these, `start: *mut T`, `offsets: *const i32` and a [`GemmParams`], of which count
-/// the factors, C's dtype and, as their count, the slices.
+/// maps and then as many of these, `start: *mut T`, `offsets: *const i32` and a [`GemmParams`], of
+/// which count the factors, C's dtype and, as their count, the slices.
 ///
 /// Where `offsets` is a null pointer, each product has its maps and its C. Else all are in rows of
 /// one A and one C, those of the first entry: product number g has the rows from offset g to offset

@@ -50,6 +50,7 @@ mod write;
 
 use crate::{Element, SharedTile, Sum};
 use bring::bring;
+use cuda_std::barrier::NamedBarrier;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, KMajor, MnMajor, Tile};
@@ -219,7 +220,9 @@ where
                 }
                 // Elected, and not picked by its number: ptxas keeps all of what one thread does in
                 // registers that a warp shares.
-                if thread::thread_idx_x() < 32 && warp::elect(u32::MAX) {
+                if thread::thread_idx_x() >= 32 {
+                    clear::<T, G, SUMS>(work.box_rows::<A, B>(), stages);
+                } else if warp::elect(u32::MAX) {
                     bring::<T, A, B, G, W, SUMS>(work, ring, stages);
                 }
             }
@@ -264,7 +267,9 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
     // promises.
     unsafe {
         let c = c.add(group * C_BOXES);
-        clear::<T, G, SUMS>(work.box_rows::<A, B>(), stages, group);
+        if is_cleared(work.box_rows::<A, B>()) {
+            sync_cleared::<G>();
+        }
         while let Some(mut place) = work.next() {
             let steps = work.steps(place.slice);
             let first_row = place.row;
@@ -284,9 +289,6 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
                 S::multiply(&mut tile, &mut sums, a, b, step == 0);
                 if step == 0 {
                     write::wait_for_copies();
-                    if W::IS_ONE {
-                        rows::prefetch::<T, SUMS>(work.operands(), work.params(), place);
-                    }
                 }
                 if S::AT_ONCE {
                     ring.release();
@@ -326,14 +328,13 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
 ///
 /// # Safety
 ///
-/// By all threads of all groups that multiply, before they read a stage.
+/// By the 96 threads of the first group that do not start copies.
 #[inline(always)]
 unsafe fn clear<T: WarpGroup, G: Geometry, const SUMS: usize>(
-    [rows_a, rows_b]: [u32; 2],
+    rows: [u32; 2],
     stages: SharedTile<Rows64<T>>,
-    group: usize,
 ) {
-    if rows_a.min(rows_b) == GROUP_ROWS as u32 {
+    if !is_cleared(rows) {
         return;
     }
     let tiles = G::GROUPS + tiles_b(SUMS);
@@ -341,22 +342,39 @@ unsafe fn clear<T: WarpGroup, G: Geometry, const SUMS: usize>(
     unsafe {
         let mut tile = misc::afresh(0) as usize;
         while tile < G::STAGES * tiles {
-            let of_stage = tile % tiles;
-            let is_of_b = of_stage >= G::GROUPS;
-            // The first group clears B's tiles, each its own of A.
-            if of_stage == group || is_of_b && group == 0 {
-                let first = if is_of_b { rows_b } else { rows_a };
-                // Chunks of 16 bytes, 8 a row.
-                let mut chunk = (8 * first + thread::thread_idx_x() % 128) as usize;
-                while chunk < 8 * GROUP_ROWS {
-                    stages.add(tile).cast::<u128>().add(chunk).write(0);
-                    chunk += 128;
-                }
+            let first = rows[usize::from(tile % tiles >= G::GROUPS)];
+            // Chunks of 16 bytes, 8 a row.
+            let mut chunk = (8 * first + thread::thread_idx_x() - 32) as usize;
+            while chunk < 8 * GROUP_ROWS {
+                stages.add(tile).cast::<u128>().add(chunk).write(0);
+                chunk += 96;
             }
             tile += 1;
         }
         fence::async_shared();
-        write::sync_all::<G>(group);
+        sync_cleared::<G>();
+    }
+}
+
+/// Whether copies of so many rows of A and of B leave some of a tile.
+#[inline(always)]
+fn is_cleared([rows_a, rows_b]: [u32; 2]) -> bool {
+    rows_a.min(rows_b) < GROUP_ROWS as u32
+}
+
+/// Waits until those rows are cleared.
+///
+/// # Safety
+/// By all threads of the groups that multiply, and by those that clear.
+#[inline(always)]
+unsafe fn sync_cleared<G: Geometry>() {
+    const { assert!(G::GROUPS <= 2) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match G::GROUPS {
+            1 => NamedBarrier::<4, 224>.sync(),
+            _ => NamedBarrier::<4, 352>.sync(),
+        }
     }
 }
 

@@ -161,10 +161,10 @@ fn no_barrier_was_copied() {
                     let finished = usize::from(finished);
                     let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
                     let before = if boxes > C_BOXES { 1 } else { groups };
-                    // One of all groups, where rows that no copy writes have been cleared: those of
-                    // an operand along K, but in lists.
+                    // One of all groups and of who clears rows that no copy writes, those of an
+                    // operand along K, for both sides; but in lists.
                     let clears = kernel.family != KernelFamily::WarpGroupGrouped;
-                    let cleared = usize::from(clears && !kernel.stored.takes([false; 2]));
+                    let cleared = 2 * usize::from(clears && !kernel.stored.takes([false; 2]));
                     (by_boxes + finished) * (before + groups) + 2 * groups + cleared
                 }
             };

@@ -2,7 +2,7 @@
 
 use super::ring::Ring;
 use super::tiles::Place;
-use super::{Geometry, Rows64, Side, WarpGroup, Work, tiles_b};
+use super::{Geometry, Rows64, Side, WarpGroup, Work, tiles_b, write};
 use crate::SharedTile;
 use cuda_std::{cluster, tma};
 
@@ -41,6 +41,9 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
                 1 => 0,
                 _ => work.first_step(col as u32, steps, B::ALONG_K),
             };
+            if W::IS_ONE {
+                write::prefetch::<T, G, SUMS>(operands, work.params(), Place { row, col, slice });
+            }
             let (row, col) = (row as i32, col as i32 + 64 * first as i32);
             let (start, [batch_a, batch_b]) = (work.first_k(slice), work.numbers(slice));
             for _ in 0..steps {

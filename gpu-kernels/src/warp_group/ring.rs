@@ -104,8 +104,10 @@ impl<G: Geometry> Ring<G> {
     /// The barriers are ready.
     #[inline(always)]
     pub unsafe fn wait_empty(self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.empty().wait(Parity::of(self.round).flipped()) }
+        if self.round != 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.empty().wait(Parity::of(self.round).flipped()) }
+        }
     }
 
     /// Gives the stage back to every block of the cluster: as many threads of a group as there are

@@ -126,6 +126,33 @@ fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
     p.c_col_stride == 1 && is_near && at_chunks.is_multiple_of(16)
 }
 
+/// Has the block's tile of C brought into the L2 cache, where its old values take part and its map
+/// is used, while its sums are being computed.
+///
+/// # Safety
+/// By one thread; the rest as [`write`].
+#[inline(always)]
+pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<T::Sum>,
+    Place { row, col, slice }: Place,
+) {
+    let start = operands.start as u64;
+    if p.reads_c == 0 || !T::is_plain(p) || !is_mappable::<T::Output, _>(start, p) {
+        return;
+    }
+    let (bytes, batch) = (size_of::<T::Output>(), (slice * p.slices.map_batch) as i32);
+    for group in 0..G::GROUPS {
+        for i in 0..2 * SUMS * bytes / 128 {
+            let (col, row) = (col as i32 + (i * 128 / bytes) as i32, row as i32);
+            // SAFETY: the map is C's.
+            unsafe {
+                tma::prefetch(operands.c, [col, row + (group * GROUP_ROWS) as i32, batch]);
+            }
+        }
+    }
+}
+
 /// Waits until the boxes have been read, before any is written again or goes with the block: the
 /// group's first warp, which started the copies.
 ///

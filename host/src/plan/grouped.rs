@@ -168,8 +168,8 @@ impl Grouped {
     }
 }
 
-/// The kernel that is predicted to take the least time for the tasks, of those that a choice leaves,
-/// for operands that lie as the first task's do.
+/// The kernel that is predicted to take the least time for the tasks, of those that a choice
+/// leaves, for operands that lie as the first task's do.
 fn fastest(
     choice: &KernelChoice,
     tasks: &[Task],
