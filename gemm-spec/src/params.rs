@@ -118,9 +118,9 @@ impl ScaleParams {
 /// which a kernel has 4352 bytes up to PTX 8.0.
 pub const GROUPED_MAX: usize = 8;
 
-/// One of the products of such a launch, whose kernels take the parameters `maps`, three a product,
-/// `products`, [`GROUPED_MAX`] of these, `start: *mut T`, `offsets: *const i32` and a [`GemmParams`], of which count
-/// the factors, C's dtype and, as their count, the slices.
+/// One of the products of such a launch, whose kernels take a table of [`GROUPED_MAX`] times three
+/// maps and then as many of these, `start: *mut T`, `offsets: *const i32` and a [`GemmParams`], of
+/// which count the factors, C's dtype and, as their count, the slices.
 ///
 /// Where `offsets` is a null pointer, each product has its maps and its C. Else all are in rows of
 /// one A and one C, those of the first entry: product number g has the rows from offset g to offset

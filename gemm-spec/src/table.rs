@@ -274,6 +274,22 @@ macro_rules! warp_group_grouped_kernels {
     ($with:ident) => {
         $with! {
         (
+            warp_group_grouped_128x256_nn_f16, "warp_group_grouped_128x256", f16, Nn,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_grouped_128x256_nt_f16, "warp_group_grouped_128x256", f16, Nt,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_grouped_128x256_nn_bf16, "warp_group_grouped_128x256", bf16, Nn,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_grouped_128x256_nt_bf16, "warp_group_grouped_128x256", bf16, Nt,
+            [128, 256, 64], 2, 4
+        ),
+        (
             warp_group_grouped_128x128_nn_f16, "warp_group_grouped_128x128", f16, Nn,
             [128, 128, 64], 2, 6
         ),
@@ -499,10 +515,11 @@ static GROUPED: &[Kernel] = {
     warp_group_grouped_kernels!(rows)
 };
 
-/// The kernel for lists of products of operands of `dtype` that lie along K or do not; see
+/// The kernels for lists of products of operands of `dtype` that lie along K or do not; see
 /// [`GroupedProduct`](crate::GroupedProduct).
-pub fn grouped(dtype: DType, along_k: [bool; 2]) -> Option<&'static Kernel> {
-    GROUPED.iter().find(|kernel| kernel.dtype == dtype && kernel.stored.takes(along_k))
+pub fn grouped(dtype: DType, along_k: [bool; 2]) -> impl Iterator<Item = &'static Kernel> + Clone {
+    let is_for = move |kernel: &&Kernel| kernel.dtype == dtype && kernel.stored.takes(along_k);
+    GROUPED.iter().filter(is_for)
 }
 
 /// The kernels that copy an operand before a product.

@@ -58,7 +58,7 @@ use cuda_std::{cluster, fence, grid, misc, registers, shared, thread, warp};
 use gemm_spec::{C_BOXES, box_rows};
 use ring::Ring;
 pub use summing::{BlockScaled, InPlace, Summing};
-pub use work::{List, OneProduct, Work};
+pub use work::{List, OneProduct, Table, Work};
 use write::{BoxOfC, Ways};
 
 /// Rows of C that a group of four warps computes.
@@ -271,11 +271,13 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
             sync_cleared::<G>();
         }
         while let Some(mut place) = work.next() {
-            let (operands, p) = (work.operands(), work.params());
             let steps = work.steps(place.slice);
-            place.row += (group * GROUP_ROWS) as u64;
+            let first_row = place.row;
+            // Afresh in lists, or what follows from it for C is kept in registers.
+            let to_group = (group * GROUP_ROWS) as u32;
+            place.row += u64::from(if W::IS_ONE { to_group } else { misc::afresh(to_group) });
             let mut sums = [T::Sum::ZERO; SUMS];
-            let mut tile = summing.begin(p, (place.row, place.col));
+            let mut tile = summing.begin(work.params(), (place.row, place.col));
             let mut step = 0;
             // N.B. K is not 0, and the loop is one that runs at least once: were there a way around
             // it, the sums would be copied where the ways meet, while instructions still add to
@@ -307,8 +309,11 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
             let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
             let boxes = [c, last.add(group * C_BOXES).cast()];
             let memory = (boxes, group);
-            let ways =
-                Ways { epilogues: S::EPILOGUES && W::EPILOGUES, boxes: work.has_box(place.row) };
+            work.read();
+            let (operands, p) = (work.operands(), work.params());
+            // If any group's rows make a box, the first one's do.
+            let boxes = [first_row, place.row].map(|row| work.has_box(row));
+            let ways = Ways { epilogues: S::EPILOGUES && W::IS_ONE, boxes };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
         }
         write::wait_for_copies();
@@ -506,8 +511,7 @@ macro_rules! grouped {
         /// has a matrix for each, and there are one offset more than products.
         #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
         pub unsafe fn $name(
-            #[grid_constant] maps: &[[TensorMap<3>; 3]; GROUPED_MAX],
-            #[grid_constant] products: &[GroupedProduct; GROUPED_MAX],
+            #[grid_constant] table: &Table,
             start: *mut <$element as Element>::Output,
             offsets: *const i32,
             p: GemmParams<<$element as Element>::Sum>,
@@ -517,7 +521,7 @@ macro_rules! grouped {
             unsafe {
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
-                    (List::new((maps, products), start, offsets, &p), InPlace)
+                    (List::new(table, start, offsets, &p), InPlace)
                 )
             }
         }
@@ -533,9 +537,11 @@ pub mod entries {
     type tf32 = cuda_std::wgmma::Tf32;
     gemm_spec::warp_group_kernels!(warp_group);
 
-    use super::{BlockScaled, Element, GROUP_ROWS, InPlace, List, OneProduct, Operands, WarpGroup};
+    use super::{
+        BlockScaled, Element, GROUP_ROWS, InPlace, List, OneProduct, Operands, Table, WarpGroup,
+    };
     use cuda_std::tma::TensorMap;
-    use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct, ScaleParams};
+    use gemm_spec::{GemmParams, ScaleParams};
     gemm_spec::warp_group_scaled_kernels!(scaled);
     gemm_spec::warp_group_grouped_kernels!(grouped);
 }

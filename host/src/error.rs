@@ -228,8 +228,8 @@ pub(crate) enum Kind {
         crate::plan::grouped_dtypes().map(DType::name).collect::<Vec<_>>().join(" and ")
     )]
     NotGrouped,
-    #[error("kernel {name:?} takes no list of products; there is: {kernel}")]
-    UngroupedKernel { name: String, kernel: &'static str },
+    #[error("kernel {name:?} takes no list of products; there are: {kernels}")]
+    UngroupedKernel { name: String, kernels: String },
     #[error(
         "offsets of {found} for rows of products, of {products} matrices B: they are a row or a \
         column of elements side by side, one more than there are products"

@@ -4,8 +4,8 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use gemm_spec::{Kernel, KernelFamily, Layout, Precision, SCALE_BLOCK, Shape, Stored, Strides};
 use gemmite::emulator::{self, Options, Statistics, Timing};
 use gemmite::{
-    Device, Element, F8E4M3, F8E5M2, Gemm, HostEpilogue, Matrix, MatrixMut, MatrixRef, OutputOf,
-    bf16, f16, with_elements,
+    Device, Element, F8E4M3, F8E5M2, Gemm, HostEpilogue, KernelChoice, Matrix, MatrixMut,
+    MatrixRef, OutputOf, bf16, f16, with_elements,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -179,8 +179,8 @@ fn plans_of_host_data(kernel: &Kernel) -> Vec<Plan> {
     let b = if kernel.stored == Stored::Nn { Way::DenseRows } else { Way::DenseCols };
     let plans = plans_of_warp_group(kernel, true).into_iter().filter(|plan| !plan.biased);
     let of = |plan: Plan| {
-        // Rows of C at odd distances.
-        let odd = usize::from(plan.ways[2] == Way::OddRows);
+        // Rows of C at odd distances; those of a B in rows would be so too.
+        let odd = usize::from(plan.ways[2] == Way::OddRows && b == Way::DenseCols);
         let shape = Shape::new(plan.shape.rows, plan.shape.cols - odd);
         Plan { shape, ways: [Way::DenseRows, b, Way::DenseRows], ..plan }
     };

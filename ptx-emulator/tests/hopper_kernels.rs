@@ -99,12 +99,13 @@ fn list([maps, c_at, block]: [Vec<u8>; 3], [m, n, k]: [usize; 3]) -> Vec<Argumen
         c_row_stride: n as i64,
         c_col_stride: 1,
     };
-    let mut maps_of_all = vec![0; GROUPED_MAX * 3 * 128];
-    maps_of_all[..maps.len()].copy_from_slice(&maps);
-    let mut numbers: Vec<u8> = product.words().iter().flat_map(|word| word.to_le_bytes()).collect();
-    numbers.resize(GROUPED_MAX * size_of::<GroupedProduct>(), 0);
+    let mut table = maps;
+    table.resize(GROUPED_MAX * 3 * 128, 0);
+    let numbers: Vec<u8> = product.words().iter().flat_map(|word| word.to_le_bytes()).collect();
+    table.extend(numbers);
+    table.resize(GROUPED_MAX * (3 * 128 + size_of::<GroupedProduct>()), 0);
     let offsets = vec![0; 8];
-    [maps_of_all, numbers, c_at, offsets, block].map(Argument::bytes).into()
+    [table, c_at, offsets, block].map(Argument::bytes).into()
 }
 
 /// The scale of a row of A and a block of K: a sign, so that sums stay small.

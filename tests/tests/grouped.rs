@@ -9,7 +9,7 @@ use gemmite::{
 };
 use gemmite_tests::{cuda, say};
 
-const KERNEL: &str = "warp_group_grouped_128x128";
+const KERNELS: [&str; 2] = ["warp_group_grouped_128x128", "warp_group_grouped_128x256"];
 
 /// How the products of a list are asked for.
 #[derive(Clone, Copy, Debug)]
@@ -240,7 +240,7 @@ fn hopper() -> Device {
 
 #[test]
 fn emulator_grouped() {
-    on(&hopper(), KERNEL);
+    KERNELS.iter().for_each(|kernel| on(&hopper(), kernel));
 }
 
 #[test]
@@ -257,20 +257,22 @@ fn emulator_one_by_one() {
 fn cuda_grouped() {
     // The kernel is for one compute capability.
     if let Some(device) = cuda().filter(|gpu| gpu.info().compute_capability == Some((9, 0))) {
-        on(&device, KERNEL);
-        random_sizes(&device);
+        for kernel in KERNELS {
+            on(&device, kernel);
+            random_sizes(&device, kernel);
+        }
         recorded(&device);
     }
 }
 
 /// Sizes without a pattern, more products than a launch takes, many tiles.
-fn random_sizes(device: &Device) {
+fn random_sizes(device: &Device, kernel: &'static str) {
     let mut state = 1u64;
     let mut next = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 33) as usize % below
     };
-    let forced = How { kernel: KERNEL, ..NN };
+    let forced = How { kernel, ..NN };
     for round in 0..6 {
         let how = if round % 2 == 0 { forced } else { How { nt: true, ..forced } };
         let (n, k) = (8 * (1 + next(100)), 8 * (1 + next(120)));
@@ -297,7 +299,7 @@ fn recorded(device: &Device) {
     let line = |at| Matrix::from_vec(Shape::new(1, 3), vec![0, at, 64]).unwrap();
     let mut offsets = device.upload(&line(64)).unwrap();
     let stream = device.stream().unwrap();
-    let gemm = Gemm::<bf16>::new().kernel(KERNEL);
+    let gemm = Gemm::<bf16>::new().kernel(KERNELS[0]);
     let graph = stream.record(|stream| {
         gemm.enqueue_grouped(stream, vec![(&one, &two, &mut first), (&two, &two, &mut second)])?;
         gemm.enqueue_rows(stream, &one, &both, &mut by_rows, &offsets)
@@ -334,10 +336,10 @@ fn host_lists_and_their_errors() {
         let of = |rows, cols| Layout::row_major(Shape::new(rows, cols));
         gemm.plan_grouped(hopper().info(), &[(of(5, k), of(k, 40)), (of(9, k), of(k, 8))])
     };
-    assert_eq!(plan(Gemm::new(), 64).unwrap().kernel.unwrap().variant, KERNEL);
+    assert!(KERNELS.contains(&plan(Gemm::new(), 64).unwrap().kernel.unwrap().variant));
     assert_eq!(plan(Gemm::new(), 63).unwrap().kernel, None);
     assert_eq!(plan(Gemm::new().batch_invariant(true), 64).unwrap().kernel, None);
-    let error = plan(Gemm::new().kernel(KERNEL), 63).unwrap_err();
+    let error = plan(Gemm::new().kernel(KERNELS[0]), 63).unwrap_err();
     assert!(error.is_unsupported() && error.to_string().contains("multiples of 16"), "{error}");
 }
 

@@ -32,7 +32,7 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
         }
         KernelFamily::WarpGroupGrouped => {
             let numbers = size_of::<[GroupedProduct; GROUPED_MAX]>();
-            vec![3 * 128 * GROUPED_MAX, numbers, 8, 8, block]
+            vec![3 * 128 * GROUPED_MAX + numbers, 8, 8, block]
         }
         _ if kernel.takes_maps() => vec![128, 128, 128, 8, block],
         _ => vec![8, 8, 8, block],

@@ -171,6 +171,51 @@ impl Cublas {
         Ok(Cublas { functions, handle, version, _workspace: workspace })
     }
 
+    /// Enqueues C = A * B for row-major bf16 at three addresses, m, n and k, by
+    /// cublasGemmStridedBatchedEx.
+    ///
+    /// # Safety
+    /// The addresses are of matrices of these sizes in device memory that nobody else touches until
+    /// the stream has got past this.
+    pub unsafe fn multiply_bf16(&self, [a, b, c]: [u64; 3], [m, n, k]: [usize; 3]) -> Result<()> {
+        let int = |value: usize| c_int::try_from(value).context("too large for cuBLAS's int");
+        let (m, n, k) = (int(m)?, int(n)?, int(k)?);
+        let (alpha, beta) = (1.0f32, 0.0f32);
+        let scalar = |value: &f32| std::ptr::from_ref(value).cast();
+        let pointer = |address: u64| address as *mut c_void;
+        let (gemm, data) = (self.functions.gemm_strided_batched_ex, ffi::R_16BF);
+        // SAFETY: the handle is alive; the caller's addresses are of matrices of these sizes, and
+        // the scalars are f32, as the compute type asks for.
+        let status = unsafe {
+            gemm(
+                self.handle,
+                ffi::OP_N,
+                ffi::OP_N,
+                n,
+                m,
+                k,
+                scalar(&alpha),
+                pointer(b),
+                data,
+                n,
+                0,
+                pointer(a),
+                data,
+                k,
+                0,
+                scalar(&beta),
+                pointer(c),
+                data,
+                n,
+                0,
+                1,
+                ffi::COMPUTE_32F,
+                ffi::GEMM_DEFAULT,
+            )
+        };
+        check("cublasGemmStridedBatchedEx", status)
+    }
+
     /// cublasGemmStridedBatchedEx with the default algorithm.
     pub fn entrant<'a, T: Element>(
         &'a self,

@@ -33,6 +33,7 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
     // caller promises.
     unsafe {
         while let Some(Place { row, col, slice }) = work.next() {
+            work.read();
             let (operands, steps) = (work.operands(), work.steps(slice));
             // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K;
             // scales are read in that order.
@@ -73,7 +74,9 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
                 ring.next();
             }
             // Behind the copies, which the groups wait for.
-            write::prefetch::<T, G, SUMS>(operands, work.params(), tile);
+            if W::IS_ONE {
+                write::prefetch::<T, G, SUMS>(operands, work.params(), tile);
+            }
         }
         // The other blocks give stages back here, in shared memory that goes when the block does.
         for _ in 0..G::STAGES {

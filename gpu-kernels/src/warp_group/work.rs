@@ -4,14 +4,16 @@
 use super::tiles::{ClusterTiles, Place};
 use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup, prefetch_maps};
 use crate::k_of;
+use cuda_std::misc;
 use cuda_std::tma::TensorMap;
 use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct};
 
 /// The tiles that are left to a cluster, one after the other, and the product of each. All threads
 /// that go through it see the same tiles.
 pub trait Work<T: WarpGroup, G> {
-    /// Whether products get epilogues.
-    const EPILOGUES: bool;
+    /// Whether it is one product, or slices of one shape: only these get epilogues, and have C's
+    /// old values brought near. For lists there are no registers.
+    const IS_ONE: bool;
 
     /// Has maps brought near, for the first copies not to wait for them.
     fn prefetch_maps(&self);
@@ -27,10 +29,14 @@ pub trait Work<T: WarpGroup, G> {
     /// tile's product from here on.
     fn next(&mut self) -> Option<Place>;
 
-    /// The product's operands.
+    /// Reads what [`Self::operands`] and [`Self::params`] have of the tile's product, which is not
+    /// kept in registers while tiles are multiplied.
+    fn read(&mut self);
+
+    /// The product's operands, as [`Self::read`] found them.
     fn operands(&self) -> &Operands<'_, T>;
 
-    /// Its block. Rows of C end where its m does.
+    /// Its block, likewise. Rows of C end where its m does.
     fn params(&self) -> &GemmParams<T::Sum>;
 
     /// Steps of the sums of a slice; at least one.
@@ -68,7 +74,7 @@ impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G> {
 }
 
 impl<T: WarpGroup, G: Geometry> Work<T, G> for OneProduct<'_, T, G> {
-    const EPILOGUES: bool = true;
+    const IS_ONE: bool = true;
 
     #[inline(always)]
     fn prefetch_maps(&self) {
@@ -89,6 +95,10 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for OneProduct<'_, T, G> {
     fn next(&mut self) -> Option<Place> {
         self.tiles.next()
     }
+
+    /// They are parameters, and read wherever they are used.
+    #[inline(always)]
+    fn read(&mut self) {}
 
     #[inline(always)]
     fn operands(&self) -> &Operands<'_, T> {
@@ -128,8 +138,15 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for OneProduct<'_, T, G> {
     }
 }
 
-/// Three maps a product: of A, B and C.
-pub type Maps = [[TensorMap<3>; 3]; GROUPED_MAX];
+/// The products of a launch: three maps each, of A, B and C, and their numbers.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub struct Table {
+    /// The maps.
+    pub maps: [[TensorMap<3>; 3]; GROUPED_MAX],
+    /// The numbers.
+    pub products: [GroupedProduct; GROUPED_MAX],
+}
 
 /// Products one behind the other, as many as the block has slices. Each has its maps and its
 /// numbers; or rows of one A and one C, from its offset to the next one, and the matrix of its
@@ -142,8 +159,7 @@ pub type Maps = [[TensorMap<3>; 3]; GROUPED_MAX];
 /// Boxes of A and B have 64 rows in any case; of rows of A that are another product's, the sums
 /// are not written.
 pub struct List<'a, T: WarpGroup, G> {
-    maps: &'a Maps,
-    products: &'a [GroupedProduct; GROUPED_MAX],
+    table: &'a Table,
     /// Where the products' rows begin, and where the last one's end; null where each has a C.
     offsets: *const i32,
     /// From where products say where C is.
@@ -152,10 +168,10 @@ pub struct List<'a, T: WarpGroup, G> {
     next: u32,
     /// This product's tiles.
     tiles: ClusterTiles<G>,
-    /// Its first row of A and C.
-    first_row: u64,
+    /// Its rows of A and C: the first, and the one behind the last.
+    rows: [u32; 2],
     operands: Operands<'a, T>,
-    /// Its block; rows end at m.
+    /// Its block, when it has been read.
     p: GemmParams<T::Sum>,
 }
 
@@ -163,23 +179,35 @@ impl<'a, T: WarpGroup, G: Geometry> List<'a, T, G> {
     /// In front of the first of the products; of `p` count the factors, C's dtype and the slices.
     #[inline(always)]
     pub fn new(
-        (maps, products): (&'a Maps, &'a [GroupedProduct; GROUPED_MAX]),
+        table: &'a Table,
         start: *mut T::Output,
         offsets: *const i32,
         p: &GemmParams<T::Sum>,
     ) -> Self {
         // There is always a first.
-        let [a, b, c] = &maps[0];
+        let [a, b, c] = &table.maps[0];
         let operands = Operands { a, b, c, start };
         let p = GemmParams { m: 0, n: 0, ..*p };
         let tiles = ClusterTiles::none();
-        List { maps, products, offsets, start, next: 0, tiles, first_row: 0, operands, p }
+        List { table, offsets, start, next: 0, tiles, rows: [0; 2], operands, p }
     }
 
     /// Whether the products are rows of one A and one C.
     #[inline(always)]
     fn has_offsets(&self) -> bool {
         !self.offsets.is_null()
+    }
+
+    /// The numbers of the product in front of `self.next`, which there is; and, if they are asked
+    /// for, where its maps are.
+    #[inline(always)]
+    fn product(&self) -> (*const GroupedProduct, *const [TensorMap<3>; 3]) {
+        // Afresh, so that what is read of it is read again each time.
+        let number = misc::afresh(self.next) as usize;
+        let index = if self.has_offsets() { 0 } else { number - 1 };
+        let products: *const GroupedProduct = (&raw const self.table.products).cast();
+        let maps: *const [TensorMap<3>; 3] = (&raw const self.table.maps).cast();
+        (products.wrapping_add(index), maps.wrapping_add(index))
     }
 
     /// Goes on to the product of number `self.next`, which there is.
@@ -189,37 +217,35 @@ impl<'a, T: WarpGroup, G: Geometry> List<'a, T, G> {
     #[inline(always)]
     unsafe fn go_on(&mut self) {
         let number = self.next;
-        let index = if self.has_offsets() { 0 } else { number as usize };
+        self.next = number + 1;
+        let (product, _) = self.product();
         // SAFETY: the host lists as many products as there are slices, and no more than there is
         // room for; with offsets, the first. There is an offset more than products.
-        unsafe {
-            let product = (&raw const *self.products).cast::<GroupedProduct>().add(index).read();
-            let maps = &*(&raw const *self.maps).cast::<[TensorMap<3>; 3]>().add(index);
-            let (first, end) = match self.has_offsets() {
+        let cols = unsafe {
+            let all = (*product).m as u32;
+            self.rows = match self.has_offsets() {
                 true => {
-                    let row = |offset: *const i32| (offset.read().max(0) as u64).min(product.m);
-                    let first = if number == 0 { row(self.offsets) } else { self.p.m };
-                    (first, first.max(row(self.offsets.add(number as usize + 1))))
+                    let row = |offset: *const i32| (offset.read().max(0) as u32).min(all);
+                    let first = if number == 0 { row(self.offsets) } else { self.rows[1] };
+                    [first, first.max(row(self.offsets.add(number as usize + 1)))]
                 }
-                false => (0, product.m),
+                false => [0, all],
             };
-            let [a, b, c] = maps;
-            let start = self.start.wrapping_byte_offset(product.c as isize);
-            self.operands = Operands { a, b, c, start };
-            self.first_row = first;
-            self.p.m = end;
-            self.p.n = product.n;
-            self.p.k = product.k;
-            self.p.c_row_stride = product.c_row_stride;
-            self.p.c_col_stride = product.c_col_stride;
-            self.tiles.go_on(end - first, product.n);
-        }
-        self.next = number + 1;
+            (*product).n
+        };
+        self.tiles.go_on(u64::from(self.rows[1] - self.rows[0]), cols);
+    }
+
+    /// The product's K.
+    #[inline(always)]
+    fn k(&self) -> u64 {
+        // SAFETY: as in `go_on`.
+        unsafe { (*self.product().0).k }
     }
 }
 
 impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
-    const EPILOGUES: bool = false;
+    const IS_ONE: bool = false;
 
     /// Those of the first product, with which most blocks begin.
     #[inline(always)]
@@ -241,13 +267,28 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     fn next(&mut self) -> Option<Place> {
         loop {
             if let Some(place) = self.tiles.next() {
-                return Some(Place { row: place.row + self.first_row, slice: 0, ..place });
+                let row = place.row + u64::from(self.rows[0]);
+                return Some(Place { row, slice: 0, ..place });
             }
             if self.next == self.p.slices.count {
                 return None;
             }
             // SAFETY: the kernel may read the offsets.
             unsafe { self.go_on() };
+        }
+    }
+
+    #[inline(always)]
+    fn read(&mut self) {
+        let (product, maps) = self.product();
+        // SAFETY: as in `go_on`.
+        unsafe {
+            let [a, b, c] = &*maps;
+            let GroupedProduct { n, k, c: at, c_row_stride, c_col_stride, .. } = product.read();
+            self.operands =
+                Operands { a, b, c, start: self.start.wrapping_byte_offset(at as isize) };
+            let m = u64::from(self.rows[1]);
+            self.p = GemmParams { m, n, k, c_row_stride, c_col_stride, ..self.p };
         }
     }
 
@@ -264,7 +305,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     /// One where K is 0: of zeros.
     #[inline(always)]
     fn steps(&self, _: u32) -> u32 {
-        (self.p.k.div_ceil(T::DEPTH.into()) as u32).max(1)
+        (self.k().div_ceil(T::DEPTH.into()) as u32).max(1)
     }
 
     #[inline(always)]
@@ -275,7 +316,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     /// Behind the end of maps that the host makes where K is 0, where copies bring zeros.
     #[inline(always)]
     fn first_k(&self, _: u32) -> u32 {
-        if self.p.k == 0 { T::DEPTH } else { 0 }
+        if self.k() == 0 { T::DEPTH } else { 0 }
     }
 
     #[inline(always)]
@@ -286,6 +327,6 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     /// Rows past the product's are the next one's where all have one C.
     #[inline(always)]
     fn has_box(&self, row: u64) -> bool {
-        !self.has_offsets() || row + GROUP_ROWS as u64 <= self.p.m
+        !self.has_offsets() || row + GROUP_ROWS as u64 <= u64::from(self.rows[1])
     }
 }

@@ -19,8 +19,8 @@ pub type BoxOfC = Rows64<u8>;
 pub struct Ways {
     /// Through what the parameter block has for an epilogue.
     pub epilogues: bool,
-    /// By whole boxes, where C's map is used.
-    pub boxes: bool,
+    /// By whole boxes, where C's map is used: for any of the groups, and for this one.
+    pub boxes: [bool; 2],
 }
 
 /// Finishes the sums of a group's rows and columns of C from `at` on, and writes them to a C of
@@ -47,8 +47,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     let to_slice = i64::from(at.slice) * p.slices.c;
     let start = operands.start.wrapping_byte_offset(to_slice as isize);
     let operands = &Operands { start, ..*operands };
-    let group =
-        Group { operands, p: &fresh, at, boxes, number, sums, has_box: ways.boxes, geometry };
+    let group = Group { operands, p: &fresh, at, boxes, number, sums, ways, geometry };
     // SAFETY: the caller's promise.
     unsafe {
         // Only products with such a C get epilogues.
@@ -68,7 +67,7 @@ struct Group<'a, T: Element, G, const SUMS: usize> {
     boxes: [SharedTile<BoxOfC>; 2],
     number: usize,
     sums: &'a [T::Sum; SUMS],
-    has_box: bool,
+    ways: Ways,
     geometry: PhantomData<G>,
 }
 
@@ -84,16 +83,17 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
     /// As [`write`].
     #[inline(always)]
     unsafe fn write<C: Output<T::Sum>>(self) -> bool {
-        let Group { operands, p, at, boxes, number, sums, has_box, .. } = self;
+        let Group { operands, p, at, boxes, number, sums, ways, .. } = self;
         // Groups of a cluster's tile may lie past the end of C.
         let is_inside = at.row < p.m && at.col < p.n;
-        let by_boxes = size_of::<C>() == 2
+        let some_by_boxes = size_of::<C>() == 2
             && p.reads_c == 0
-            && has_box
+            && ways.boxes[0]
             && is_mappable::<C, _>(operands.start as u64, p);
+        let by_boxes = some_by_boxes && ways.boxes[1];
         // SAFETY: the caller's promise.
         unsafe {
-            if by_boxes {
+            if some_by_boxes {
                 sync_for_boxes::<G, SUMS>(number);
             }
             if !is_inside {

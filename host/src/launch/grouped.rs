@@ -109,18 +109,18 @@ unsafe fn launch_list(
     let launch = Launch { grid, layers: 1, block: kernel.block(), start: (0, 0), shape };
     let launch = kernel.resident(launch, 1, multiprocessors);
     let block = block::Block::of(product, addresses, &launch, slices);
-    let mut map_words = [0u64; GROUPED_MAX * 3 * MAP_WORDS];
+    // Maps of all products there is room for, then their numbers.
+    let mut table = [0u64; GROUPED_MAX * (3 * MAP_WORDS + 6)];
+    let (of_maps, of_numbers) = table.split_at_mut(GROUPED_MAX * 3 * MAP_WORDS);
     let words = maps.iter().flatten().flat_map(|map| *map.words());
-    map_words.iter_mut().zip(words).for_each(|(to, word)| *to = word);
-    let mut number_words = [0u64; GROUPED_MAX * 6];
+    of_maps.iter_mut().zip(words).for_each(|(to, word)| *to = word);
     let words = numbers.iter().flat_map(GroupedProduct::words);
-    number_words.iter_mut().zip(words).for_each(|(to, word)| *to = word);
-    let (maps, numbers) =
-        (bytemuck::cast_slice(&map_words[..]), bytemuck::cast_slice(&number_words[..]));
+    of_numbers.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+    let table = bytemuck::cast_slice(&table[..]);
     let (start, offsets) = (bytemuck::bytes_of(&start), bytemuck::bytes_of(&offsets));
-    // SAFETY: the kernel takes maps and numbers of products, two addresses and the block; the
-    // caller vouches for the memory.
-    unsafe { driver.launch(kernel, &launch, &[maps, numbers, start, offsets, block.bytes()]) }
+    // SAFETY: the kernel takes the table, two addresses and the block; the caller vouches for the
+    // memory.
+    unsafe { driver.launch(kernel, &launch, &[table, start, offsets, block.bytes()]) }
 }
 
 /// Enqueues the products of rows whose offsets, in memory at that address, are read when they run.

@@ -8,10 +8,11 @@ use crate::error::{Error, Kind};
 use gemm_spec::{DType, Kernel, Layout, Precision, Shape};
 use std::ops::Range;
 
-/// The one variant for lists.
-const VARIANT: &str = "warp_group_grouped_128x128";
-/// The kernel for one product that has its tiles, and its speed.
-const LIKE: &str = "warp_group_128x128";
+/// The variants for lists, each with the one for one product that has its tiles and its speed.
+const OF_LISTS: [(&str, &str); 2] = [
+    ("warp_group_grouped_128x256", "warp_group_128x256"),
+    ("warp_group_grouped_128x128", "warp_group_128x128"),
+];
 
 /// What a list of products will run; made by [`Gemm::plan_grouped`](crate::Gemm::plan_grouped).
 #[derive(Clone, Debug, PartialEq)]
@@ -56,13 +57,13 @@ pub(crate) fn group(
         (!product.shape().is_empty()).then_some((number, *product))
     };
     let work: Vec<_> = products.iter().enumerate().filter_map(has_work).collect();
-    let ways = [false, true].into_iter().find_map(|turned| oriented(&work, bases, turned, info));
-    match ways {
+    let way = |turned| oriented(&work, (bases, turned), choice, info);
+    match [false, true].into_iter().find_map(way) {
         Some(grouped) if is_named => Ok(Some(grouped)),
         Some(grouped) => Ok(Some(grouped).filter(|of| work.len() > 1 && of.is_faster(info))),
         None if is_named => {
-            let kernel = products.first().map(|of| gemm_spec::grouped(of.dtype, [true; 2]));
-            match kernel {
+            let first = |of: &Product| gemm_spec::grouped(of.dtype, [true; 2]).next();
+            match products.first().map(first) {
                 // A list without a product, or without an element of C.
                 None => Ok(None),
                 Some(Some(kernel)) if work.is_empty() => Ok(Some(Grouped {
@@ -78,22 +79,33 @@ pub(crate) fn group(
     }
 }
 
-/// Whether the choice is the kernel for lists.
+/// Whether the choice is a kernel for lists.
 fn is_of_lists(choice: &KernelChoice) -> bool {
     match choice {
-        KernelChoice::Named(name) => name == VARIANT,
+        KernelChoice::Named(name) => OF_LISTS.iter().any(|(variant, _)| name == variant),
         KernelChoice::Spec(kernel) => {
-            gemm_spec::grouped(kernel.dtype, [true; 2]).is_some_and(|of| of.family == kernel.family)
+            let all = [[true, true], [true, false]];
+            let rows = all.into_iter().flat_map(|of| gemm_spec::grouped(kernel.dtype, of));
+            rows.into_iter().any(|row| row == kernel)
         }
         _ => false,
+    }
+}
+
+/// Whether a choice leaves it to that kernel.
+fn allows(choice: &KernelChoice, kernel: &Kernel) -> bool {
+    match choice {
+        KernelChoice::Named(name) => name == kernel.variant,
+        KernelChoice::Spec(of) => of == kernel,
+        _ => true,
     }
 }
 
 /// The list, or that of the transposed products, where the kernel takes it.
 fn oriented(
     work: &[(usize, Product)],
-    bases: &[[u64; 2]],
-    turned: bool,
+    (bases, turned): (&[[u64; 2]], bool),
+    choice: &KernelChoice,
     info: &DeviceInfo,
 ) -> Option<Grouped> {
     let of = |&(number, product): &(usize, Product)| (number, product.turned_if(turned));
@@ -107,7 +119,7 @@ fn oriented(
     let (_, longest) = products.first().filter(|(_, product)| product.k > 0)?;
     let tasks: Vec<_> = products.iter().map(task).collect();
     let along_k = tasks[0].along_k;
-    let kernel = gemm_spec::grouped(longest.dtype, along_k)?;
+    let (kernel, prediction) = fastest(choice, &tasks, info)?;
     let is_taken = |((_, product), task): (&(usize, Product), &Task)| {
         let is_plain = product.fusion.is_none() && product.batch.count == 1;
         let is_free = !product.batch_invariant;
@@ -122,7 +134,6 @@ fn oriented(
     // What an empty sum is multiplied by must not make it NaN.
     let stays_finite = !has_empty_sums || is_finite(longest.alpha);
     let takes_all = products.iter().zip(&tasks).all(is_taken);
-    let prediction = of_list(&tasks, info);
     (takes_all && is_countable && stays_finite).then_some(Grouped {
         kernel,
         products,
@@ -157,16 +168,33 @@ impl Grouped {
     }
 }
 
-/// What a list takes: its products' time where they leave no multiprocessor idle, at least that of
-/// the longest.
-fn of_list(tasks: &[Task], info: &DeviceInfo) -> Prediction {
+/// The kernel that is predicted to take the least time for the tasks, of those that a choice
+/// leaves, for operands that lie as the first task's do.
+fn fastest(
+    choice: &KernelChoice,
+    tasks: &[Task],
+    info: &DeviceInfo,
+) -> Option<(&'static Kernel, Prediction)> {
+    let first = tasks.first()?;
+    let kernels = gemm_spec::grouped(first.dtype, first.along_k);
+    let kernels = kernels.filter(|kernel| allows(choice, kernel));
+    let with_time = kernels.map(|kernel| (kernel, of_list(kernel, tasks, info)));
+    with_time.min_by(|(_, one), (_, other)| one.total().total_cmp(&other.total()))
+}
+
+/// What a list takes by a kernel: its products' time where they leave no multiprocessor idle, at
+/// least that of the longest.
+fn of_list(kernel: &Kernel, tasks: &[Task], info: &DeviceInfo) -> Prediction {
     let mut list = Prediction::default();
     let (mut longest, mut whole) = (0.0f64, 0.0);
+    let like = OF_LISTS.iter().find(|(variant, _)| *variant == kernel.variant);
     for task in tasks {
-        let Some(kernel) = Kernel::find_for(LIKE, task.dtype, Precision::Full, task.along_k) else {
-            continue;
-        };
-        let of = |batch| predict(kernel, [false; 2], 1, &Task { batch, ..*task }, info);
+        let like = like.and_then(|(_, like)| {
+            Kernel::find_for(like, task.dtype, Precision::Full, task.along_k)
+        });
+        // There is one but for empty sums, which take next to nothing.
+        let Some(like) = like else { continue };
+        let of = |batch| predict(like, [false; 2], 1, &Task { batch, ..*task }, info);
         let alone = of(1);
         // As many of it as fill whole waves.
         let many = info.multiprocessors.unwrap_or(1).max(1) as usize;
@@ -245,7 +273,7 @@ pub(crate) fn choose_rows(
         | KernelChoice::Split { variant, .. }
         | KernelChoice::Planned { variant, .. } => {
             let name = variant.clone();
-            return Err(Error::new(Kind::UngroupedKernel { name, kernel: VARIANT }));
+            return Err(Error::new(Kind::UngroupedKernel { name, kernels: variants() }));
         }
         KernelChoice::Spec(kernel) => {
             return Err(Error::new(Kind::ForeignKernel { kernel: *kernel }));
@@ -255,7 +283,11 @@ pub(crate) fn choose_rows(
     let task = Task::of(&product, bases);
     // Of empty sums nothing is read.
     let along_k = if product.k == 0 { [true; 2] } else { task.along_k };
-    let kernel = gemm_spec::grouped(dtype, along_k).ok_or_else(none)?;
+    // Nobody knows the offsets here: all products may have as many rows.
+    let rows_each = product.shape().rows.div_ceil(rows.count.max(1));
+    let shape = Shape::new(rows_each, product.shape().cols);
+    let typical = vec![Task { shape, along_k, ..task }; rows.count.clamp(1, 64)];
+    let (kernel, _) = fastest(choice, &typical, info).ok_or_else(none)?;
     let bytes = rows.b_step.checked_mul(dtype.size_bytes() as isize).unwrap_or(-1);
     let is_step = rows.count <= 1 || (0..1 << 40).contains(&bytes) && bytes % 16 == 0;
     let maps = product.k == 0
@@ -275,7 +307,11 @@ pub(crate) fn choose_rows(
 
 /// Dtypes of A and B for which there are kernels for lists.
 pub(crate) fn dtypes() -> impl Iterator<Item = DType> {
-    [DType::F16, DType::BF16]
-        .into_iter()
-        .filter(|&dtype| gemm_spec::grouped(dtype, [true; 2]).is_some())
+    let has = |dtype: &DType| gemm_spec::grouped(*dtype, [true; 2]).next().is_some();
+    [DType::F16, DType::BF16].into_iter().filter(has)
+}
+
+/// The names of the kernels for lists.
+fn variants() -> String {
+    OF_LISTS.map(|(variant, _)| variant).join(", ")
 }

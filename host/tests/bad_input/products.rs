@@ -145,7 +145,7 @@ pub fn forged_kernels(answers: &mut Answers) {
     add("the kernel that copies operands", *gemm_spec::repack(DType::F32).unwrap());
     add("the kernel that finishes sums", *gemm_spec::finish(DType::F32, (7, 0)));
     add("the kernel with scales", *gemm_spec::scaled(DType::F8E4M3).unwrap());
-    add("the kernel for lists", *gemm_spec::grouped(DType::F16, [true; 2]).unwrap());
+    add("the kernel for lists", *gemm_spec::grouped(DType::F16, [true; 2]).next().unwrap());
     add("a cluster of no blocks", Kernel { tiles: Tiles { cluster: 0, ..maps.tiles }, ..maps });
     add("warps of no rows", Kernel { tiles: Tiles { warp: [0; 2], ..maps.tiles }, ..maps });
     let mut all_equal = Vec::new();

@@ -39,7 +39,7 @@ fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
         }
         KernelFamily::WarpGroupGrouped => {
             let numbers = size_of::<[GroupedProduct; GROUPED_MAX]>();
-            vec![3 * TENSOR_MAP * GROUPED_MAX, numbers, pointer, pointer, block]
+            vec![3 * TENSOR_MAP * GROUPED_MAX + numbers, pointer, pointer, block]
         }
         _ if kernel.takes_maps() => vec![TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block],
         _ => vec![pointer, pointer, pointer, block],
