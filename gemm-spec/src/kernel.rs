@@ -256,15 +256,7 @@ pub struct Kernel {
 /// Boxes of C that each group of a [`KernelFamily::WarpGroup`] kernel has shared memory of its own
 /// for.
 pub const C_BOXES: usize = 2;
-/// Rows of the boxes in which tensor maps of a [`KernelFamily::WarpGroup`] kernel have an operand
-/// of so many rows along K: those it has, in whole swizzled patterns of 8, and 64 at most. Rows
-/// past its end would cost the copy engine more than rows that are there.
-pub const fn box_rows(extent: u64) -> u32 {
-    let rows = if extent < 64 { extent as u32 } else { 64 };
-    (rows + 7) & !7
-}
-
-/// Bytes of such a box: 64 rows of 128.
+/// Bytes of a box of C: 64 rows of 128.
 const C_BOX_BYTES: usize = 64 * 128;
 
 impl Kernel {

@@ -433,9 +433,10 @@ macro_rules! warp_group {
             // SAFETY: the host's promise, passed on.
             unsafe {
                 let operands = $crate::warp_group::Operands { a, b, c, start };
+                let product = $crate::warp_group::OneProduct::new(&operands, &p);
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
-                    ($crate::warp_group::OneProduct::new(&operands, &p), $crate::warp_group::InPlace)
+                    (product, $crate::warp_group::InPlace)
                 )
             }
         }

@@ -223,8 +223,9 @@ pub(crate) enum Kind {
     #[error(
         "no kernel computes this list of products in one launch: it takes {}, of operands that \
         start at multiples of 16 bytes and go on from row to row by such, all stored alike, A in \
-        rows, not all of them empty, on a GPU of compute capability 9.0, without `batch_invariant`; leave the kernel to \
-        `KernelChoice::Auto`, or take `run` and `enqueue` for each product",
+        rows, not all of them empty, on a GPU of compute capability 9.0, without \
+        `batch_invariant`; leave the kernel to `KernelChoice::Auto`, or take `run` and `enqueue` \
+        for each product",
         crate::plan::grouped_dtypes().map(DType::name).collect::<Vec<_>>().join(" and ")
     )]
     NotGrouped,

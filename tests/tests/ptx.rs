@@ -154,8 +154,8 @@ fn no_barrier_was_copied() {
                 | KernelFamily::WarpGroupGrouped => {
                     let outputs = kernel.dtype.outputs().iter();
                     let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
-                    // The usual C once more, with an epilogue, which products with scales and lists have
-                    // not.
+                    // The usual C once more, with an epilogue, which products with scales and lists
+                    // have not.
                     let finished = kernel.family == KernelFamily::WarpGroup
                         && kernel.dtype.output().size_bytes() == 2;
                     let finished = usize::from(finished);

@@ -24,7 +24,8 @@ pub struct Ways {
 }
 
 /// Finishes the sums of a group's rows and columns of C from `at` on, and writes them to a C of
-/// any kind, in one of the `ways` that there are. What writes them is chosen once, before the first.
+/// any kind, in one of the `ways` that there are. What writes them is chosen once, before the
+/// first.
 ///
 /// # Safety
 ///

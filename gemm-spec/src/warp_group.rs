@@ -1,0 +1,113 @@
+//! Hopper's kernels: their lists, and the boxes of their tensor maps.
+
+/// Rows of the boxes in which tensor maps have an operand of so many rows along K: those it has, in whole swizzled patterns of 8, and 64 at most. Rows
+/// past its end would cost the copy engine more than rows that are there.
+pub const fn box_rows(extent: u64) -> u32 {
+    let rows = if extent < 64 { extent as u32 } else { 64 };
+    (rows + 7) & !7
+}
+
+/// Calls `$with!` once with every `warp_group` kernel: entry point, variant, element, how A and B
+/// are stored, and the numbers of [`Tiles::of_groups`](crate::Tiles::of_groups): block, cluster, stages.
+#[macro_export]
+macro_rules! warp_group_kernels {
+    ($with:ident) => {
+        $with! {
+        (warp_group_128x256_nn_f16, "warp_group_128x256", f16, Nn, [128, 256, 64], 2, 4),
+        (warp_group_128x256_nt_f16, "warp_group_128x256", f16, Nt, [128, 256, 64], 2, 4),
+        (warp_group_128x256_tn_f16, "warp_group_128x256", f16, Tn, [128, 256, 64], 2, 4),
+        (warp_group_128x256_tt_f16, "warp_group_128x256", f16, Tt, [128, 256, 64], 2, 4),
+        (warp_group_128x256_nn_bf16, "warp_group_128x256", bf16, Nn, [128, 256, 64], 2, 4),
+        (warp_group_128x256_nt_bf16, "warp_group_128x256", bf16, Nt, [128, 256, 64], 2, 4),
+        (warp_group_128x256_tn_bf16, "warp_group_128x256", bf16, Tn, [128, 256, 64], 2, 4),
+        (warp_group_128x256_tt_bf16, "warp_group_128x256", bf16, Tt, [128, 256, 64], 2, 4),
+        (warp_group_128x256_nt_i8, "warp_group_128x256", i8, Nt, [128, 256, 128], 2, 4),
+        (warp_group_128x256_nt_f8e4m3, "warp_group_128x256", F8E4M3, Nt, [128, 256, 128], 2, 4),
+        (warp_group_128x256_nt_f8e5m2, "warp_group_128x256", F8E5M2, Nt, [128, 256, 128], 2, 4),
+        (warp_group_128x256_nt_tf32, "warp_group_128x256", tf32, Nt, [128, 256, 32], 2, 4),
+        (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_tn_f16, "warp_group_128x128", f16, Tn, [128, 128, 64], 2, 6),
+        (warp_group_128x128_tt_f16, "warp_group_128x128", f16, Tt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nn_bf16, "warp_group_128x128", bf16, Nn, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nt_bf16, "warp_group_128x128", bf16, Nt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_tn_bf16, "warp_group_128x128", bf16, Tn, [128, 128, 64], 2, 6),
+        (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nt_f8e4m3, "warp_group_128x128", F8E4M3, Nt, [128, 128, 128], 2, 6),
+        (warp_group_128x128_nt_f8e5m2, "warp_group_128x128", F8E5M2, Nt, [128, 128, 128], 2, 6),
+        (warp_group_128x128_nt_tf32, "warp_group_128x128", tf32, Nt, [128, 128, 32], 2, 6),
+        (warp_group_64x128_nn_f16, "warp_group_64x128", f16, Nn, [64, 128, 64], 2, 6),
+        (warp_group_64x128_nt_f16, "warp_group_64x128", f16, Nt, [64, 128, 64], 2, 6),
+        (warp_group_64x128_tn_f16, "warp_group_64x128", f16, Tn, [64, 128, 64], 2, 6),
+        (warp_group_64x128_tt_f16, "warp_group_64x128", f16, Tt, [64, 128, 64], 2, 6),
+        (warp_group_64x128_nn_bf16, "warp_group_64x128", bf16, Nn, [64, 128, 64], 2, 6),
+        (warp_group_64x128_nt_bf16, "warp_group_64x128", bf16, Nt, [64, 128, 64], 2, 6),
+        (warp_group_64x128_tn_bf16, "warp_group_64x128", bf16, Tn, [64, 128, 64], 2, 6),
+        (warp_group_64x128_tt_bf16, "warp_group_64x128", bf16, Tt, [64, 128, 64], 2, 6),
+        (warp_group_64x64_nn_f16, "warp_group_64x64", f16, Nn, [64, 64, 64], 1, 8),
+        (warp_group_64x64_nt_f16, "warp_group_64x64", f16, Nt, [64, 64, 64], 1, 8),
+        (warp_group_64x64_tn_f16, "warp_group_64x64", f16, Tn, [64, 64, 64], 1, 8),
+        (warp_group_64x64_tt_f16, "warp_group_64x64", f16, Tt, [64, 64, 64], 1, 8),
+        (warp_group_64x64_nn_bf16, "warp_group_64x64", bf16, Nn, [64, 64, 64], 1, 8),
+        (warp_group_64x64_nt_bf16, "warp_group_64x64", bf16, Nt, [64, 64, 64], 1, 8),
+        (warp_group_64x64_tn_bf16, "warp_group_64x64", bf16, Tn, [64, 64, 64], 1, 8),
+        (warp_group_64x64_tt_bf16, "warp_group_64x64", bf16, Tt, [64, 64, 64], 1, 8),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `warp_group` kernel for operands with scales for blocks along K:
+/// as [`warp_group_kernels!`](crate::warp_group_kernels).
+#[macro_export]
+macro_rules! warp_group_scaled_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_scaled_128x128_nt_f8e4m3, "warp_group_scaled_128x128", F8E4M3, Nt,
+            [128, 128, 128], 2, 6
+        ),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `warp_group` kernel for a list of products: as
+/// [`warp_group_kernels!`](crate::warp_group_kernels).
+#[macro_export]
+macro_rules! warp_group_grouped_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_grouped_128x256_nn_f16, "warp_group_grouped_128x256", f16, Nn,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_grouped_128x256_nt_f16, "warp_group_grouped_128x256", f16, Nt,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_grouped_128x256_nn_bf16, "warp_group_grouped_128x256", bf16, Nn,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_grouped_128x256_nt_bf16, "warp_group_grouped_128x256", bf16, Nt,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_grouped_128x128_nn_f16, "warp_group_grouped_128x128", f16, Nn,
+            [128, 128, 64], 2, 6
+        ),
+        (
+            warp_group_grouped_128x128_nt_f16, "warp_group_grouped_128x128", f16, Nt,
+            [128, 128, 64], 2, 6
+        ),
+        (
+            warp_group_grouped_128x128_nn_bf16, "warp_group_grouped_128x128", bf16, Nn,
+            [128, 128, 64], 2, 6
+        ),
+        (
+            warp_group_grouped_128x128_nt_bf16, "warp_group_grouped_128x128", bf16, Nt,
+            [128, 128, 64], 2, 6
+        ),
+        }
+    };
+}
