@@ -1,14 +1,16 @@
 //! Hopper's kernels: their lists, and the boxes of their tensor maps.
 
-/// Rows of the boxes in which tensor maps have an operand of so many rows along K: those it has, in whole swizzled patterns of 8, and 64 at most. Rows
-/// past its end would cost the copy engine more than rows that are there.
+/// Rows of the boxes in which tensor maps have an operand of so many rows along K: those it has, in
+/// whole swizzled patterns of 8, and 64 at most. Rows past its end would cost the copy engine more
+/// than rows that are there.
 pub const fn box_rows(extent: u64) -> u32 {
     let rows = if extent < 64 { extent as u32 } else { 64 };
     (rows + 7) & !7
 }
 
 /// Calls `$with!` once with every `warp_group` kernel: entry point, variant, element, how A and B
-/// are stored, and the numbers of [`Tiles::of_groups`](crate::Tiles::of_groups): block, cluster, stages.
+/// are stored, and the numbers of [`Tiles::of_groups`](crate::Tiles::of_groups): block, cluster,
+/// stages.
 #[macro_export]
 macro_rules! warp_group_kernels {
     ($with:ident) => {

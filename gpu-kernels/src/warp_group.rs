@@ -210,9 +210,8 @@ where
         cluster::arrive_relaxed();
         work.begin(2 * SUMS);
         cluster::wait();
-        // The next kernel of the stream may get ready; the one before has ended.
+        // The next kernel of the stream may get ready; the one before may still run.
         grid::launch_dependents();
-        grid::wait_for_grids();
         match thread::thread_idx_x() / 128 {
             0 => {
                 if G::GROUPS > 1 {
@@ -277,6 +276,8 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
             let to_group = (group * GROUP_ROWS) as u32;
             place.row += u64::from(if W::IS_ONE { to_group } else { misc::afresh(to_group) });
             let mut sums = [T::Sum::ZERO; SUMS];
+            // As the thread that starts the copies does, as late as can be.
+            grid::wait_for_grids();
             let mut tile = summing.begin(work.params(), (place.row, place.col));
             let mut step = 0;
             // N.B. K is not 0, and the loop is one that runs at least once: were there a way around

@@ -4,7 +4,7 @@ use super::ring::Ring;
 use super::tiles::Place;
 use super::{Geometry, Rows64, Side, WarpGroup, Work, tiles_b, write};
 use crate::SharedTile;
-use cuda_std::{cluster, tma};
+use cuda_std::{cluster, grid, tma};
 
 /// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
 /// until the last ones are.
@@ -44,6 +44,9 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
             let tile = Place { row, col, slice };
             let (row, col) = (row as i32, col as i32 + 64 * first as i32);
             let (start, [batch_a, batch_b]) = (work.first_k(slice), work.numbers(slice));
+            // Here, where the first copy is ready to start: so far nothing was read that the kernel
+            // before this one may write. Behind the first tile it is over at once.
+            grid::wait_for_grids();
             for _ in 0..steps {
                 let k = (start + step * T::DEPTH) as i32;
                 step = if step + 1 == steps { 0 } else { step + 1 };

@@ -4,8 +4,8 @@
 use super::tiles::{ClusterTiles, Place};
 use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup, prefetch_maps};
 use crate::k_of;
-use cuda_std::misc;
 use cuda_std::tma::TensorMap;
+use cuda_std::{grid, misc};
 use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct};
 
 /// The tiles that are left to a cluster, one after the other, and the product of each. All threads
@@ -18,8 +18,8 @@ pub trait Work<T: WarpGroup, G> {
     /// Has maps brought near, for the first copies not to wait for them.
     fn prefetch_maps(&self);
 
-    /// Deals out tiles of `width` columns. What reads memory comes later: the kernel before this
-    /// one may still write.
+    /// Deals out tiles of `width` columns. Where [`Self::next`] reads memory, this waits until the
+    /// kernels before this one have ended, which may write there.
     fn begin(&mut self, width: usize);
 
     /// Rows that a tile's copy brings, of A and of B.
@@ -255,6 +255,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
 
     #[inline(always)]
     fn begin(&mut self, width: usize) {
+        grid::wait_for_grids();
         self.tiles = ClusterTiles::new(&self.p, width);
     }
 
