@@ -280,6 +280,10 @@ impl Kernel {
                 (count(groups.saturating_mul(128)), 1)
             }
             KernelFamily::Skinny => (count(THREADS), 1),
+            // Warps stand behind each other along the parts.
+            KernelFamily::FinishOverlapped => {
+                (count(x.saturating_mul(y).saturating_mul(self.tiles.block[2])), 1)
+            }
             _ => (count(x.saturating_mul(y)), 1),
         }
     }
@@ -327,7 +331,12 @@ impl Kernel {
         let sum = self.dtype.accumulator().size_bytes();
         let padded = Tiles::shared_len(block, stages, Tiles::PADDING);
         match self.family {
-            KernelFamily::Naive | KernelFamily::Finish | KernelFamily::FinishOverlapped => 0,
+            KernelFamily::Naive | KernelFamily::Finish => 0,
+            // The sums of all warps along the parts.
+            KernelFamily::FinishOverlapped => match block[2] {
+                0 | 1 => 0,
+                depth => depth.saturating_mul(block[1]).saturating_mul(sum),
+            },
             KernelFamily::Tiled
             | KernelFamily::ThreadColumn
             | KernelFamily::ThreadTile

@@ -230,7 +230,8 @@ macro_rules! finish_kernels {
     };
 }
 
-/// The same of the kernels that start while the one before them ends.
+/// The same of the kernels that start while the one before them ends; those with several warps
+/// along the parts are for many of them.
 #[macro_export]
 macro_rules! finish_overlapped_kernels {
     ($with:ident) => {
@@ -238,6 +239,9 @@ macro_rules! finish_overlapped_kernels {
         (finish_overlapped_i32, "finish_overlapped", i32, [8, 128, 1], [1, 128], [1, 4], 1, 1),
         (finish_overlapped_f32, "finish_overlapped", f32, [8, 128, 1], [1, 128], [1, 4], 1, 1),
         (finish_overlapped_f64, "finish_overlapped", f64, [8, 128, 1], [1, 128], [1, 4], 1, 1),
+        (finish_deep_i32, "finish_deep", i32, [1, 128, 8], [1, 128], [1, 4], 1, 1),
+        (finish_deep_f32, "finish_deep", f32, [1, 128, 8], [1, 128], [1, 4], 1, 1),
+        (finish_deep_f64, "finish_deep", f64, [1, 128, 8], [1, 128], [1, 4], 1, 1),
         }
     };
 }
@@ -440,11 +444,12 @@ static FINISH_OVERLAPPED: &[Kernel] = {
     finish_overlapped_kernels!(rows)
 };
 
-/// The kernel that takes sums from memory, in one or more parts, to C, on a GPU of that compute
+/// The kernel that takes sums from memory, in so many parts, to C, on a GPU of that compute
 /// capability; those of a dtype that no sums have are taken for f32.
-pub fn finish(sums: DType, has: (u32, u32)) -> &'static Kernel {
+pub fn finish(sums: DType, parts: usize, has: (u32, u32)) -> &'static Kernel {
     let kernels = if crate::Target::Sm90.runs_on(has) { FINISH_OVERLAPPED } else { FINISH };
-    kernels.iter().find(|kernel| kernel.dtype == sums).unwrap_or(&kernels[1])
+    let is_of = |kernel: &&Kernel| kernel.dtype == sums && kernel.tiles.block[2] <= parts.max(1);
+    kernels.iter().rev().find(is_of).unwrap_or(&kernels[1])
 }
 
 /// Every entry point: the kernels that multiply, those that do so with scales or for lists, those

@@ -103,6 +103,14 @@ struct Plan {
     biased: bool,
 }
 
+/// K of a part that another kernel leaves to one that finishes sums.
+const PART: usize = 16;
+
+/// The parts that it is left, one more than it has warps along them; the last may be longer.
+fn parts(kernel: &Kernel) -> usize {
+    kernel.tiles.block[2] + 1
+}
+
 /// Products in tiles in both directions, the last ones ragged, with more steps than the kernel has
 /// in shared memory at a time.
 fn plans(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
@@ -118,7 +126,10 @@ fn plans(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     }
     let even = Shape::new(rows + 16, cols + 16);
     let odd = Shape::new(rows + 5, cols + 3);
-    let k = (stages + 2) * depth;
+    let k = match kernel.family {
+        KernelFamily::Finish | KernelFamily::FinishOverlapped => parts(kernel) * PART,
+        _ => (stages + 2) * depth,
+    };
     let of = |shape, k, a, b, c| Plan { shape, k, ways: [a, b, c], reads_c: true, biased: false };
     let even = |a, b| of(even, k + depth / 2, a, b, Rows);
     let odd = |a, b| of(odd, k + 3, a, b, OddRows);
@@ -284,7 +295,8 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
                 KernelFamily::Repack => gemm.precision(Precision::Tf32),
                 // It adds up parts that another kernel left.
                 KernelFamily::Finish | KernelFamily::FinishOverlapped => {
-                    gemm.kernel(KernelChoice::Split { variant: "k02_tiled_16".into(), parts: 2 })
+                    let parts = parts(self.kernel);
+                    gemm.kernel(KernelChoice::Split { variant: "k02_tiled_16".into(), parts })
                 }
                 _ => gemm.kernel(self.kernel.variant),
             };

@@ -84,10 +84,12 @@ impl Copies<'_> {
     }
 }
 
-/// Rows at multiples of 16 bytes, one behind the other, and the bytes of all of them.
+/// Rows at multiples of 16 bytes, one behind the other, and the bytes of all of them. Long rows are
+/// at multiples of 128, which are a step's: so no step is two reads.
 pub(super) fn in_rows(dtype: DType, shape: Shape) -> Result<(Layout, usize), Error> {
     let size = dtype.size_bytes();
-    let pitch = shape.cols.checked_next_multiple_of(16usize.div_ceil(size));
+    let unit = if shape.cols >= 1024 / size { 128usize } else { 16 };
+    let pitch = shape.cols.checked_next_multiple_of(unit.div_ceil(size));
     let bytes = pitch.and_then(|pitch| pitch.checked_mul(shape.rows)?.checked_mul(size));
     match (pitch, bytes) {
         (Some(pitch), Some(bytes)) if isize::try_from(bytes).is_ok() => {

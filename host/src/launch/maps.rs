@@ -107,6 +107,7 @@ fn encode(
     let layout = TensorLayout::new(element, &sizes, &[(128 / bytes) as u32, rows, 1])
         .strides(&[pitch, step])
         .swizzle(TensorSwizzle::B128)
-        .promotion(L2Promotion::B256);
+        // Rows of 256 bytes would be twice as many reads where matrices are not aligned to them.
+        .promotion(L2Promotion::B128);
     driver.encode(&layout, address)
 }

@@ -186,7 +186,7 @@ fn fastest(
 /// least that of the longest.
 fn of_list(kernel: &Kernel, tasks: &[Task], info: &DeviceInfo) -> Prediction {
     let mut list = Prediction::default();
-    let (mut longest, mut whole) = (0.0f64, 0.0);
+    let mut longest = [0.0f64; 2];
     let like = OF_LISTS.iter().find(|(variant, _)| *variant == kernel.variant);
     for task in tasks {
         let like = like.and_then(|(_, like)| {
@@ -198,13 +198,14 @@ fn of_list(kernel: &Kernel, tasks: &[Task], info: &DeviceInfo) -> Prediction {
         let alone = of(1);
         // As many of it as fill whole waves.
         let many = info.multiprocessors.unwrap_or(1).max(1) as usize;
-        whole += of(many).multiplying / many as f64;
-        longest = longest.max(alone.multiplying);
+        let part = of(many);
+        list.multiplying += part.multiplying / many as f64;
+        list.memory += part.memory / many as f64;
+        longest = [longest[0].max(alone.multiplying), longest[1].max(alone.memory)];
         (list.launches, list.visible) = (alone.launches, alone.visible);
-        // Less what is there once.
-        list.memory += alone.memory - if list.memory > 0.0 { 1.0 } else { 0.0 };
     }
-    list.multiplying = whole.max(longest);
+    list.multiplying = list.multiplying.max(longest[0]);
+    list.memory = list.memory.max(longest[1]);
     list
 }
 

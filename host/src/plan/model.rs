@@ -204,7 +204,9 @@ pub(super) fn predict(
         let bytes = of_c + m * n * size(task.output);
         let rate = if bytes < L2_BYTES { PARTS_RATE } else { memory_rate };
         prediction.launches += LAUNCH;
-        prediction.adding = FINISH + (parts / 16) as f64 * ROUND + bytes / rate;
+        // Eight warps share many parts.
+        let of_one = if parts < 8 { parts } else { parts.div_ceil(8) };
+        prediction.adding = FINISH + (of_one / 16) as f64 * ROUND + bytes / rate;
     }
     prediction
 }
@@ -222,14 +224,16 @@ fn waiting(
     let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
     let (cluster, count) = (kernel.cluster() as f64, parts.max(task.batch) as f64);
     let clusters = (down as f64 / cluster).ceil() * across as f64 * count;
-    let last = clusters % (multiprocessors / cluster).floor().max(1.0);
-    if !kernel.takes_maps() || last == 0.0 {
+    let at_once = (multiprocessors / cluster).floor().max(1.0);
+    let last = clusters % at_once;
+    if !kernel.takes_maps() {
         return bytes / rate;
     }
     let of_last = bytes * last / clusters;
     // Each block of a cluster brings some of the boxes of 64 columns.
     let bringing = cluster.min(task.shape.cols.min(cols).div_ceil(64) as f64);
-    (bytes - of_last) / rate + of_last / rate.min(last * bringing * MEMORY_RATE_OF_ONE)
+    let rate_of = |clusters: f64| rate.min(clusters.max(1.0) * bringing * MEMORY_RATE_OF_ONE);
+    (bytes - of_last) / rate_of(at_once) + of_last / rate_of(last)
 }
 
 /// Microseconds of a kernel that waits for nothing but the L2 cache.

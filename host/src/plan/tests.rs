@@ -170,7 +170,7 @@ fn warp_groups_take_what_maps_describe() {
         assert_eq!(auto(task, info), "k11_tensor_core_bf16");
     }
     // With little shared memory a smaller tile.
-    assert_eq!(auto(mapped, &gpu()), "warp_group_64x128_nn_bf16");
+    assert_eq!(auto(mapped, &gpu()), "warp_group_64x64_nn_bf16");
     let named = "warp_group_128x256".into();
     let unmapped = Task { maps: false, ..mapped };
     let error = choose_kernel(&named, unmapped, &hopper()).unwrap_err();
