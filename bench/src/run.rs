@@ -113,6 +113,9 @@ impl Bench {
         }
         fact("timer_floor_us", format!("{:.2}", on.gpu.timer_floor()?.as_secs_f64() * 1e6));
         fact("enqueue_us", format!("{:.2}", on.gpu.enqueue_time()?.as_secs_f64() * 1e6));
+        let [made, found] = on.gpu.plan_times()?;
+        fact("plan_us", format!("{:.1}", made.as_secs_f64() * 1e6));
+        fact("plan_found_ns", found.as_nanos().to_string());
         fact("copy_gbps", format!("{:.0}", on.gpu.copy_gbps(1 << 30)?));
         Ok(facts)
     }

@@ -2,6 +2,7 @@
 //!
 //! The device crate makes its entry points from the lists, and the table is filled from them.
 
+use crate::Shape;
 use crate::dtype::{DType, Precision};
 use crate::kernel::{Kernel, KernelFamily, Stored, ThreadOrder, Tiles};
 
@@ -444,13 +445,23 @@ static FINISH_OVERLAPPED: &[Kernel] = {
     finish_overlapped_kernels!(rows)
 };
 
-/// The kernel that takes sums from memory, in so many parts, to C, on a GPU of that compute
-/// capability; those of a dtype that no sums have are taken for f32.
-pub fn finish(sums: DType, parts: usize, has: (u32, u32)) -> &'static Kernel {
+/// The kernel that takes sums from memory to a C of that shape, in so many parts, on a GPU of that
+/// compute capability; those of a dtype that no sums have are taken for f32.
+pub fn finish(sums: DType, parts: usize, shape: Shape, has: (u32, u32)) -> &'static Kernel {
     let kernels = if crate::Target::Sm90.runs_on(has) { FINISH_OVERLAPPED } else { FINISH };
-    let is_of = |kernel: &&Kernel| kernel.dtype == sums && kernel.tiles.block[2] <= parts.max(1);
+    let is_of = |kernel: &&Kernel| {
+        let [rows, cols, depth] = kernel.tiles.block;
+        let blocks = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
+        let is_worth_it = depth == 1 || depth <= parts && blocks <= MOST_DEEP_BLOCKS;
+        kernel.dtype == sums && is_worth_it
+    };
     kernels.iter().rev().find(is_of).unwrap_or(&kernels[1])
 }
+
+/// Blocks of the kernels with several warps along the parts that an H100 has room for at a time, by
+/// their registers: more would come one behind the other, and each takes as long as memory's
+/// answers do.
+const MOST_DEEP_BLOCKS: usize = 2 * 132;
 
 /// Every entry point: the kernels that multiply, those that do so with scales or for lists, those
 /// that copy, and those that finish.

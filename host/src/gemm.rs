@@ -252,12 +252,9 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// As [`Gemm::plan`], and when the driver refuses the kernel.
     pub fn load(&self, device: &Device, a: Layout, b: Layout) -> Result<(), Error> {
         let plan = self.plan_on(device, a, b)?;
-        let copy = gemm_spec::repack(T::DTYPE).filter(|_| plan.copied != [false; 2]);
         let has = device.info().compute_capability.unwrap_or_default();
-        let sums = gemm_spec::finish(T::DTYPE.accumulator(), plan.parts, has);
-        let finish = Some(sums).filter(|_| plan.parts > 1);
-        let kernels = plan.kernel.into_iter().chain(copy).chain(finish);
-        kernels.into_iter().try_for_each(|kernel| device.backend.load(kernel))
+        let mut kernels = plan.kernels(T::DTYPE, has);
+        kernels.try_for_each(|kernel| device.backend.load(kernel))
     }
 
     /// alpha * op(A) * op(B) into a new matrix; host data, and the result is there when the call

@@ -15,7 +15,7 @@ use crate::backend::Each;
 use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::plan::{Batch, Chosen, KernelChoice, Product, Rows, Task, layers, mappable};
+use crate::plan::{Batch, Chosen, KernelChoice, Product, Rest, Rows, Task, layers, mappable};
 use block::Block;
 use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Slices, Strides};
 use std::ops::Range;
@@ -131,7 +131,8 @@ pub(crate) unsafe fn enqueue(
     }
     // Another kernel would sum in another order.
     let may_change = *choice == KernelChoice::Auto && task.rows == Rows::Free;
-    let takes_memory = chosen.parts > 1 || chosen.copied != [false; 2];
+    let parts = chosen.parts.max(chosen.rest.map_or(1, |rest| rest.parts));
+    let takes_memory = parts > 1 || chosen.copied != [false; 2];
     // SAFETY: the caller's promise.
     match unsafe { enqueue_chosen(driver, &product, &addresses, chosen) } {
         // There is no memory, and nothing has been launched that writes to C.
@@ -153,12 +154,39 @@ unsafe fn enqueue_chosen(
     chosen: Chosen,
 ) -> Result<(), Error> {
     let has_epilogue = chosen.kernel.takes_maps() && is_within_kernel(product, addresses);
+    // Other epilogues need memory, which may be lacking when part of C has been written.
+    if let Some(rest) = chosen.rest.filter(|_| product.fusion.is_none() || has_epilogue) {
+        // SAFETY: the caller's promise.
+        return unsafe { enqueue_apart(driver, product, addresses, (chosen, rest)) };
+    }
     // SAFETY: the caller's promise.
     unsafe {
         match chosen.parts > 1 || !(product.fusion.is_none() || has_epilogue) {
             true => finish::enqueue(driver, product, addresses, chosen),
             false => multiply(driver, product, addresses, chosen, Parts::ONE),
         }
+    }
+}
+
+/// Enqueues copies of operands, and what two kernels compute of C with them.
+///
+/// # Safety
+/// As [`enqueue`].
+unsafe fn enqueue_apart(
+    driver: &dyn Driver,
+    product: &Product,
+    addresses: &Addresses,
+    (chosen, rest): (Chosen, Rest),
+) -> Result<(), Error> {
+    let own = Chosen { copied: [false; 2], rest: None, ..chosen };
+    let apart = Chosen { kernel: rest.kernel, parts: rest.parts, ..own };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let copies = copies::enqueue(driver, product, addresses, chosen.copied)?;
+        let [main, last] = rest.products(&copies.product);
+        // This one may lack memory, and then nothing that writes to C has been launched.
+        enqueue_chosen(driver, &last, &copies.addresses, apart)?;
+        enqueue_chosen(driver, &main, &copies.addresses, own)
     }
 }
 

@@ -71,7 +71,7 @@ pub use graph::Graph;
 pub use grouped::DeviceProduct;
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
-pub use plan::{Batch, GroupedPlan, KernelChoice, LaunchLimits, Plan, Prediction};
+pub use plan::{Batch, GroupedPlan, KernelChoice, LaunchLimits, Plan, Prediction, Rest};
 pub use scaled::ScaledGemm;
 pub use streaming::{Progress, Streaming};
 

@@ -20,6 +20,7 @@ mod choose;
 mod grouped;
 mod invariant;
 mod model;
+mod rest;
 mod scaled;
 mod transfer;
 
@@ -32,6 +33,7 @@ pub(crate) use grouped::{RowsProduct, blocks, choose_rows, dtypes as grouped_dty
 pub(crate) use invariant::Rows;
 pub use model::Prediction;
 pub(crate) use model::part_len;
+pub use rest::Rest;
 pub(crate) use scaled::{ScaledProduct, choose_scaled};
 pub(crate) use transfer::{Transfer, span, transfer};
 
@@ -396,6 +398,9 @@ pub struct Plan {
     /// Parts of K, each summed by blocks of its own into memory of its own, and added up by a
     /// kernel behind: 1 is none. Where the device lacks the memory, there are none either.
     pub parts: usize,
+    /// The last rows or columns, where they are computed apart, because they would be a wave of
+    /// their own. Not where sums go to memory for an epilogue that the kernel has not.
+    pub rest: Option<Rest>,
     /// How long it takes.
     pub prediction: Prediction,
     /// Those of the device, where it has them.
@@ -413,6 +418,7 @@ impl Plan {
             turned: false,
             copied: [false; 2],
             parts: 1,
+            rest: None,
             prediction: Prediction::default(),
             multiprocessors: None,
         }
@@ -420,17 +426,48 @@ impl Plan {
 
     /// The plan of a choice for a product.
     pub(crate) fn new(product: &Product, turned: bool, chosen: Chosen, info: &DeviceInfo) -> Plan {
-        let Chosen { kernel, copied, parts, prediction } = chosen;
-        let multiprocessors = info.multiprocessors;
-        let kernel = Some(kernel);
-        Plan { kernel, turned, copied, parts, prediction, multiprocessors, ..Plan::of_cpu(product) }
+        let Chosen { kernel, copied, parts, rest, prediction } = chosen;
+        Plan {
+            kernel: Some(kernel),
+            turned,
+            copied,
+            parts,
+            rest,
+            prediction,
+            multiprocessors: info.multiprocessors,
+            ..Plan::of_cpu(product)
+        }
     }
 
-    /// The kernel's launches, one after the other; `None` where the CPU's engine computes.
+    /// C's shape as the kernel takes it.
+    fn shape_of_kernel(&self) -> Shape {
+        if self.turned { self.shape.transposed() } else { self.shape }
+    }
+
+    /// All kernels that it launches, where sums are of that dtype and go through no epilogue that
+    /// the kernel has not; copies are of elements of `dtype`.
+    pub(crate) fn kernels(
+        &self,
+        dtype: DType,
+        has: (u32, u32),
+    ) -> impl Iterator<Item = &'static Kernel> + use<> {
+        let shape = self.shape_of_kernel();
+        let copy = gemm_spec::repack(dtype).filter(|_| self.copied != [false; 2]);
+        let adding = move |parts: usize, shape: Shape| {
+            (parts > 1).then(|| gemm_spec::finish(dtype.accumulator(), parts, shape, has))
+        };
+        let rest = self.rest.map(|of| (of.kernel, adding(of.parts, of.split(shape)[1])));
+        let (apart, adding_apart) = rest.unzip();
+        let adding = adding(self.parts, shape);
+        [self.kernel, copy, adding, apart, adding_apart.flatten()].into_iter().flatten()
+    }
+
+    /// The kernel's launches, one after the other, without those of the rest; `None` where the
+    /// CPU's engine computes.
     pub fn launches(&self) -> Option<impl Iterator<Item = Launch> + use<>> {
         let (kernel, multiprocessors) = (self.kernel?, self.multiprocessors.unwrap_or(u32::MAX));
-        let Shape { rows, cols } = self.shape;
-        let shape = if self.turned { Shape::new(cols, rows) } else { self.shape };
+        let shape = self.shape_of_kernel();
+        let shape = self.rest.map_or(shape, |rest| rest.split(shape)[0]);
         // A batch is not split, and what is split is no batch.
         let slices = self.parts.max(self.batch);
         let launches = kernel.launches(shape)?;
@@ -451,8 +488,7 @@ impl Plan {
     /// How many launches there are. They are not counted one by one: of the longest C there are
     /// more than anyone waits for.
     fn launch_count(&self, kernel: &Kernel) -> usize {
-        let Shape { rows, cols } = self.shape;
-        let (rows, cols) = if self.turned { (cols, rows) } else { (rows, cols) };
+        let Shape { rows, cols } = self.shape_of_kernel();
         let [block_rows, block_cols, _] = kernel.tiles.block;
         let blocks = match kernel.order {
             ThreadOrder::AlongColumns => rows.div_ceil(block_rows),
@@ -491,6 +527,13 @@ impl fmt::Display for Plan {
             match self.launch_count(kernel) {
                 0 | 1 => {}
                 all => write!(f, " and {} more launches", all - 1)?,
+            }
+        }
+        if let Some(Rest { of_rows, from, kernel, parts }) = self.rest {
+            let what = if of_rows { "rows" } else { "columns" };
+            write!(f, "; {what} from {from} on by {}", kernel.variant)?;
+            if parts > 1 {
+                write!(f, ", K in {parts} parts")?;
             }
         }
         Ok(())

@@ -28,7 +28,7 @@ use crate::gemm::Gemm;
 use crate::plan::{Chosen, KernelChoice, Plan, Task, candidates};
 use crate::ptx;
 use gemm_spec::Layout;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::path::Path;
 
 pub(crate) use file::TuningFault;
@@ -307,7 +307,7 @@ impl Device {
             return Err(Error::new(Kind::NotTunable { device: self.name().into() }));
         };
         tuning.check_origin(self)?;
-        let mut tuned = HashMap::new();
+        let mut tuned = FxHashMap::default();
         for entry in &tuning.entries {
             let fault = |why| {
                 let (plan, shape) = (entry.variant.clone(), entry.task.shape);
@@ -325,7 +325,7 @@ impl Device {
     /// Takes the model's plans again.
     pub fn forget_tuning(&self) {
         if let Some(plans) = self.backend.plans() {
-            plans.tune(HashMap::new());
+            plans.tune(FxHashMap::default());
         }
     }
 }

@@ -72,7 +72,7 @@ unsafe fn finish(
     sums: &Sums,
 ) -> Result<(), Error> {
     let has = driver.info().compute_capability.unwrap_or_default();
-    let kernel = gemm_spec::finish(sums.dtype, sums.parts, has);
+    let kernel = gemm_spec::finish(sums.dtype, sums.parts, sums.layout.shape, has);
     let step = (sums.bytes / sums.dtype.size_bytes()) as isize;
     // What the kernel takes for A is a part; see there.
     let (a, b) = (sums.layout, Layout { strides: Strides::new(step, 1), ..sums.layout });

@@ -3,7 +3,7 @@
 use super::{Chosen, KernelChoice, Task, choose};
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Plans that are kept: of more, all are forgotten and made again as they are asked for.
@@ -14,10 +14,11 @@ const MOST: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct PlanCache(Mutex<Plans>);
 
+/// The keys are the caller's own products, so that nobody has to be kept from making them collide.
 #[derive(Debug, Default)]
 struct Plans {
-    made: HashMap<Task, Chosen>,
-    tuned: HashMap<Task, Chosen>,
+    made: FxHashMap<Task, Chosen>,
+    tuned: FxHashMap<Task, Chosen>,
 }
 
 impl PlanCache {
@@ -46,7 +47,7 @@ impl PlanCache {
     }
 
     /// Takes these from now on, in the place of those that were tuned before.
-    pub(crate) fn tune(&self, tuned: HashMap<Task, Chosen>) {
+    pub(crate) fn tune(&self, tuned: FxHashMap<Task, Chosen>) {
         self.lock().tuned = tuned;
     }
 
@@ -86,7 +87,7 @@ mod tests {
         let before = cache.choose(&auto, &of, &info).unwrap();
         let tuned = choose(&"k02_tiled_16/3".into(), &of, &info).unwrap();
         assert_ne!(tuned, before);
-        cache.tune(HashMap::from([(of, tuned)]));
+        cache.tune([(of, tuned)].into_iter().collect());
         assert_eq!(cache.choose(&auto, &of, &info).unwrap(), tuned);
         let named = cache.choose(&"k01_naive".into(), &of, &info).unwrap();
         assert_eq!(named.kernel.variant, "k01_naive");
@@ -94,7 +95,7 @@ mod tests {
             let chosen = cache.choose(&auto, &other, &info).unwrap();
             assert_eq!(chosen, choose(&auto, &other, &info).unwrap());
         }
-        cache.tune(HashMap::new());
+        cache.tune(FxHashMap::default());
         assert_eq!(cache.choose(&auto, &of, &info).unwrap(), before);
     }
 }

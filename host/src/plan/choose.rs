@@ -2,7 +2,7 @@
 
 use super::invariant::{Rows, keeps_order, may_be_chosen};
 use super::model::{Prediction, part_len, predict, splits};
-use super::{KernelChoice, Product};
+use super::{KernelChoice, Product, Rest};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{
@@ -132,12 +132,14 @@ pub(crate) struct Chosen {
     pub copied: [bool; 2],
     /// Parts of K, each summed on its own.
     pub parts: usize,
+    /// What is computed apart.
+    pub rest: Option<Rest>,
     pub prediction: Prediction,
 }
 
 impl Chosen {
     /// A task by a kernel, with K in so many parts or fewer.
-    fn new(
+    pub(super) fn new(
         kernel: &'static Kernel,
         copied: [bool; 2],
         parts: usize,
@@ -150,7 +152,7 @@ impl Chosen {
             _ => task.k.div_ceil(part_len(kernel, task.k, parts.min(MAX_GRID_Y))).max(1),
         };
         let prediction = predict(kernel, copied, parts, task, info);
-        Chosen { kernel, copied, parts, prediction }
+        Chosen { kernel, copied, parts, rest: None, prediction }
     }
 
     /// The one that is predicted to be faster, first.
@@ -257,7 +259,7 @@ fn planned(
         Error::new(Kind::NotPlanned { variant, copied, parts, shape })
     })?;
     check_order(chosen.kernel, task)?;
-    Ok(chosen)
+    Ok(chosen.cut(task, info))
 }
 
 /// Every way to compute a task that the library knows.
@@ -266,7 +268,7 @@ pub(crate) fn candidates(task: &Task, info: &DeviceInfo) -> impl Iterator<Item =
     let ways = ways.filter(move |(kernel, _)| may_be_chosen(kernel, task, info));
     ways.flat_map(move |(kernel, copied)| {
         let splits = splits(kernel, task, info).filter(|&parts| parts == 1 || task.splits);
-        splits.map(move |parts| Chosen::new(kernel, copied, parts, task, info))
+        splits.map(move |parts| Chosen::new(kernel, copied, parts, task, info).cut(task, info))
     })
 }
 
@@ -289,7 +291,7 @@ fn with_copies(
 }
 
 /// The instance of a variant for a task whose operands are copied so, where it takes that.
-fn instance(
+pub(super) fn instance(
     variant: &str,
     copied: [bool; 2],
     task: &Task,

@@ -140,6 +140,8 @@ pub struct Prediction {
     pub copies: f64,
     /// Adding up parts of K behind it.
     pub adding: f64,
+    /// The rows or columns that are computed apart, all of it.
+    pub rest: f64,
     /// What part of the shorter of multiplying and memory is not hidden behind the longer.
     pub visible: f64,
 }
@@ -150,7 +152,7 @@ impl Prediction {
     pub fn total(&self) -> f64 {
         let (multiplying, memory) = (self.multiplying, self.memory);
         let both = multiplying.max(memory) + self.visible * multiplying.min(memory);
-        self.launches + both + self.copies + self.adding
+        self.launches + both + self.copies + self.adding + self.rest
     }
 }
 
@@ -204,8 +206,10 @@ pub(super) fn predict(
         let bytes = of_c + m * n * size(task.output);
         let rate = if bytes < L2_BYTES { PARTS_RATE } else { memory_rate };
         prediction.launches += LAUNCH;
-        // Eight warps share many parts.
-        let of_one = if parts < 8 { parts } else { parts.div_ceil(8) };
+        let has = info.compute_capability.unwrap_or_default();
+        let finish = gemm_spec::finish(task.dtype.accumulator(), parts, task.shape, has);
+        // Those that one warp adds up.
+        let of_one = parts.div_ceil(finish.tiles.block[2]);
         prediction.adding = FINISH + (of_one / 16) as f64 * ROUND + bytes / rate;
     }
     prediction

@@ -274,6 +274,7 @@ fn plans_say_what_they_launch() {
         turned: false,
         copied: [false; 2],
         parts: 1,
+        rest: None,
         prediction: Prediction::default(),
         multiprocessors: None,
     };
@@ -287,6 +288,36 @@ fn plans_say_what_they_launch() {
         "k02_tiled_8_f32, grid 1x65535 of 8x8 threads and 1 more launches"
     );
     assert_eq!(plan(0, 9), "k02_tiled_8_f32");
+    let rest = Rest { of_rows: false, from: 16, kernel: kernel.unwrap(), parts: 2 };
+    let cut = Plan { rest: Some(rest), ..of(9, 20) };
+    let text = "k02_tiled_8_f32, grid 2x2 of 8x8 threads; columns from 16 on by k02_tiled_8, \
+        K in 2 parts";
+    assert_eq!(cut.to_string(), text);
+}
+
+#[test]
+fn what_would_be_a_wave_of_its_own_is_computed_apart() {
+    let h100 = DeviceInfo { multiprocessors: Some(132), ..hopper() };
+    let plan = |shape, k| {
+        let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, shape) };
+        super::choose(&KernelChoice::Auto, &task, &h100).unwrap()
+    };
+    // 66 clusters of two blocks of 128 x 256: 256 tiles, and those of a row more.
+    let cut = plan((4097, 4096), 4096);
+    let rest = cut.rest.unwrap();
+    assert_eq!((cut.kernel.variant, rest.of_rows, rest.from), ("warp_group_128x256", true, 4096));
+    let whole = plan((4096, 4096), 4096);
+    assert_eq!(whole.rest, None);
+    assert!(cut.prediction.total() < 1.15 * whole.prediction.total());
+    let rest = plan((512, 28_672), 4096).rest.unwrap();
+    assert!(!rest.of_rows && rest.from > 20_000, "{rest:?}");
+    // Neither a batch nor rows that have to be alike.
+    let task = Task { maps: true, k: 4096, along_k: [true; 2], ..task(DType::BF16, (4097, 4096)) };
+    for task in [Task { batch: 2, splits: false, ..task }, Task { splits: false, ..task }] {
+        assert_eq!(super::choose(&KernelChoice::Auto, &task, &h100).unwrap().rest, None);
+    }
+    // A kernel that is asked for by its name computes all.
+    assert_eq!(super::choose(&"warp_group_128x256".into(), &task, &h100).unwrap().rest, None);
 }
 
 #[test]
@@ -385,7 +416,7 @@ proptest! {
             ..task(dtype, shape)
         };
         let chosen = super::choose(&KernelChoice::Auto, &task, &info).unwrap();
-        let Chosen { kernel, copied, parts, prediction } = chosen;
+        let Chosen { kernel, copied, parts, rest, prediction } = chosen;
         let micros = prediction.total();
         prop_assert!(kernel.dtype == dtype && kernel.target.runs_on(capability));
         prop_assert!(micros.is_finite() && micros > 0.0);
@@ -397,6 +428,17 @@ proptest! {
         // Every part has something to sum.
         let len = part_len(kernel, k, parts);
         prop_assert!(parts == 1 || (parts - 1) * len < k && k <= parts * len);
+        if let Some(rest) = rest {
+            let [own, last] = rest.split(task.shape);
+            prop_assert!(!own.is_empty() && !last.is_empty() && parts == 1 && batch == 1);
+            // Whole tiles, so that all of it starts where maps may.
+            let [rows, cols, _] = kernel.tiles.block;
+            let tile = if rest.of_rows { rows * kernel.cluster() } else { cols };
+            prop_assert!(rest.from.is_multiple_of(tile));
+            prop_assert!(rest.kernel.takes_maps() && rest.kernel.stored.takes(lies));
+            let len = part_len(rest.kernel, k, rest.parts);
+            prop_assert!(rest.parts == 1 || (rest.parts - 1) * len < k && k <= rest.parts * len);
+        }
     }
 
     #[test]

@@ -143,7 +143,10 @@ pub fn forged_kernels(answers: &mut Answers) {
     add("a row of no name", Kernel { name: "", variant: "", ..row });
     add("a row of another module", Kernel { target: gemm_spec::Target::Sm90a, ..row });
     add("the kernel that copies operands", *gemm_spec::repack(DType::F32).unwrap());
-    add("the kernel that finishes sums", *gemm_spec::finish(DType::F32, 1, (7, 0)));
+    add(
+        "the kernel that finishes sums",
+        *gemm_spec::finish(DType::F32, 1, Shape::new(1, 1), (7, 0)),
+    );
     add("the kernel with scales", *gemm_spec::scaled(DType::F8E4M3).unwrap());
     add("the kernel for lists", *gemm_spec::grouped(DType::F16, [true; 2]).next().unwrap());
     add("a cluster of no blocks", Kernel { tiles: Tiles { cluster: 0, ..maps.tiles }, ..maps });

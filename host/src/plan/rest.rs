@@ -1,0 +1,236 @@
+//! The last rows or columns of a C that fills the GPU some times and a little more: computed apart,
+//! where they would be a wave of their own in which most multiprocessors have nothing to do.
+
+use super::choose::{CANDIDATES, Chosen, Task, instance};
+use super::model::{Prediction, predict, splits};
+use super::{Fusion, Product};
+use crate::device::DeviceInfo;
+use gemm_spec::{Kernel, Layout, Shape};
+use std::ops::Range;
+
+/// What part of its time a product has to keep, at most, for two launches to be worth it.
+const WORTH: f64 = 0.97;
+
+/// The rows or columns of C, as the kernel takes it, that another kernel computes, or that one with
+/// K in parts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rest {
+    /// Whether they are rows; else columns.
+    pub of_rows: bool,
+    /// The first of them.
+    pub from: usize,
+    /// What computes them.
+    pub kernel: &'static Kernel,
+    /// Parts of their K, as [`Plan::parts`](crate::Plan::parts).
+    pub parts: usize,
+}
+
+impl Rest {
+    /// The shape of what is left to the plan's kernel, of a C of that shape, and its own.
+    pub(crate) fn split(&self, shape: Shape) -> [Shape; 2] {
+        split(self.of_rows, self.from, shape)
+    }
+
+    /// The products of what is left, and of its own rows or columns.
+    pub(crate) fn products(&self, product: &Product) -> [Product; 2] {
+        let Shape { rows, cols } = product.shape();
+        match self.of_rows {
+            true => [0..self.from, self.from..rows].map(|rows| product.block(rows, 0..cols)),
+            false => [0..self.from, self.from..cols].map(|cols| product.block(0..rows, cols)),
+        }
+    }
+}
+
+fn split(of_rows: bool, from: usize, Shape { rows, cols }: Shape) -> [Shape; 2] {
+    match of_rows {
+        true => [from, rows - from].map(|rows| Shape::new(rows, cols)),
+        false => [from, cols - from].map(|cols| Shape::new(rows, cols)),
+    }
+}
+
+impl Product {
+    /// The product of these rows and columns of C alone; columns of sums, of which an epilogue
+    /// takes pairs together.
+    fn block(&self, rows: Range<usize>, cols: Range<usize>) -> Product {
+        let part = |layout: Layout, rows: &Range<usize>, cols: &Range<usize>| {
+            let start = (rows.start as isize).wrapping_mul(layout.strides.row);
+            let start = start.wrapping_add((cols.start as isize).wrapping_mul(layout.strides.col));
+            let shape = Shape::new(rows.len(), cols.len());
+            Layout { shape, offset: layout.offset.wrapping_add_signed(start), ..layout }
+        };
+        let all = 0..self.a.shape.cols;
+        let of_c = self.fusion.cols_of_c(cols.start)..self.fusion.cols_of_c(cols.end);
+        let [bias, residual, row_scale, col_scale] = self.fusion.sources;
+        let of_sums = |source: Option<Layout>| source.map(|layout| part(layout, &rows, &cols));
+        let residual = residual.map(|layout| part(layout, &rows, &of_c));
+        let sources = [of_sums(bias), residual, of_sums(row_scale), of_sums(col_scale)];
+        Product {
+            a: part(self.a, &rows, &all),
+            b: part(self.b, &all, &cols),
+            c: part(self.c, &rows, &of_c),
+            fusion: Fusion { sources, ..self.fusion },
+            ..*self
+        }
+    }
+}
+
+impl Chosen {
+    /// The same with a [`Rest`], where that is faster.
+    pub(super) fn cut(self, task: &Task, info: &DeviceInfo) -> Chosen {
+        let cuts = [true, false].into_iter().filter_map(|of_rows| self.cut_at(of_rows, task, info));
+        let is_worth_it = |cut: &Chosen| cut.prediction.total() < WORTH * self.prediction.total();
+        cuts.min_by(Chosen::compare).filter(is_worth_it).unwrap_or(self)
+    }
+
+    /// The same with the rest that whole waves leave; `None` where there is none.
+    fn cut_at(&self, of_rows: bool, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
+        let Chosen { kernel, copied, parts, prediction: whole, .. } = *self;
+        let multiprocessors = info.multiprocessors? as usize;
+        if !kernel.takes_maps() || parts > 1 || !task.splits {
+            return None;
+        }
+        let ([rows, cols, _], cluster) = (kernel.tiles.block, kernel.cluster());
+        let (rows, at_once) = (rows * cluster, (multiprocessors / cluster).max(1));
+        let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
+        let full = down.checked_mul(across)? / at_once * at_once;
+        let (from, extent) = match of_rows {
+            true => (full / across.max(1) * rows, task.shape.rows),
+            false => (full / down.max(1) * cols, task.shape.cols),
+        };
+        if from == 0 || from >= extent {
+            return None;
+        }
+        let [main, rest] = split(of_rows, from, task.shape);
+        // As the kernels find the operands.
+        let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
+        let task = Task { along_k, maps: true, unmapped: None, ..*task };
+        let own = predict(kernel, [false; 2], 1, &Task { shape: main, ..task }, info);
+        let rest = fastest(&Task { shape: rest, ..task }, info)?;
+        let prediction = Prediction {
+            launches: whole.launches,
+            copies: whole.copies,
+            rest: rest.prediction.total(),
+            ..own
+        };
+        let rest = Rest { of_rows, from, kernel: rest.kernel, parts: rest.parts };
+        Some(Chosen { rest: Some(rest), prediction, ..*self })
+    }
+}
+
+/// The fastest way to compute a task whose operands are described by maps.
+fn fastest(task: &Task, info: &DeviceInfo) -> Option<Chosen> {
+    let kernels = CANDIDATES.iter().filter_map(|variant| instance(variant, [false; 2], task, info));
+    let kernels = kernels.filter(|kernel| kernel.takes_maps());
+    let all = kernels.flat_map(|kernel| {
+        let of = move |parts| Chosen::new(kernel, [false; 2], parts, task, info);
+        splits(kernel, task, info).map(of)
+    });
+    all.min_by(Chosen::compare)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emulator::Options;
+    use crate::plan::{KernelChoice, choose};
+    use crate::{Activation, Device, Element, Gemm, HostEpilogue, Matrix, Op, OutputOf};
+    use crate::{bf16, random};
+    use std::fmt::Debug;
+
+    type Sizes = (usize, usize, usize);
+
+    /// Rows or columns, from which on, by what, and parts of K.
+    type Apart = (bool, usize, &'static str, usize);
+
+    /// An emulated device that computes the rest of such a product apart.
+    fn device(product: &Product, copied: [bool; 2], apart: Apart) -> Device {
+        let device = Device::emulator_with(&Options { threads: 2, ..Options::default() }).unwrap();
+        let (product, turned) = product.turned();
+        assert!(!turned);
+        let task = Task::of(&product, [0, 0]);
+        let variant = "warp_group_64x64".into();
+        let planned = KernelChoice::Planned { variant, copied, parts: 1 };
+        let own = choose(&planned, &task, device.info()).unwrap();
+        let (of_rows, from, variant, parts) = apart;
+        let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
+        let found = Task { along_k, maps: true, ..task };
+        let kernel = instance(variant, [false; 2], &found, device.info()).unwrap();
+        let rest = Some(Rest { of_rows, from, kernel, parts });
+        device
+            .backend
+            .plans()
+            .unwrap()
+            .tune([(task, Chosen { rest, ..own })].into_iter().collect());
+        device
+    }
+
+    fn integers<T: Element>(rows: usize, cols: usize, seed: u64) -> Matrix<T> {
+        random::integers(Shape::new(rows, cols), seed, -3..=3).unwrap()
+    }
+
+    /// 2 op(A) op(B) - C is the CPU's, exactly.
+    fn check<C>((m, n, k): Sizes, ops: [Op; 2], copied: [bool; 2], apart: Apart)
+    where
+        C: OutputOf<bf16> + Element<Scalar = f32> + Debug,
+    {
+        let stored = |op, rows, cols, seed| match op {
+            Op::None => integers::<bf16>(rows, cols, seed),
+            Op::Transpose => integers(cols, rows, seed),
+        };
+        let (a, b) = (stored(ops[0], m, k, 1), stored(ops[1], k, n, 2));
+        let gemm = Gemm::<bf16, C>::default().op_a(ops[0]).op_b(ops[1]).alpha(2.0);
+        let product = gemm.product(a.view().layout(), b.view().layout()).unwrap();
+        let device = device(&product, copied, apart);
+        assert!(
+            gemm.plan_on(&device, a.view().layout(), b.view().layout()).unwrap().rest.is_some()
+        );
+        let gemm = gemm.beta(-1.0);
+        let c = integers::<C>(m, n, 3);
+        let (mut expected, mut found) = (c.clone(), c);
+        gemm.run_into(&Device::cpu(), &a, &b, &mut expected).unwrap();
+        gemm.run_into(&device, &a, &b, &mut found).unwrap();
+        assert!(found == expected, "{m}x{n}x{k} {ops:?} {apart:?}");
+    }
+
+    const NN: [Op; 2] = [Op::None; 2];
+    const NT: [Op; 2] = [Op::None, Op::Transpose];
+    const TN: [Op; 2] = [Op::Transpose, Op::None];
+    const TT: [Op; 2] = [Op::Transpose; 2];
+
+    #[test]
+    fn rows_and_columns_are_apart() {
+        let no = [false; 2];
+        check::<bf16>((136, 136, 136), NN, no, (true, 128, "warp_group_64x64", 2));
+        check::<f32>((136, 136, 136), NT, no, (false, 64, "warp_group_64x128", 1));
+        check::<bf16>((136, 136, 136), TN, no, (true, 64, "warp_group_128x128", 1));
+        check::<f32>((136, 136, 136), TT, no, (false, 128, "warp_group_64x64", 2));
+    }
+
+    #[test]
+    fn copies_are_both_ones() {
+        check::<bf16>((67, 131, 133), NN, [true; 2], (true, 64, "warp_group_64x64", 2));
+        check::<f32>((65, 129, 136), NN, [false, true], (false, 128, "warp_group_64x64", 1));
+    }
+
+    /// Those of the kernel, and those for which sums go to memory.
+    #[test]
+    fn epilogues_have_their_parts_of_what_they_read() {
+        let (m, n, k) = (80, 136, 64);
+        let (a, b) = (integers::<bf16>(m, k, 1), integers::<bf16>(k, n, 2));
+        let bias = integers::<bf16>(1, n, 3);
+        let residual = integers::<bf16>(m, n, 4);
+        let gemm = Gemm::<bf16>::new();
+        let product = gemm.product(a.view().layout(), b.view().layout()).unwrap();
+        for apart in [(true, 64, "warp_group_64x64", 1), (false, 64, "warp_group_64x64", 1)] {
+            let devices = [Device::cpu(), device(&product, [false; 2], apart)];
+            for with_residual in [false, true] {
+                let [expected, found] = devices.each_ref().map(|device| {
+                    let layer = HostEpilogue::new().bias(&bias).activation(Activation::Relu);
+                    let layer = if with_residual { layer.residual(&residual) } else { layer };
+                    gemm.fused(layer).run(device, &a, &b).unwrap()
+                });
+                assert!(found == expected, "{apart:?}, residual {with_residual}");
+            }
+        }
+    }
+}
