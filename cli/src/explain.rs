@@ -69,7 +69,7 @@ fn explain<T: Element>(args: &ExplainArgs, device: &Device, out: &mut impl Write
         plans.truncate(FEW);
     }
     writeln!(out, "\n{} of the {all} plans that are compared:", plans.len())?;
-    let head = ["plan", "predicted", "multiplying", "memory", "copies", "parts"];
+    let head = ["plan", "predicted", "multiplying", "memory", "copies", "parts", "rest"];
     let mut rows = vec![head.map(String::from).to_vec()];
     rows.extend(plans.iter().map(row));
     write!(out, "{}", text::table(1, &rows))?;
@@ -90,6 +90,10 @@ fn parts(plan: &Plan) -> String {
     if of.adding > 0.0 {
         text += &format!(", adding up {} parts {:.1}", plan.parts, of.adding);
     }
+    if let Some(rest) = plan.rest {
+        let what = if rest.of_rows { "rows" } else { "columns" };
+        text += &format!(", {what} apart {:.1}", of.rest);
+    }
     text
 }
 
@@ -103,5 +107,6 @@ fn row(plan: &Plan) -> Vec<String> {
         micros(of.memory),
         micros(of.copies),
         micros(of.adding),
+        micros(of.rest),
     ]
 }

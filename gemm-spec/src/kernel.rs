@@ -1,6 +1,7 @@
 //! What the host knows of a kernel: its algorithm, its tiles, and the launches that cover C.
 
 use crate::skinny::THREADS;
+use crate::warp_group::{C_BOX_BYTES, C_BOXES};
 use crate::{DType, Precision, Shape, Target};
 
 /// The most blocks that a grid has along x (CUDA C++ Programming Guide, technical specifications).
@@ -252,12 +253,6 @@ pub struct Kernel {
     /// The module that holds it.
     pub target: Target,
 }
-
-/// Boxes of C that each group of a [`KernelFamily::WarpGroup`] kernel has shared memory of its own
-/// for.
-pub const C_BOXES: usize = 2;
-/// Bytes of a box of C: 64 rows of 128.
-const C_BOX_BYTES: usize = 64 * 128;
 
 impl Kernel {
     /// Threads of a block along (x, y); for tiles too large to count, more than any GPU allows.

@@ -24,8 +24,7 @@ mod warp_group;
 pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
 pub use kernel::{
-    C_BOXES, Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, ThreadOrder,
-    Tiles,
+    Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, ThreadOrder, Tiles,
 };
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use params::{
@@ -35,4 +34,4 @@ pub use params::{
 pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};
 pub use table::{entries, finish, grouped, kernels, repack, scaled, variants};
 pub use target::Target;
-pub use warp_group::box_rows;
+pub use warp_group::{C_BOXES, box_rows};

@@ -1,5 +1,10 @@
 //! Hopper's kernels: their lists, and the boxes of their tensor maps.
 
+/// Boxes of C that each group of a kernel has shared memory of its own for.
+pub const C_BOXES: usize = 2;
+/// Bytes of a box of C: 64 rows of 128.
+pub(crate) const C_BOX_BYTES: usize = 64 * 128;
+
 /// Rows of the boxes in which tensor maps have an operand of so many rows along K: those it has, in
 /// whole swizzled patterns of 8, and 64 at most. Rows past its end would cost the copy engine more
 /// than rows that are there.

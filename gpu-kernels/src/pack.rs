@@ -49,24 +49,6 @@ pub unsafe fn read_global<T: Packed>(source: *const T) -> T::Pack {
     unsafe { core::mem::transmute_copy(&source.cast::<u128>().read()) }
 }
 
-/// Reads 16 bytes of global memory from any element on, out of two words at multiples of 16.
-///
-/// # Safety
-/// Both words may be read: the one that has the element, and the one behind it.
-#[inline(always)]
-pub unsafe fn read_unaligned<T: Packed>(source: *const T) -> T::Pack {
-    const { assert!(size_of::<T::Pack>() == 16) };
-    let ahead = source as usize % 16;
-    let words = source.wrapping_byte_sub(ahead).cast::<u128>();
-    // SAFETY: the caller's promise; every bit pattern is a pack.
-    unsafe {
-        let (low, high) = (words.read(), words.wrapping_add(1).read());
-        // No shift by all of its bits, where the element is aligned.
-        let bits = 8 * ahead as u32;
-        core::mem::transmute_copy(&(low >> bits | high << 1 << (127 - bits)))
-    }
-}
-
 /// Writes 16 bytes to global memory. Lowers to `st.global.v2.b64`.
 ///
 /// # Safety

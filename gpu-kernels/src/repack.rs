@@ -22,9 +22,8 @@
 //! # Preconditions
 //!
 //! Those of [`RepackParams`], and a grid from `Kernel::launches`. Any strides; elements move by
-//! packs of 16 bytes where those of the source are contiguous, out of two aligned words where they
-//! are not aligned; else, and at the ends of rows, one by one. The target starts at a multiple of
-//! 16 bytes.
+//! packs of 16 bytes where those of the source are contiguous and aligned, else one by one. The
+//! target starts at a multiple of 16 bytes.
 
 use crate::{Packed, SharedTile, pack};
 use cuda_std::thread;
@@ -127,17 +126,10 @@ unsafe fn bring<T: Packed, const DOWN: bool>(
     let bytes = (other as u64).wrapping_mul(size_of::<T>() as u64);
     let in_packs = stride == 1 && (source as u64 | bytes).is_multiple_of(16);
     let step = if DOWN { pitch::<T>() } else { 1 };
-    // Bytes from a multiple of 16, and whether two words from there lie in the row or column.
-    let ahead = start as u64 % 16;
-    let before = if DOWN { row } else { col } * size_of::<T>() as u64;
-    let has_words = stride == 1 && before >= ahead && left * size_of::<T>() as u64 + ahead >= 32;
-    // SAFETY: the elements lie in the source, and a pack of them starts at a multiple of 16 bytes,
-    // or the two words that have it lie there too.
+    // SAFETY: the elements lie in the source, and a pack of them starts at a multiple of 16 bytes.
     unsafe {
-        let in_packs = in_packs && left >= T::LANES as u64;
-        if in_packs || has_words {
-            let lanes =
-                if in_packs { pack::read_global(start) } else { pack::read_unaligned(start) };
+        if in_packs && left >= T::LANES as u64 {
+            let lanes = pack::read_global(start);
             if DOWN {
                 for (l, &element) in lanes.as_ref().iter().enumerate() {
                     to.add(l * step).write(element);
