@@ -34,6 +34,19 @@ pub fn profiler_counter(counter: u32) {
     event!(0 1 2 3 4 5 6 7)
 }
 
+/// Has the line of global memory that holds the address brought into the L2 cache.
+///
+/// Lowers to `prefetch.global.L2` (PTX ISA, `prefetch`).
+///
+/// # Safety
+/// The address is one of global memory, as of an element that may be read.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn prefetch_l2<T>(address: *const T) {
+    // SAFETY: the caller's promise; nothing is changed.
+    unsafe { asm!("prefetch.global.L2 [{}];", in(reg64) address, options(nostack)) }
+}
+
 /// The same number, which the compiler takes for another: what is computed from it is computed
 /// behind this call, and not kept in registers from before.
 ///

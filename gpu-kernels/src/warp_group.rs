@@ -221,6 +221,14 @@ where
                 // registers that a warp shares.
                 if thread::thread_idx_x() >= 32 {
                     clear::<T, G, SUMS>(work.box_rows::<A, B>(), stages);
+                    // Those of the first tile; while others are multiplied nobody is idle here.
+                    if W::IS_ONE
+                        && let Some(place) = work.next()
+                    {
+                        let number = (thread::thread_idx_x() - 32, 96);
+                        let (operands, p) = (work.operands(), work.params());
+                        write::prefetch_rows::<T, G, SUMS>(operands, p, place, number);
+                    }
                 } else if warp::elect(u32::MAX) {
                     bring::<T, A, B, G, W, SUMS>(work, ring, stages);
                 }

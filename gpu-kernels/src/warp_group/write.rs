@@ -154,6 +154,42 @@ pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
     }
 }
 
+/// Bytes of a line of the L2 cache.
+const LINE: u64 = 128;
+
+/// Has rows of the block's tile of C brought into the L2 cache, where its old values take part and
+/// are read by rows, as [`prefetch`] has those that its map describes.
+///
+/// # Safety
+/// By thread number `thread` of `threads`, each once; the rest as [`write`].
+#[inline(always)]
+pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<'_, T>,
+    p: &GemmParams<T::Sum>,
+    Place { row, col, slice }: Place,
+    (thread, threads): (u32, u32),
+) {
+    let start = operands.start as u64;
+    let by_map = T::is_plain(p) && is_mappable::<T::Output, _>(start, p);
+    if p.reads_c == 0 || by_map || p.c_col_stride != 1 || col >= p.n {
+        return;
+    }
+    let size = size_of::<T::Output>() as u64;
+    let last = ((p.n - col).min(2 * SUMS as u64) - 1) * size;
+    let mut further = u64::from(thread);
+    while further < (G::GROUPS * GROUP_ROWS) as u64 && row + further < p.m {
+        let first = (row + further) as i64 * p.c_row_stride + col as i64;
+        let first = start.wrapping_add_signed(first * size as i64 + i64::from(slice) * p.slices.c);
+        let mut byte = 0;
+        while byte < last + LINE {
+            // SAFETY: an element of the row; after whole lines its last one.
+            unsafe { misc::prefetch_l2((first + byte.min(last)) as *const T::Output) };
+            byte += LINE;
+        }
+        further += u64::from(threads);
+    }
+}
+
 /// Waits until the boxes have been read, before any is written again or goes with the block: the
 /// group's first warp, which started the copies.
 ///

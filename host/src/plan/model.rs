@@ -189,11 +189,17 @@ pub(super) fn predict(
             _ => 1.5,
         };
     }
+    let multiplying = multiplying(kernel, parts, task, multiprocessors);
+    let memory = waiting(kernel, parts, task, (traffic, memory_rate), multiprocessors) + 1.0;
     let mut prediction = Prediction {
         launches: LAUNCH,
-        visible: if kernel.takes_maps() { VISIBLE_COPIES } else { VISIBLE },
-        multiplying: multiplying(kernel, parts, task, multiprocessors),
-        memory: waiting(kernel, parts, task, (traffic, memory_rate), multiprocessors) + 1.0,
+        visible: match kernel.takes_maps() {
+            true if memory > multiplying => VISIBLE_COPIES + of_c / traffic * visible_of_c(kernel),
+            true => VISIBLE_COPIES,
+            false => VISIBLE,
+        },
+        multiplying,
+        memory,
         ..Prediction::default()
     };
     for (copied, bytes) in copied.into_iter().zip(operand) {
@@ -213,6 +219,17 @@ pub(super) fn predict(
         prediction.adding = FINISH + (of_one / 16) as f64 * ROUND + bytes / rate;
     }
     prediction
+}
+
+/// What part of multiplying is not hidden behind memory where all of its traffic is C, which the
+/// groups write that multiply: one group does one thing at a time, and a tile of 256 columns keeps
+/// a stage until it is written.
+fn visible_of_c(kernel: &Kernel) -> f64 {
+    match kernel.variant {
+        "warp_group_128x128" => 0.2,
+        "warp_group_128x256" => 0.45,
+        _ => 0.6,
+    }
 }
 
 /// Microseconds that memory takes for so many bytes. The last tiles of kernels that copy them,
