@@ -194,8 +194,7 @@ pub(super) fn predict(
     let mut prediction = Prediction {
         launches: LAUNCH,
         visible: match kernel.takes_maps() {
-            true if memory > multiplying => VISIBLE_COPIES + of_c / traffic * visible_of_c(kernel),
-            true => VISIBLE_COPIES,
+            true => VISIBLE_COPIES + (of_c / traffic.max(1.0)).powi(2) * visible_of_c(kernel),
             false => VISIBLE,
         },
         multiplying,
@@ -226,9 +225,9 @@ pub(super) fn predict(
 /// a stage until it is written.
 fn visible_of_c(kernel: &Kernel) -> f64 {
     match kernel.variant {
-        "warp_group_128x128" => 0.2,
-        "warp_group_128x256" => 0.45,
-        _ => 0.6,
+        "warp_group_128x128" => 0.12,
+        "warp_group_128x256" => 0.15,
+        _ => 0.2,
     }
 }
 
