@@ -347,6 +347,7 @@ impl Product {
     /// are. Columns that belong together in pairs are not turned.
     ///
     /// An extent of 1 gets a stride with which the matrix is one of contiguous rows or columns.
+    #[inline]
     pub(crate) fn turned(&self) -> (Product, bool) {
         let Shape { rows, cols } = self.shape();
         let Strides { row, col } = self.c.strides;
@@ -359,16 +360,20 @@ impl Product {
     }
 
     /// The same product, turned or as it is, with such strides.
+    #[inline]
     fn turned_if(&self, turned: bool) -> Product {
         let mut product = *self;
+        let Product { a, b, c, fusion, batch, .. } = &mut product;
         if turned {
-            let Product { a, b, c, fusion, batch, .. } = *self;
-            let [a, b, c] = [b, a, c].map(|layout| layout.apply(Op::Transpose));
-            let batch = Batch { a: batch.b, b: batch.a, ..batch };
-            product = Product { a, b, c, fusion: fusion.transposed(), batch, ..*self };
+            std::mem::swap(a, b);
+            std::mem::swap(&mut batch.a, &mut batch.b);
+            *fusion = fusion.transposed();
         }
-        let [a, b, c] = [product.a, product.b, product.c].map(with_free_strides);
-        Product { a, b, c, ..product }
+        for layout in [a, b, c] {
+            let of = if turned { layout.apply(Op::Transpose) } else { *layout };
+            *layout = with_free_strides(of);
+        }
+        product
     }
 
     /// The shape of the sums, which is C's unless the epilogue takes columns in pairs.

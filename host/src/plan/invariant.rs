@@ -125,6 +125,7 @@ pub(super) fn keeps_order(kernel: &Kernel, task: &Task) -> bool {
 impl Product {
     /// As [`Product::turned`]; for rows that have to be alike, turned only where a kernel for
     /// Hopper needs it.
+    #[inline]
     pub(crate) fn oriented(&self, choice: &KernelChoice, info: &DeviceInfo) -> (Product, bool) {
         if Rows::of(self) == Rows::Free {
             return self.turned();
