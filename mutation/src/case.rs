@@ -106,7 +106,7 @@ struct Plan {
 /// K of a part that another kernel leaves to one that finishes sums.
 const PART: usize = 16;
 
-/// The parts that it is left, one more than it has warps along them; the last may be longer.
+/// The parts that it is left, one more than it has warps along them.
 fn parts(kernel: &Kernel) -> usize {
     kernel.tiles.block[2] + 1
 }
@@ -127,7 +127,8 @@ fn plans(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     let even = Shape::new(rows + 16, cols + 16);
     let odd = Shape::new(rows + 5, cols + 3);
     let k = match kernel.family {
-        KernelFamily::Finish | KernelFamily::FinishOverlapped => parts(kernel) * PART,
+        // The last part is shorter, whatever is added below.
+        KernelFamily::Finish | KernelFamily::FinishOverlapped => parts(kernel) * PART - PART / 2,
         _ => (stages + 2) * depth,
     };
     let of = |shape, k, a, b, c| Plan { shape, k, ways: [a, b, c], reads_c: true, biased: false };
