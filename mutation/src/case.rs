@@ -171,6 +171,12 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     let one = (1..=stages).map(|more| of(1, stages + more, Way::Rows, false));
     let two = [(Way::Rows, false), (Way::OddRows, true), (Way::Rows, true)];
     let two = two.map(|(c, reads_c)| of(2, stages + 1, c, reads_c));
+    // An operand along K that has fewer rows than a tile: the others are cleared.
+    let shape = match kernel.stored {
+        Stored::Nn | Stored::Nt => Shape::new(24, cols - 16),
+        _ => Shape::new(rows + 16, 24),
+    };
+    let few = Plan { shape, ..of(1, stages + 1, Way::Rows, false) };
     // With a single step, C of a tile is written soon after that of the tile before.
     let short = of(stages + 2, 1, Way::Rows, false);
     // Only C of the usual dtype, of 16 bits, has epilogues in the kernel.
@@ -182,7 +188,7 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     });
     let biased = biased.map(|plan| Plan { biased: true, ways: dense, ..plan });
     let biased = biased.into_iter().filter(|_| has_epilogues);
-    [short].into_iter().chain(one).chain(two).chain(biased).collect()
+    [short, few].into_iter().chain(one).chain(two).chain(biased).collect()
 }
 
 /// The same for kernels whose operands come from the host, and lie as they do there where they have
