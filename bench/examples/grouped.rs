@@ -71,10 +71,9 @@ fn measure(gpu: &Gpu, cublas: Option<&Cublas>, tokens: usize, [n, k]: [usize; 2]
         }
     };
     let list: Vec<RawOperands> = (0..PARTS.len()).map(product).collect();
-    let layout = |m| Layout::row_major(m);
     let all = RawOperands {
-        a_layout: layout(Shape::new(tokens, k)),
-        c_layout: layout(Shape::new(tokens, n)),
+        a_layout: Layout::row_major(Shape::new(tokens, k)),
+        c_layout: Layout::row_major(Shape::new(tokens, n)),
         a,
         c,
         ..list[0]

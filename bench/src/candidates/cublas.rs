@@ -12,7 +12,7 @@ use super::{Absence, Entrant, Peer};
 use crate::case::Case;
 use crate::gpu::{Gpu, GpuWork, Operands};
 use crate::suite::Row;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use cust::memory::DeviceBuffer;
 use ffi::{Functions, LtFunctions};
 use gemmite::{DType, Element, Op, Precision};
@@ -98,17 +98,21 @@ struct Scalars {
 
 impl Scalars {
     fn of<T: Element>(case: &Case<T>) -> Scalars {
+        let epilogue = case.row.epilogue;
+        Scalars::new(T::DTYPE, epilogue.alpha, epilogue.beta.unwrap_or(0.0))
+    }
+
+    fn new(dtype: DType, alpha: f64, beta: f64) -> Scalars {
         let bytes = |value: f64| {
             let mut bytes = [0; 8];
-            match T::DTYPE {
+            match dtype {
                 DType::F64 => bytes.copy_from_slice(&value.to_ne_bytes()),
                 DType::I8 => bytes[..4].copy_from_slice(&(value as i32).to_ne_bytes()),
                 _ => bytes[..4].copy_from_slice(&(value as f32).to_ne_bytes()),
             }
             bytes
         };
-        let epilogue = case.row.epilogue;
-        Scalars { alpha: bytes(epilogue.alpha), beta: bytes(epilogue.beta.unwrap_or(0.0)) }
+        Scalars { alpha: bytes(alpha), beta: bytes(beta) }
     }
 
     fn alpha(&self) -> *const c_void {
@@ -171,45 +175,60 @@ impl Cublas {
         Ok(Cublas { functions, handle, version, _workspace: workspace })
     }
 
-    /// Enqueues C = A * B for row-major bf16 at three addresses, m, n and k, by
-    /// cublasGemmStridedBatchedEx.
+    /// Enqueues C = A * B for row-major bf16 at three addresses, m, n and k.
     ///
     /// # Safety
     /// The addresses are of matrices of these sizes in device memory that nobody else touches until
     /// the stream has got past this.
-    pub unsafe fn multiply_bf16(&self, [a, b, c]: [u64; 3], [m, n, k]: [usize; 3]) -> Result<()> {
-        let int = |value: usize| c_int::try_from(value).context("too large for cuBLAS's int");
-        let (m, n, k) = (int(m)?, int(n)?, int(k)?);
-        let (alpha, beta) = (1.0f32, 0.0f32);
-        let scalar = |value: &f32| std::ptr::from_ref(value).cast();
+    pub unsafe fn multiply_bf16(&self, at: [u64; 3], [m, n, k]: [usize; 3]) -> Result<()> {
+        let types = Types::of(DType::BF16, Precision::Full);
+        let call = Call {
+            ops: [Op::None; 2],
+            sizes: Sizes::new([m, n, k, 1], [k, n, n])?,
+            strides: [0; 3],
+            types: types.map_err(|absence| anyhow!(absence.reason))?,
+            scalars: Scalars::new(DType::BF16, 1.0, 0.0),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.multiply(&call, at) }
+    }
+
+    /// Enqueues a product of matrices at three addresses, by cublasGemmStridedBatchedEx.
+    ///
+    /// # Safety
+    /// The addresses are of matrices as the call has them, in device memory that nobody else
+    /// touches until the stream has got past this.
+    unsafe fn multiply(&self, call: &Call, [a, b, c]: [u64; 3]) -> Result<()> {
+        let Call { ops: [op_a, op_b], sizes, strides, types, scalars } = call;
+        let Sizes { m, n, k, batch, lda, ldb, ldc } = *sizes;
+        let [stride_a, stride_b, stride_c] = *strides;
         let pointer = |address: u64| address as *mut c_void;
-        let (gemm, data) = (self.functions.gemm_strided_batched_ex, ffi::R_16BF);
-        // SAFETY: the handle is alive; the caller's addresses are of matrices of these sizes, and
-        // the scalars are f32, as the compute type asks for.
+        // SAFETY: the handle is alive; addresses, sizes, leading dimensions and strides are the
+        // caller's; the scalars have the type that the compute type asks for.
         let status = unsafe {
-            gemm(
+            (self.functions.gemm_strided_batched_ex)(
                 self.handle,
-                ffi::OP_N,
-                ffi::OP_N,
+                operation(*op_b),
+                operation(*op_a),
                 n,
                 m,
                 k,
-                scalar(&alpha),
+                scalars.alpha(),
                 pointer(b),
-                data,
-                n,
-                0,
+                types.data,
+                ldb,
+                stride_b,
                 pointer(a),
-                data,
-                k,
-                0,
-                scalar(&beta),
+                types.data,
+                lda,
+                stride_a,
+                scalars.beta(),
                 pointer(c),
-                data,
-                n,
-                0,
-                1,
-                ffi::COMPUTE_32F,
+                types.output,
+                ldc,
+                stride_c,
+                batch,
+                types.compute,
                 ffi::GEMM_DEFAULT,
             )
         };
@@ -242,45 +261,15 @@ impl Cublas {
         if T::DTYPE.is_fp8() {
             return Err(Absence::unsupported("floats of 8 bits are cuBLASLt's alone"));
         }
-        let types = Types::of(T::DTYPE, case.row.precision)?;
-        let scalars = Scalars::of(case);
-        let sizes = Sizes::of(&case.row).map_err(|error| Absence::failed(&error))?;
-        let Row { op_a, op_b, .. } = case.row;
-        let [stride_a, stride_b, stride_c] = case.row.batch_strides().map(|stride| stride as i64);
-        let launch = move |[a, b, c]: [u64; 3], _: &cust::stream::Stream| {
-            let Sizes { m, n, k, batch, lda, ldb, ldc } = sizes;
-            let pointer = |address: u64| address as *mut c_void;
-            // SAFETY: the handle is alive; addresses, sizes, leading dimensions and strides are
-            // those of the row's buffers; the scalars have the type that the compute type asks for.
-            let status = unsafe {
-                (self.functions.gemm_strided_batched_ex)(
-                    self.handle,
-                    operation(op_b),
-                    operation(op_a),
-                    n,
-                    m,
-                    k,
-                    scalars.alpha(),
-                    pointer(b),
-                    types.data,
-                    ldb,
-                    stride_b,
-                    pointer(a),
-                    types.data,
-                    lda,
-                    stride_a,
-                    scalars.beta(),
-                    pointer(c),
-                    types.output,
-                    ldc,
-                    stride_c,
-                    batch,
-                    types.compute,
-                    ffi::GEMM_DEFAULT,
-                )
-            };
-            check("cublasGemmStridedBatchedEx", status)
+        let call = Call {
+            ops: [case.row.op_a, case.row.op_b],
+            sizes: Sizes::of(&case.row).map_err(|error| Absence::failed(&error))?,
+            strides: case.row.batch_strides().map(|stride| stride as i64),
+            types: Types::of(T::DTYPE, case.row.precision)?,
+            scalars: Scalars::of(case),
         };
+        // SAFETY: the addresses are those of the row's buffers.
+        let launch = move |at, _: &cust::stream::Stream| unsafe { self.multiply(&call, at) };
         Ok(GpuWork::new(gpu, operands, case, Box::new(launch)))
     }
 }
@@ -290,6 +279,16 @@ impl Drop for Cublas {
         // SAFETY: the handle is ours, and no work is in flight: every sample waits for its own.
         unsafe { (self.functions.destroy)(self.handle) };
     }
+}
+
+/// What cublasGemmStridedBatchedEx computes, of row-major matrices.
+struct Call {
+    ops: [Op; 2],
+    sizes: Sizes,
+    /// Elements from product to product, of A, B and C.
+    strides: [i64; 3],
+    types: Types,
+    scalars: Scalars,
 }
 
 /// A row's sizes as cuBLAS takes them.
@@ -306,16 +305,12 @@ struct Sizes {
 
 impl Sizes {
     fn of(row: &Row) -> Result<Sizes> {
+        Sizes::new([row.m, row.n, row.k, row.batch], row.leading)
+    }
+
+    fn new(extents: [usize; 4], leading: [usize; 3]) -> Result<Sizes> {
         let int = |value: usize| c_int::try_from(value).context("too large for cuBLAS's int");
-        let [lda, ldb, ldc] = row.leading.map(int);
-        Ok(Sizes {
-            m: int(row.m)?,
-            n: int(row.n)?,
-            k: int(row.k)?,
-            batch: int(row.batch)?,
-            lda: lda?,
-            ldb: ldb?,
-            ldc: ldc?,
-        })
+        let ([m, n, k, batch], [lda, ldb, ldc]) = (extents.map(int), leading.map(int));
+        Ok(Sizes { m: m?, n: n?, k: k?, batch: batch?, lda: lda?, ldb: ldb?, ldc: ldc? })
     }
 }

@@ -111,7 +111,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     ) -> Result<(), Error> {
         let context = super::backend::context_of(device)?;
         let of = |(number, operands): (usize, &RawOperands)| {
-            self.raw_product(operands).map_err(|error| error.of_product(number))
+            self.raw_product(operands, Fusion::default()).map_err(|error| error.of_product(number))
         };
         let products = list.iter().enumerate().map(of).collect::<Result<Vec<_>, _>>()?;
         let addresses: Vec<_> = list.iter().map(RawOperands::addresses).collect();
@@ -140,7 +140,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         offsets: u64,
     ) -> Result<(), Error> {
         let context = super::backend::context_of(device)?;
-        let product = self.raw_product(&operands)?;
+        let product = self.raw_product(&operands, Fusion::default())?;
         let rows = RowsProduct { product, count, b_step, first_offset: 0 };
         let _current = context.make_current()?;
         let driver = CudaDriver { context, stream: stream.as_inner() };
@@ -149,8 +149,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         unsafe { launch::enqueue_rows(&driver, &rows, self.kernel_choice(), addresses, offsets) }
     }
 
-    /// The checked product, without an epilogue.
-    fn raw_product(&self, operands: &RawOperands) -> Result<Product, Error> {
+    /// The checked product, with an epilogue whose layouts are.
+    fn raw_product(&self, operands: &RawOperands, fusion: Fusion) -> Result<Product, Error> {
         let RawOperands { a_layout, b_layout, c_layout, .. } = *operands;
         let (bytes, c_bytes) = (size_of::<T>(), size_of::<C>());
         check_layouts(&[
@@ -159,7 +159,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
             (Operand::C, c_layout, c_bytes),
         ])?;
         let layouts = [a_layout, b_layout, c_layout];
-        Product::new::<T, C>(self.options(), layouts, Fusion::default())
+        Product::new::<T, C>(self.options(), layouts, fusion)
     }
 
     /// # Safety
@@ -173,25 +173,17 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         batch: Batch,
     ) -> Result<(), Error> {
         let context = super::backend::context_of(device)?;
-        let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
-        let (bytes, c_bytes) = (size_of::<T>(), size_of::<C>());
-        check_layouts(&[
-            (Operand::A, a_layout, bytes),
-            (Operand::B, b_layout, bytes),
-            (Operand::C, c_layout, c_bytes),
-        ])?;
         let fusion = epilogue.fusion(|of| of.layout, |of| of.layout);
         for (i, layout) in fusion.sources.into_iter().enumerate() {
             let bytes = Fusion::dtypes(C::DTYPE)[i].size_bytes();
             check_layouts(layout.map(|layout| (Fusion::NAMES[i], layout, bytes)).as_slice())?;
         }
-        let layouts = [a_layout, b_layout, c_layout];
-        let product = Product::new::<T, C>(self.options(), layouts, fusion)?.batched(batch)?;
+        let product = self.raw_product(&operands, fusion)?.batched(batch)?;
         let _current = context.make_current()?;
         let [bias, residual] = epilogue.matrices.map(|of| of.map(|of| of.address));
         let [rows, cols] = epilogue.factors.map(|of| of.map(|of| of.address));
         let sources = [bias, residual, rows, cols];
-        let addresses = Addresses { a, b, c, sources, amax: epilogue.amax };
+        let addresses = Addresses { sources, amax: epilogue.amax, ..operands.addresses() };
         let driver = CudaDriver { context, stream: stream.as_inner() };
         // SAFETY: the caller's promise.
         unsafe { launch::enqueue(&driver, &product, self.kernel_choice(), addresses) }
