@@ -56,7 +56,8 @@ pub enum KernelChoice {
         parts: usize,
     },
     /// A plan of [`Gemm::plans`](crate::Gemm::plans), of which this is made by `into()`: that
-    /// kernel, with those copies of operands and so many parts of K, and nothing in its place.
+    /// kernel, with those copies of operands, so many parts of K and the [`Plan::rest`] that
+    /// follows from them, and nothing in its place.
     Planned {
         /// As in [`KernelChoice::Named`].
         variant: String,
