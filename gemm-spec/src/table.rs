@@ -193,13 +193,15 @@ macro_rules! k11_tensor_core_sm80_kernels {
     };
 }
 
-/// The same for compute capability 9.0: f64, and a step that takes more shared memory than most
-/// GPUs before have.
+/// The same for compute capability 9.0: f64, with smaller tiles for a C of few, and a step that
+/// takes more shared memory than most GPUs before have.
 #[macro_export]
 macro_rules! k11_tensor_core_sm90_kernels {
     ($with:ident) => {
         $with! {
         (k11_tensor_core_f64, "k11_tensor_core", f64, [64, 128, 16], [64, 32], [16, 8], 3, 2),
+        (k11_tensor_64x64_f64, "k11_tensor_64x64", f64, [64, 64, 16], [32, 32], [16, 8], 4, 2),
+        (k11_tensor_32x32_f64, "k11_tensor_32x32", f64, [32, 32, 32], [16, 16], [16, 8], 4, 3),
         (k11_tensor_deep_i8, "k11_tensor_deep", i8, [128, 256, 128], [64, 64], [16, 8], 3, 1),
         }
     };

@@ -11,13 +11,15 @@ use gemm_spec::{
 use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 12] = [
+pub(super) const CANDIDATES: [&str; 14] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
     "warp_group_64x64",
     "k11_tensor_deep",
     "k11_tensor_core",
+    "k11_tensor_64x64",
+    "k11_tensor_32x32",
     "k10_grouped_order",
     "k08_double_buffer",
     "k07_warp_tile",

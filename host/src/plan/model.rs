@@ -88,6 +88,8 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
         ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
         ("k11_tensor_core", F64) => (58.0, 0.75, 3.0, 2),
+        ("k11_tensor_64x64", _) => (57.0, 0.6, 2.5, 2),
+        ("k11_tensor_32x32", _) => (48.0, 0.6, 2.0, 3),
         ("k11_tensor_core", _) => (56.0, 1.3, 4.0, 1),
         ("k10_grouped_order", F32) => (48.2, 1.6, 3.0, 2),
         ("k10_grouped_order", F64) => (19.4, 0.95, 3.0, 1),
