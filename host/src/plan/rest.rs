@@ -9,7 +9,7 @@ use gemm_spec::{Kernel, Layout, Shape};
 use std::ops::Range;
 
 /// What part of its time a product has to keep, at most, for two launches to be worth it.
-const WORTH: f64 = 0.97;
+const WORTH: f64 = 0.99;
 
 /// The rows or columns of C, as the kernel takes it, that another kernel computes, or that one with
 /// K in parts.
