@@ -154,7 +154,7 @@ fn compare(gpu: &Gpu, ways: &[Way<'_>], on_c: &DeviceBuffer<u16>, k: usize) -> R
     let mut times = vec![Vec::new(); ways.len()];
     for _ in 0..15 {
         for (way, times) in ways.iter().zip(&mut times) {
-            times.push(gpu.time(|stream| (way.1)(stream))?);
+            times.push(gpu.time(&way.1, &way.1)?);
         }
     }
     for (way, times) in ways.iter().zip(&mut times) {

@@ -246,9 +246,11 @@ class Case:
 
     def sample(self, run, runs):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(HOLD_CYCLES * (runs + 1))
-        start.record()
-        for _ in range(runs):
+        torch.cuda._sleep(HOLD_CYCLES * (runs + 2))
+        # The first is not timed, as in GpuWork::sample.
+        for number in range(runs + 1):
+            if number == 1:
+                start.record()
             run(*self.views[self.turn])
             self.turn = (self.turn + 1) % self.copies
         end.record()

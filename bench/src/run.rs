@@ -382,7 +382,8 @@ pub fn method(options: &Options) -> Vec<String> {
             min_sample.as_micros()
         ),
         "clock on a GPU: two CUDA events around the sample, enqueued while the stream is held, so \
-         that launches do not count; on the CPU: the system's monotonic clock"
+         that launches do not count, behind one untimed run of the candidate; on the CPU: the \
+         system's monotonic clock"
             .to_owned(),
         "operands on a GPU: as many copies as outgrow its L2 cache three times, used in turn"
             .to_owned(),

@@ -88,8 +88,8 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
         ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
         ("k11_tensor_core", F64) => (58.0, 0.75, 3.0, 2),
-        ("k11_tensor_64x64", _) => (57.0, 0.6, 2.5, 2),
-        ("k11_tensor_32x32", _) => (48.0, 0.6, 2.0, 3),
+        ("k11_tensor_64x64", _) => (49.5, 0.42, 2.0, 2),
+        ("k11_tensor_32x32", _) => (31.0, 0.45, 1.3, 3),
         ("k11_tensor_core", _) => (56.0, 1.3, 4.0, 1),
         ("k10_grouped_order", F32) => (48.2, 1.6, 3.0, 2),
         ("k10_grouped_order", F64) => (19.4, 0.95, 3.0, 1),
@@ -268,6 +268,10 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     if kernel.variant == "skinny_rows" && task.along_k[1] {
         step *= 1.5;
     }
+    if kernel.family == KernelFamily::Skinny && task.dtype.size_bytes() < 4 && !task.maps {
+        // They come one by one.
+        step *= 2.0;
+    }
     let [rows, cols, depth] = kernel.tiles.block;
     let (m, n) = (task.shape.rows, task.shape.cols);
     if parts > 1 {
@@ -325,8 +329,9 @@ pub(super) fn splits(
     let [_, _, depth] = kernel.tiles.block;
     let tiles = tiles(kernel, task);
     let multiprocessors = info.multiprocessors.unwrap_or(MULTIPROCESSORS as u32) as usize;
-    // Parts of fewer steps cost more than they give.
-    let most = task.k / (4 * depth);
+    // Parts of fewer steps cost more than they give; the warps of few rows have a step each.
+    let least = if kernel.family == KernelFamily::Skinny { 1 } else { 4 };
+    let most = task.k / (least * depth);
     let once = multiprocessors * Speed::of(kernel).blocks / tiles.max(1);
     let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
     tries.into_iter().filter(move |&parts| parts == 1 || parts > 1 && parts <= most)
