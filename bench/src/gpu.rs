@@ -84,8 +84,9 @@ impl Gpu {
     /// The median time between two events with nothing between them: what the method adds to each
     /// sample.
     pub fn timer_floor(&self) -> Result<Duration> {
-        let mut times =
-            (0..101).map(|_| self.time(|_| Ok(()), |_| Ok(()))).collect::<Result<Vec<Duration>>>()?;
+        let mut times = (0..101)
+            .map(|_| self.time(|_| Ok(()), |_| Ok(())))
+            .collect::<Result<Vec<Duration>>>()?;
         times.sort();
         Ok(times[times.len() / 2])
     }
