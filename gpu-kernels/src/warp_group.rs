@@ -111,20 +111,30 @@ pub trait Side<T>: wgmma::Major<T> {
         if Self::ALONG_K { box_rows(extent) } else { GROUP_ROWS as u32 }
     }
 
+    /// The tiles that the instructions read from here on.
+    ///
+    /// # Safety
+    /// There are such tiles.
+    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Descriptor<T, Self>;
+
     /// The four instructions' parts of a stage.
     ///
     /// # Safety
-    /// The pointer is to the first of the stage's tiles that the instructions read.
-    unsafe fn parts(tiles: SharedTile<Rows64<T>>) -> [Descriptor<T, Self>; 4];
+    /// The stage's tiles are there.
+    unsafe fn parts(tile: Descriptor<T, Self>) -> [Descriptor<T, Self>; 4];
 }
 
 impl<T: wgmma::Element> Side<T> for KMajor {
     const ALONG_K: bool = true;
 
     #[inline(always)]
-    unsafe fn parts(tiles: SharedTile<Rows64<T>>) -> [Descriptor<T, Self>; 4] {
+    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Descriptor<T, Self> {
         // SAFETY: the caller's promise.
-        let tile = unsafe { tiles.k_major() };
+        unsafe { tiles.k_major() }
+    }
+
+    #[inline(always)]
+    unsafe fn parts(tile: Descriptor<T, Self>) -> [Descriptor<T, Self>; 4] {
         [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()]
     }
 }
@@ -136,12 +146,15 @@ where
     const ALONG_K: bool = false;
 
     #[inline(always)]
-    unsafe fn parts(tiles: SharedTile<Rows64<T>>) -> [Descriptor<T, Self>; 4] {
-        // SAFETY: the caller's promise; elements have 16 bits, so that the tile has 64 values of K.
-        unsafe {
-            let tile = tiles.mn_major();
-            [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()]
-        }
+    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Descriptor<T, Self> {
+        // SAFETY: the caller's promise.
+        unsafe { tiles.mn_major() }
+    }
+
+    #[inline(always)]
+    unsafe fn parts(tile: Descriptor<T, Self>) -> [Descriptor<T, Self>; 4] {
+        // SAFETY: elements have 16 bits, so that the tile has 64 values of K.
+        unsafe { [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()] }
     }
 }
 
@@ -274,6 +287,8 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
     // promises.
     unsafe {
         let c = c.add(group * C_BOXES);
+        let stage_bytes = ((G::GROUPS + tiles_b(SUMS)) * size_of::<Rows64<T>>()) as u32;
+        let (a, b) = (A::first(stages.add(group)), B::first(stages.add(G::GROUPS)));
         if is_cleared(work.box_rows::<A, B>()) {
             sync_cleared::<G>();
         }
@@ -294,8 +309,8 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
             // them.
             loop {
                 ring.wait_full();
-                let stage = stages.add(ring.stage() * (G::GROUPS + tiles_b(SUMS)));
-                let (a, b) = (A::parts(stage.add(group)), B::parts(stage.add(G::GROUPS)));
+                let further = ring.stage() as u32 * stage_bytes;
+                let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
                 S::multiply(&mut tile, &mut sums, a, b, step == 0);
                 if step == 0 {
                     write::wait_for_copies();

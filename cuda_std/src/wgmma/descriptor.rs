@@ -20,7 +20,7 @@ pub trait Swizzle: sealed::Sealed + Copy {
     const ROW_BYTES: u32;
     /// The descriptor's bits 62 and 63.
     #[doc(hidden)]
-    const LAYOUT: u64;
+    const LAYOUT: u32;
 
     /// Where the byte at `offset` of a tile of plain rows lies in the swizzled tile.
     #[inline(always)]
@@ -46,7 +46,7 @@ macro_rules! swizzles {
         impl Swizzle for $name {
             type Row = [u8; $bytes];
             const ROW_BYTES: u32 = $bytes;
-            const LAYOUT: u64 = $layout;
+            const LAYOUT: u32 = $layout;
         }
     )*};
 }
@@ -144,7 +144,8 @@ impl Major<bf16> for MnMajor {
 /// }
 /// ```
 pub struct Descriptor<T, M, S = B128> {
-    bits: u64,
+    /// The fields in which descriptors of one kind differ; the others follow from `S`.
+    low: u32,
     what: PhantomData<(T, M, S)>,
 }
 
@@ -157,27 +158,35 @@ impl<T, M, S> Clone for Descriptor<T, M, S> {
 
 impl<T, M, S> Copy for Descriptor<T, M, S> {}
 
-/// The bits: addresses and distances are in units of 16 bytes, 14 bits each.
+/// Addresses and distances are in units of 16 bytes, 14 bits each.
 #[inline(always)]
-const fn bits(address: u32, leading_bytes: u32, stride_bytes: u32, layout: u64) -> u64 {
-    const fn field(bytes: u32) -> u64 {
-        (bytes >> 4 & 0x3fff) as u64
-    }
-    field(address) | field(leading_bytes) << 16 | field(stride_bytes) << 32 | layout << 62
+const fn field(bytes: u32) -> u32 {
+    bytes >> 4 & 0x3fff
 }
 
-impl<T, M, S> Descriptor<T, M, S> {
+impl<T, M, S: Swizzle> Descriptor<T, M, S> {
+    /// The high half: the distance between groups of 8 rows, and the swizzle.
+    const HIGH: u32 = field(8 * S::ROW_BYTES) | S::LAYOUT << 30;
+
+    #[inline(always)]
+    fn new(address: u32, leading_bytes: u32) -> Self {
+        Descriptor { low: field(address) | field(leading_bytes) << 16, what: PhantomData }
+    }
+
     /// The descriptor as the instruction takes it.
     #[inline(always)]
     pub fn bits(self) -> u64 {
-        self.bits
+        u64::from(Self::HIGH) << 32 | u64::from(self.low)
     }
 
-    /// Past so many bytes, which do not carry into the other fields: shared memory ends before
-    /// 2^18.
+    /// The same of a tile that lies so many bytes further on, which do not carry into the other
+    /// fields: shared memory ends before 2^18.
+    ///
+    /// # Safety
+    /// There is such a tile, as this one is.
     #[inline(always)]
-    fn past(self, bytes: u32) -> Self {
-        Descriptor { bits: self.bits + (bytes >> 4) as u64, what: PhantomData }
+    pub unsafe fn past(self, bytes: u32) -> Self {
+        Descriptor { low: self.low + (bytes >> 4), what: PhantomData }
     }
 }
 
@@ -201,8 +210,7 @@ impl<T: Element, const ROWS: usize, S: Swizzle> SharedPtr<Tile<T, ROWS, S>> {
     /// that the instruction's M or N needs behind the tile's last are those of the next tiles.
     #[inline(always)]
     pub unsafe fn k_major(self) -> Descriptor<T, KMajor, S> {
-        let bits = bits(address(self), 16, 8 * S::ROW_BYTES, S::LAYOUT);
-        Descriptor { bits, what: PhantomData }
+        Descriptor::new(address(self), 16)
     }
 
     /// The tile as A or B with K along its rows, and M or N within a row. Further columns follow in
@@ -217,8 +225,7 @@ impl<T: Element, const ROWS: usize, S: Swizzle> SharedPtr<Tile<T, ROWS, S>> {
     where
         MnMajor: Major<T>,
     {
-        let bits = bits(address(self), Tile::<T, ROWS, S>::BYTES, 8 * S::ROW_BYTES, S::LAYOUT);
-        Descriptor { bits, what: PhantomData }
+        Descriptor::new(address(self), Tile::<T, ROWS, S>::BYTES)
     }
 }
 
@@ -227,7 +234,8 @@ impl<T: Element, S: Swizzle> Descriptor<T, KMajor, S> {
     #[inline(always)]
     pub fn step<const STEPS: u32>(self) -> Self {
         const { assert!(32 * STEPS < S::ROW_BYTES, "the step lies behind the end of the rows") };
-        self.past(32 * STEPS)
+        // SAFETY: within the rows; the instruction takes parts of them.
+        unsafe { self.past(32 * STEPS) }
     }
 }
 
@@ -238,7 +246,8 @@ impl<T: Element, S: Swizzle> Descriptor<T, MnMajor, S> {
     /// The tile has so many rows.
     #[inline(always)]
     pub unsafe fn step<const STEPS: u32>(self) -> Self {
-        self.past(16 * STEPS * S::ROW_BYTES)
+        // SAFETY: the caller's promise.
+        unsafe { self.past(16 * STEPS * S::ROW_BYTES) }
     }
 }
 
