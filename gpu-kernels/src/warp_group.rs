@@ -225,7 +225,12 @@ where
         cluster::wait();
         // The next kernel of the stream may get ready; the one before may still run.
         grid::launch_dependents();
-        match thread::thread_idx_x() / 128 {
+        // A shuffle's result is one for the whole warp, as far as ptxas can see, and what follows
+        // from it too: the loop over steps then takes 50 instructions, in registers that a warp
+        // shares, and not 90.
+        let warp = thread::thread_idx_x() / 32;
+        let (warp, _) = warp::warp_shuffle_idx(u32::MAX, warp, 0, 32);
+        match warp / 4 {
             0 => {
                 if G::GROUPS > 1 {
                     registers::decrease::<40>();
@@ -251,9 +256,9 @@ where
                 if G::GROUPS > 1 {
                     registers::increase::<232>();
                 }
-                let group = group as usize - 1;
+                let number = (group as usize - 1, warp % 4);
                 let memory = (stages, c);
-                consume::<T, A, B, G, S, W, SUMS>(work, summing, ring, memory, group);
+                consume::<T, A, B, G, S, W, SUMS>(work, summing, ring, memory, number);
             }
         }
     }
@@ -263,14 +268,15 @@ where
 ///
 /// # Safety
 ///
-/// As [`multiply`]; by the 128 threads of group number `group` of those that multiply.
+/// As [`multiply`]; by the 128 threads of group number `group` of those that multiply, each with the
+/// number of its warp in it.
 #[inline(always)]
 unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
     mut work: W,
     summing: S,
     mut ring: Ring<G>,
     (stages, c): (SharedTile<Rows64<T>>, SharedTile<BoxOfC>),
-    group: usize,
+    (group, warp): (usize, u32),
 ) where
     T: WarpGroup,
     G: Geometry,
@@ -313,7 +319,7 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
                 let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
                 S::multiply(&mut tile, &mut sums, a, b, step == 0);
                 if step == 0 {
-                    write::wait_for_copies();
+                    write::wait_for_copies(warp);
                     if write::borrows(SUMS) && held == 2 {
                         ring.before().before().release();
                     }
@@ -365,7 +371,7 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
                 next = work.next();
             }
         }
-        write::wait_for_copies();
+        write::wait_for_copies(warp);
         if write::borrows(SUMS) && held == 2 {
             ring.before().before().release();
         }

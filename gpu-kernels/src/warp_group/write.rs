@@ -206,10 +206,10 @@ pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
 /// group's first warp, which started the copies.
 ///
 /// # Safety
-/// By all threads of the group.
+/// By all threads of the group, each with the number of its warp.
 #[inline(always)]
-pub unsafe fn wait_for_copies() {
-    if thread::thread_idx_x() % 128 < 32 {
+pub unsafe fn wait_for_copies(warp: u32) {
+    if warp == 0 {
         tma::wait_group_read::<0>();
         // SAFETY: the whole warp is here.
         unsafe { warp::sync_warp(u32::MAX) };
