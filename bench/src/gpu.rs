@@ -308,11 +308,11 @@ impl<T: Element> Work for GpuWork<'_, T> {
         // himself would be spared.
         let launch = RefCell::new(launch);
         let enqueue_one = |stream: &Stream| (launch.borrow_mut())(operands.next(), stream);
-        let mut enqueue = |stream: &Stream| (0..runs).try_for_each(|_| enqueue_one(stream));
+        let enqueue = |stream: &Stream| (0..runs).try_for_each(|_| enqueue_one(stream));
         let Some(replays) = replays else { return gpu.time(enqueue_one, enqueue) };
         let replay = match replays.entry(runs) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Replay::record(&gpu.stream, &mut enqueue)?),
+            Entry::Vacant(entry) => entry.insert(Replay::record(&gpu.stream, enqueue)?),
         };
         gpu.time(enqueue_one, |stream| replay.enqueue(stream))
     }

@@ -37,12 +37,13 @@
 //! Those of [`GemmParams`](gemm_spec::GemmParams), K not 0 but in a list, and a grid from
 //! `Kernel::launches` as `Kernel::resident` says.
 //! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous, or
-//! of fewer as [`box_rows`] says; C in any strides, as a map where its rows allow one. Compute
-//! capability 9.0.
+//! of fewer as [`box_rows`](gemm_spec::box_rows) says; C in any strides, as a map where its rows
+//! allow one. Compute capability 9.0.
 
 mod bring;
 mod ring;
 mod rows;
+mod side;
 mod summing;
 mod tiles;
 mod work;
@@ -53,10 +54,11 @@ use bring::bring;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
-use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, KMajor, MnMajor, Tile};
+use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, Tile};
 use cuda_std::{cluster, fence, grid, misc, registers, shared, thread, warp};
-use gemm_spec::{C_BOXES, box_rows};
+use gemm_spec::C_BOXES;
 use ring::Ring;
+pub use side::Side;
 pub use summing::{BlockScaled, InPlace, Summing};
 pub use work::{List, OneProduct, Table, Work};
 use write::{BoxOfC, Ways};
@@ -98,65 +100,6 @@ impl WarpGroup for wgmma::Tf32 {}
 impl WarpGroup for i8 {}
 impl WarpGroup for cuda_std::F8E4M3 {}
 impl WarpGroup for cuda_std::F8E5M2 {}
-
-/// The direction in which tiles of an operand are contiguous.
-pub trait Side<T>: wgmma::Major<T> {
-    /// Whether it is K.
-    const ALONG_K: bool;
-
-    /// Rows that a tile's copy brings, of an operand with so many rows along K; the others are not
-    /// touched. Of tiles along the extent itself the copy brings all.
-    #[inline(always)]
-    fn box_rows(extent: u64) -> u32 {
-        if Self::ALONG_K { box_rows(extent) } else { GROUP_ROWS as u32 }
-    }
-
-    /// The tiles that the instructions read from here on.
-    ///
-    /// # Safety
-    /// There are such tiles.
-    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Descriptor<T, Self>;
-
-    /// The four instructions' parts of a stage.
-    ///
-    /// # Safety
-    /// The stage's tiles are there.
-    unsafe fn parts(tile: Descriptor<T, Self>) -> [Descriptor<T, Self>; 4];
-}
-
-impl<T: wgmma::Element> Side<T> for KMajor {
-    const ALONG_K: bool = true;
-
-    #[inline(always)]
-    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Descriptor<T, Self> {
-        // SAFETY: the caller's promise.
-        unsafe { tiles.k_major() }
-    }
-
-    #[inline(always)]
-    unsafe fn parts(tile: Descriptor<T, Self>) -> [Descriptor<T, Self>; 4] {
-        [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()]
-    }
-}
-
-impl<T: wgmma::Element> Side<T> for MnMajor
-where
-    MnMajor: wgmma::Major<T>,
-{
-    const ALONG_K: bool = false;
-
-    #[inline(always)]
-    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Descriptor<T, Self> {
-        // SAFETY: the caller's promise.
-        unsafe { tiles.mn_major() }
-    }
-
-    #[inline(always)]
-    unsafe fn parts(tile: Descriptor<T, Self>) -> [Descriptor<T, Self>; 4] {
-        // SAFETY: elements have 16 bits, so that the tile has 64 values of K.
-        unsafe { [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()] }
-    }
-}
 
 /// A tile of 64 rows of 128 bytes.
 pub type Rows64<T> = Tile<T, 64>;
@@ -268,8 +211,8 @@ where
 ///
 /// # Safety
 ///
-/// As [`multiply`]; by the 128 threads of group number `group` of those that multiply, each with the
-/// number of its warp in it.
+/// As [`multiply`]; by the 128 threads of group number `group` of those that multiply, each with
+/// the number of its warp in it.
 #[inline(always)]
 unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
     mut work: W,

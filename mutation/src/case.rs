@@ -177,18 +177,19 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
         _ => Shape::new(rows + 16, 24),
     };
     let few = Plan { shape, ..of(1, stages + 1, Way::Rows, false) };
-    // With a single step, C of a tile is written soon after that of the tile before.
-    let short = of(stages + 2, 1, Way::Rows, false);
+    // With a single step, C of a tile is written soon after that of the tile before; with two, each
+    // tile's last stages are all of its own.
+    let short = [1, 2].map(|steps| of(stages + 2, steps, Way::Rows, false));
     // Only C of the usual dtype, of 16 bits, has epilogues in the kernel.
     let has_epilogues = is_usual && kernel.dtype.output().size_bytes() == 2;
-    let biased = [short, of(2, stages + 1, Way::Rows, false)];
+    let biased = [short[0], short[1], of(2, stages + 1, Way::Rows, false)];
     let dense = [a, b, Way::Rows].map(|way| match way {
         Way::Cols => Way::DenseCols,
         _ => Way::DenseRows,
     });
     let biased = biased.map(|plan| Plan { biased: true, ways: dense, ..plan });
     let biased = biased.into_iter().filter(|_| has_epilogues);
-    [short, few].into_iter().chain(one).chain(two).chain(biased).collect()
+    short.into_iter().chain([few]).chain(one).chain(two).chain(biased).collect()
 }
 
 /// The same for kernels whose operands come from the host, and lie as they do there where they have

@@ -35,6 +35,11 @@ fn empty<'a>(function: &'a Function<'_>) -> impl Fn(&Stream) -> anyhow::Result<(
     }
 }
 
+/// Nothing runs before what is timed.
+fn nothing(_: &Stream) -> anyhow::Result<()> {
+    Ok(())
+}
+
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times[times.len() / 2]
@@ -46,7 +51,8 @@ fn an_empty_kernel_takes_next_to_nothing() {
     let function = module.get_function("empty").unwrap();
     let launch = empty(&function);
     let time = |launches: u32| {
-        let once = || gpu.time(|stream| (0..launches).try_for_each(|_| launch(stream))).unwrap();
+        let all = |stream: &Stream| (0..launches).try_for_each(|_| launch(stream));
+        let once = || gpu.time(nothing, all).unwrap();
         once();
         median((0..51).map(|_| once()).collect())
     };
@@ -89,9 +95,9 @@ fn a_copy_of_known_bytes_is_as_fast_as_a_plain_one() {
     let to = DeviceBuffer::<u8>::zeroed(BYTES).unwrap();
     let function = module.get_function("copy_words").unwrap();
     let copy = copy(&function, &from, &to, (BYTES / 16) as u64);
-    gpu.time(&copy).unwrap();
+    gpu.time(nothing, &copy).unwrap();
     assert!(to.as_host_vec().unwrap() == pattern, "the copy is wrong");
-    let time = median((0..30).map(|_| gpu.time(&copy).unwrap()).collect());
+    let time = median((0..30).map(|_| gpu.time(nothing, &copy).unwrap()).collect());
     let ours = 2.0 * BYTES as f64 / time.as_secs_f64() / 1e9;
     let plain = gpu.copy_gbps(BYTES).unwrap();
     gemmite_tests::say(&format!(
@@ -110,10 +116,10 @@ fn the_clock_of_the_gpu_agrees_with_the_hosts() {
     let to = DeviceBuffer::<u8>::zeroed(BYTES).unwrap();
     let function = module.get_function("copy_words").unwrap();
     let copy = copy(&function, &from, &to, (BYTES / 16) as u64);
-    gpu.time(&copy).unwrap();
+    gpu.time(nothing, &copy).unwrap();
     // Some 400 ms of work, beside which the host's part vanishes.
     let start = Instant::now();
-    let by_gpu = gpu.time(|stream| (0..2000).try_for_each(|_| copy(stream))).unwrap();
+    let by_gpu = gpu.time(nothing, |stream| (0..2000).try_for_each(|_| copy(stream))).unwrap();
     let by_host = start.elapsed();
     let ratio = by_gpu.as_secs_f64() / by_host.as_secs_f64();
     gemmite_tests::say(&format!("clocks: {by_gpu:?} by the GPU, {by_host:?} by the host"));
