@@ -69,7 +69,11 @@ mod tests {
         let of = |m: usize| task(DType::BF16, (m, 300));
         let direct = |m| choose(&KernelChoice::Auto, &of(m), &info).unwrap();
         let cached = |m| cache.choose(&KernelChoice::Auto, &of(m), &info).unwrap();
-        for m in (1..MOST + 3).chain(1..4) {
+        for m in 1..4 {
+            assert_eq!(cached(m), direct(m));
+        }
+        assert_eq!(cache.lock().made.len(), 3);
+        for m in (4..MOST + 3).chain(1..4) {
             assert_eq!(cached(m), direct(m));
         }
         assert!(cache.lock().made.len() <= MOST);

@@ -194,7 +194,9 @@ fn of_list(kernel: &Kernel, tasks: &[Task], info: &DeviceInfo) -> Prediction {
         });
         // There is one but for empty sums, which take next to nothing.
         let Some(like) = like else { continue };
-        let of = |batch| predict(like, [false; 2], 1, &Task { batch, ..*task }, info);
+        // Each reads operands of its own.
+        let task = Task { shared: [false; 2], ..*task };
+        let of = |batch| predict(like, [false; 2], 1, &Task { batch, ..task }, info);
         let alone = of(1);
         // As many of it as fill whole waves.
         let many = info.multiprocessors.unwrap_or(1).max(1) as usize;
@@ -316,3 +318,6 @@ pub(crate) fn dtypes() -> impl Iterator<Item = DType> {
 fn variants() -> String {
     OF_LISTS.map(|(variant, _)| variant).join(", ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,11 @@ fn gpu() -> DeviceInfo {
     }
 }
 
+/// One with as many multiprocessors as the model was fitted to.
+pub(super) fn h100() -> DeviceInfo {
+    DeviceInfo { multiprocessors: Some(132), ..hopper() }
+}
+
 /// A C of `shape`, with operands that no map describes.
 pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
     let shape = Shape::new(shape.0, shape.1);
@@ -45,7 +50,7 @@ pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
 }
 
 /// A product of bf16.
-fn product(a: Layout, b: Layout) -> Product {
+pub(super) fn product(a: Layout, b: Layout) -> Product {
     Product {
         dtype: DType::BF16,
         output: DType::BF16,
@@ -297,7 +302,7 @@ fn plans_say_what_they_launch() {
 
 #[test]
 fn what_would_be_a_wave_of_its_own_is_computed_apart() {
-    let h100 = DeviceInfo { multiprocessors: Some(132), ..hopper() };
+    let h100 = h100();
     let plan = |shape, k| {
         let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, shape) };
         super::choose(&KernelChoice::Auto, &task, &h100).unwrap()
@@ -316,6 +321,13 @@ fn what_would_be_a_wave_of_its_own_is_computed_apart() {
     for task in [Task { batch: 2, splits: false, ..task }, Task { splits: false, ..task }] {
         assert_eq!(super::choose(&KernelChoice::Auto, &task, &h100).unwrap().rest, None);
     }
+    // Copies are both ones', and predicted.
+    let task = Task { unmapped: Some([true; 2]), maps: false, along_k: [true, false], ..task };
+    let copied = super::choose(&KernelChoice::Auto, &task, &h100).unwrap();
+    let rest = copied.rest.unwrap();
+    assert!(copied.copied == [true; 2] && copied.prediction.copies > 0.0);
+    assert!(rest.kernel.stored.takes([true; 2]) && !rest.kernel.stored.takes([true, false]));
+    let task = Task { unmapped: None, maps: true, along_k: [true; 2], ..task };
     // A kernel that is asked for by its name computes all.
     assert_eq!(super::choose(&"warp_group_128x256".into(), &task, &h100).unwrap().rest, None);
 }
@@ -481,4 +493,48 @@ fn a_kernel_with_no_tile_is_refused() {
     assert!(kernel.launches(Shape::new(4, 4)).is_none());
     let error = choose(KernelChoice::Spec(kernel), (4, 4)).unwrap_err();
     assert!(error.is_unsupported(), "{error}");
+}
+
+/// What a plan launches, so that all of it is compiled before the first product.
+#[test]
+fn a_plan_lists_its_kernels() {
+    let h100 = h100();
+    let of = |choice: &str, k: usize| {
+        let product =
+            product(Layout::row_major(Shape::new(300, k)), Layout::row_major(Shape::new(k, 300)));
+        let task = Task::of(&product, [0; 2]);
+        let chosen = super::choose(&choice.into(), &task, &h100).unwrap();
+        let plan = Plan::new(&product, false, chosen, &h100);
+        plan.kernels(task.dtype, (9, 0)).map(|kernel| kernel.variant).collect::<Vec<_>>()
+    };
+    assert_eq!(of("k02_tiled_16", 4096), ["k02_tiled_16"]);
+    assert_eq!(of("k02_tiled_16/4", 4096), ["k02_tiled_16", "finish_overlapped"]);
+}
+
+#[test]
+fn empty_sums_and_batches_have_no_kernels_that_cannot_take_them() {
+    let a = Layout::row_major(Shape::new(64, 0));
+    let empty = product(a, Layout::row_major(Shape::new(0, 64)));
+    assert!(!Task::of(&empty, [0; 2]).maps);
+    let batch = Task { batch: 2, ..task(DType::F32, (64, 64)) };
+    let split = KernelChoice::Split { variant: "k02_tiled_16".into(), parts: 2 };
+    assert!(super::choose(&split, &batch, &gpu()).is_err());
+    assert!(super::choose(&split, &Task { batch: 1, ..batch }, &gpu()).is_ok());
+}
+
+/// Distances of a batch's matrices in elements of 2 bytes: multiples of 16 bytes, forward, less
+/// than 2^40 bytes.
+#[test]
+fn maps_reach_matrices_of_a_batch_at_multiples_of_16_bytes() {
+    let one = product(Layout::row_major(Shape::new(8, 8)), Layout::row_major(Shape::new(8, 8)));
+    let reaches = |count, step| {
+        let batch = Batch { count, a: step, b: step, c: 64 };
+        Product { batch, ..one }.is_mappable_step(DType::BF16, step)
+    };
+    for (step, expected) in
+        [(0, true), (8, true), (4, false), (-8, false), (1 << 38, true), (1 << 39, false)]
+    {
+        assert_eq!(reaches(2, step), expected, "{step}");
+        assert!(reaches(1, step));
+    }
 }

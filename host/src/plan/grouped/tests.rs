@@ -1,0 +1,99 @@
+//! Which lists the kernels for lists take, and what that is predicted to cost.
+
+use super::*;
+use crate::plan::tests::{h100, product};
+use gemm_spec::Strides;
+
+/// A, B in rows along K as the kernels for `nt` read them, at addresses that maps take.
+fn nt(m: usize, n: usize, k: usize) -> Product {
+    product(Layout::row_major(Shape::new(m, k)), Layout::col_major(Shape::new(k, n)))
+}
+
+fn found(choice: &KernelChoice, products: &[Product]) -> Result<Option<Grouped>, Error> {
+    group(choice, products, &vec![[0; 2]; products.len()], &h100())
+}
+
+fn named(name: &str) -> KernelChoice {
+    name.into()
+}
+
+#[test]
+fn lists_are_taken_where_that_is_faster_or_asked_for() {
+    let auto = KernelChoice::Auto;
+    let eight = found(&auto, &[nt(64, 4096, 4096); 8]).unwrap().unwrap();
+    assert_eq!(eight.products.len(), 8);
+    // One product is no list, and a kernel for one product computes them one by one.
+    assert!(found(&auto, &[nt(64, 4096, 4096)]).unwrap().is_none());
+    assert!(found(&named("k02_tiled_16"), &[nt(64, 4096, 4096); 8]).unwrap().is_none());
+    for (variant, _) in OF_LISTS {
+        let one = found(&named(variant), &[nt(64, 4096, 4096)]).unwrap().unwrap();
+        assert_eq!(one.kernel.variant, variant);
+        let kernel = KernelChoice::Spec(*one.kernel);
+        assert_eq!(found(&kernel, &[nt(64, 96, 64)]).unwrap().unwrap().kernel, one.kernel);
+    }
+    // Nothing to compute, and nothing that the kernel reads.
+    let name = named("warp_group_grouped_128x128");
+    assert!(found(&name, &[nt(0, 64, 64)]).unwrap().unwrap().products.is_empty());
+    assert!(found(&name, &[]).unwrap().is_none());
+    let odd = Product { a: Layout::row_major(Shape::new(64, 63)), ..nt(64, 64, 63) };
+    assert!(found(&name, &[odd]).is_err() && found(&auto, &[odd; 8]).unwrap().is_none());
+}
+
+#[test]
+fn a_list_has_one_way_of_storing_and_no_sum_that_could_become_nan() {
+    let name = named("warp_group_grouped_128x256");
+    let with_alpha = |alpha: f32, of: Product| Product { alpha: Factor::F32(alpha), ..of };
+    let (long, empty) = (nt(64, 64, 64), nt(64, 64, 0));
+    assert!(found(&name, &[long, empty]).unwrap().is_some());
+    for alpha in [f32::INFINITY, f32::NAN] {
+        assert!(found(&name, &[with_alpha(alpha, long); 2]).unwrap().is_some());
+        let both = [with_alpha(alpha, long), with_alpha(alpha, empty)];
+        assert!(found(&name, &both).is_err(), "{alpha}");
+    }
+    let nn = product(Layout::row_major(Shape::new(64, 64)), Layout::row_major(Shape::new(64, 64)));
+    assert!(found(&name, &[nn; 2]).unwrap().is_some());
+    assert!(found(&name, &[nn, long]).is_err());
+    let batch = Product { batch: Batch { count: 2, a: 4096, b: 4096, c: 4096 }, ..long };
+    assert!(found(&name, &[long, batch]).is_err());
+    assert!(found(&name, &[Product { batch_invariant: true, ..long }]).is_err());
+}
+
+#[test]
+fn a_list_takes_what_its_products_take_together() {
+    // One row each: what the memory takes for B. A list of one takes as long as that product.
+    let of = |count: usize| {
+        let kernel = gemm_spec::grouped(DType::BF16, [true; 2]).next().unwrap();
+        let tasks = vec![Task::of(&nt(1, 4096, 4096), [0; 2]); count];
+        of_list(kernel, &tasks, &h100())
+    };
+    let bytes = 8.0 * 4096.0 * 4096.0 * 2.0;
+    let memory = of(8).memory;
+    assert!((0.8..1.5).contains(&(memory * 3.0e6 / bytes)), "{memory} us");
+    assert!(of(8).multiplying >= of(1).multiplying && of(1).memory > 0.0);
+}
+
+#[test]
+fn rows_by_offsets_have_their_own_b_at_distances_that_maps_take() {
+    let (k, n) = (64, 128);
+    let rows =
+        |b_step: isize| RowsProduct { product: nt(256, n, k), count: 4, b_step, first_offset: 0 };
+    let products = rows((n * k) as isize).products(&[0, 10, 10, 200, 256]);
+    let of = |of: &Product| (of.a.shape.rows, of.a.offset, of.b.offset, of.c.offset);
+    let b = |number: usize| number * n * k;
+    let expected = [(10, 0, b(0), 0), (0, 640, b(1), 1280), (190, 640, b(2), 1280)];
+    assert_eq!(products.iter().map(of).collect::<Vec<_>>()[..3], expected);
+    let choose = |rows: &RowsProduct| choose_rows(&KernelChoice::Auto, rows, [0; 2], &h100());
+    let (kernel, _) = choose(&rows((n * k) as isize)).unwrap();
+    assert!(OF_LISTS.iter().any(|(variant, _)| *variant == kernel.variant));
+    // Not at a multiple of 16 bytes, backwards, further than a map reaches.
+    for step in [(n * k + 4) as isize, -((n * k) as isize), 1 << 40] {
+        assert!(choose(&rows(step)).is_err(), "{step}");
+        let one = RowsProduct { count: 1, ..rows(step) };
+        assert!(choose(&one).is_ok(), "{step}");
+    }
+    let invariant = Product { batch_invariant: true, ..nt(256, n, k) };
+    assert!(choose(&RowsProduct { product: invariant, ..rows((n * k) as isize) }).is_err());
+    let spaced = Layout { strides: Strides::new(k as isize + 1, 1), ..nt(256, n, k).a };
+    let spaced = Product { a: spaced, ..nt(256, n, k) };
+    assert!(choose(&RowsProduct { product: spaced, ..rows((n * k) as isize) }).is_err());
+}
