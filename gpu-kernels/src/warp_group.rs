@@ -29,8 +29,8 @@
 //! A ring of stages, each a tile of A and one of B in rows of 128 bytes, swizzled, as the tensor
 //! cores read them: rows run along K, or along the extent that C keeps where the matrix does. Two
 //! barriers a stage. Behind the ring boxes of C that are copied out. A tile of more columns than
-//! they have room for takes the group's own rows of A in the last two stages it was multiplied from
-//! too, and gives those back during the next tile's first products.
+//! they have room for takes the last stage it was multiplied from too, and gives that back during
+//! the next tile's first products.
 //!
 //! # Preconditions
 //!
@@ -229,8 +229,8 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
 {
-    // How many of the stages before this one are still this group's: 2 where boxes of C lie there.
-    let mut held = 0;
+    // Whether the stage before is still this group's.
+    let mut holds = false;
     // SAFETY: a stage is read when its copies have arrived, and given back when the products that
     // read it are done, and the copies of C from it; the maps' and C's use is as the caller
     // promises.
@@ -263,23 +263,16 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
                 S::multiply(&mut tile, &mut sums, a, b, step == 0);
                 if step == 0 {
                     write::wait_for_copies(warp);
-                    if write::borrows(SUMS) && held == 2 {
-                        ring.before().before().release();
-                    }
                 }
-                step += 1;
                 if S::AT_ONCE {
                     ring.release();
-                } else if write::borrows(SUMS) && step != 1 && step == steps {
-                    held = 2;
-                } else {
-                    if held != 0 {
-                        ring.before().release();
-                    }
-                    held = 1;
+                } else if holds {
+                    ring.before().release();
                 }
+                holds = !S::AT_ONCE;
                 S::add(&tile, &mut sums);
                 ring.next();
+                step += 1;
                 if step == steps {
                     break;
                 }
@@ -292,33 +285,21 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
             if !S::AT_ONCE {
                 wgmma::wait_group::<0, _>(&mut sums);
             }
-            let tile_of = |ring: Ring<G>, number: usize| {
-                stages.add(ring.stage() * (G::GROUPS + tiles_b(SUMS)) + number).cast()
-            };
-            // The group's own rows of A are read by nobody else.
-            let last = ring.before();
-            let shares = write::borrows(SUMS) && steps == 1;
-            let fourth = if shares {
-                tile_of(last, G::GROUPS + group)
-            } else {
-                tile_of(last.before(), group)
-            };
-            let memory = ([c, tile_of(last, group), fourth], group);
+            let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
+            let boxes = [c, last.add(group * C_BOXES).cast()];
+            let memory = (boxes, group);
             work.read();
             let (operands, p) = (work.operands(), work.params());
             // If any group's rows make a box, the first one's do.
             let boxes = [first_row, place.row].map(|row| work.has_box(row));
-            let ways = Ways { epilogues: S::EPILOGUES && W::IS_ONE, boxes, shares };
+            let ways = Ways { epilogues: S::EPILOGUES && W::IS_ONE, boxes };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
             if !early {
                 next = work.next();
             }
         }
         write::wait_for_copies(warp);
-        if write::borrows(SUMS) && held == 2 {
-            ring.before().before().release();
-        }
-        if held != 0 {
+        if holds {
             ring.before().release();
         }
     }

@@ -177,8 +177,8 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
         _ => Shape::new(rows + 16, 24),
     };
     let few = Plan { shape, ..of(1, stages + 1, Way::Rows, false) };
-    // With a single step, C of a tile is written soon after that of the tile before; with two, each
-    // tile's last stages are all of its own.
+    // With a single step, C of a tile is written soon after that of the tile before, and with two
+    // not much later.
     let short = [1, 2].map(|steps| of(stages + 2, steps, Way::Rows, false));
     // Only C of the usual dtype, of 16 bits, has epilogues in the kernel.
     let has_epilogues = is_usual && kernel.dtype.output().size_bytes() == 2;

@@ -148,9 +148,9 @@ fn no_barrier_was_copied() {
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => 8,
                 // The same in eight loops: each operand stored along K or not, in packs or not.
                 KernelFamily::TensorCore => 16,
-                // For each output of 16 bits, one before its boxes are written, one of all groups
-                // where a box may lie in what all read, and one behind; for sums that leave one by
-                // one, two in a loop over the columns. Those of a group stand there for each.
+                // For each output of 16 bits, one before its boxes are written, of all groups where
+                // the last stage is among them, and one behind; for sums that leave one by one, two
+                // in a loop over the columns. Those of a group stand there for each of them.
                 KernelFamily::WarpGroup
                 | KernelFamily::WarpGroupScaled
                 | KernelFamily::WarpGroupGrouped => {
@@ -162,7 +162,7 @@ fn no_barrier_was_copied() {
                         && kernel.dtype.output().size_bytes() == 2;
                     let finished = usize::from(finished);
                     let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
-                    let before = groups + usize::from(boxes > C_BOXES);
+                    let before = if boxes > C_BOXES { 1 } else { groups };
                     // One of all groups and of who clears rows that no copy writes, those of an
                     // operand along K, for both sides; but in lists.
                     let clears = kernel.family != KernelFamily::WarpGroupGrouped;

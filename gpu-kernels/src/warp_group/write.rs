@@ -21,17 +21,6 @@ pub struct Ways {
     pub epilogues: bool,
     /// By whole boxes, where C's map is used: for any of the groups, and for this one.
     pub boxes: [bool; 2],
-    /// Whether one of the boxes lies in what the other groups read.
-    pub shares: bool,
-}
-
-/// Where boxes of C lie: the first [`C_BOXES`], and then each.
-pub type Boxes<B> = [SharedTile<B>; 3];
-
-/// Whether a tile of so many sums a thread has more boxes than [`C_BOXES`].
-pub const fn borrows(sums: usize) -> bool {
-    assert!(sums / 32 <= C_BOXES + 2);
-    sums / 32 > C_BOXES
 }
 
 /// Finishes the sums of a group's rows and columns of C from `at` on, and writes them to a C of
@@ -41,14 +30,14 @@ pub const fn borrows(sums: usize) -> bool {
 /// # Safety
 ///
 /// By all threads of all groups, those of group `number`; the boxes are its own shared memory, the
-/// last one, where `ways` says that it shares it, as soon as every group has come here; no copy
-/// from them is on its way; the rest as [`multiply`](super::multiply).
+/// second ones as soon as every group has come here; no copy from them is on its way; the rest as
+/// [`multiply`](super::multiply).
 #[inline(always)]
 pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, number): (Boxes<BoxOfC>, usize),
+    (boxes, number): ([SharedTile<BoxOfC>; 2], usize),
     sums: &[T::Sum; SUMS],
     ways: Ways,
 ) {
@@ -64,8 +53,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     unsafe {
         // Only products with such a C get epilogues.
         if ways.epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
-            let memory = (boxes, number, ways.shares);
-            write_finished::<T, G, SUMS>(operands, &fresh, at, memory, sums);
+            write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number), sums);
         } else if !T::with_output(&fresh, group) {
             write_by_rows::<T, G, SUMS>(operands, &fresh, at, (boxes[0].cast(), number), sums);
         }
@@ -77,7 +65,7 @@ struct Group<'a, T: Element, G, const SUMS: usize> {
     operands: &'a Operands<'a, T>,
     p: &'a GemmParams<T::Sum>,
     at: Place,
-    boxes: Boxes<BoxOfC>,
+    boxes: [SharedTile<BoxOfC>; 2],
     number: usize,
     sums: &'a [T::Sum; SUMS],
     ways: Ways,
@@ -107,7 +95,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         // SAFETY: the caller's promise.
         unsafe {
             if some_by_boxes {
-                sync_for_boxes::<G>(number, ways.shares);
+                sync_for_boxes::<G, SUMS>(number);
             }
             if !is_inside {
                 return true;
@@ -282,7 +270,7 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group): (Boxes<Rows64<C>>, usize),
+    (boxes, group): ([SharedTile<Rows64<C>>; 2], usize),
     sums: &[T::Sum; SUMS],
 ) {
     let alpha = C::factor(p.alpha);
@@ -301,33 +289,33 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     }
 }
 
-/// Waits until the boxes may be written: for all groups, where they read what one of them lies in.
+/// Waits until the boxes may be written: for the groups that read the last stage, where some of
+/// them lie in it.
 ///
 /// # Safety
 /// By all threads of all groups.
 #[inline(always)]
-unsafe fn sync_for_boxes<G: Geometry>(group: usize, shares: bool) {
+unsafe fn sync_for_boxes<G: Geometry, const SUMS: usize>(group: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        match shares {
+        match SUMS / 32 > C_BOXES {
             true => sync_all::<G>(group),
             false => sync::<G>(group),
         }
     }
 }
 
-/// Box number `i`.
+/// Box number `i`, of the group's own and then of those in the last stage.
 ///
 /// # Safety
 /// There are so many.
 #[inline(always)]
-unsafe fn box_of<B>(boxes: Boxes<B>, i: usize) -> SharedTile<B> {
+unsafe fn box_of<B>(boxes: [SharedTile<B>; 2], i: usize) -> SharedTile<B> {
     // SAFETY: the caller's promise.
     unsafe {
-        match i.checked_sub(C_BOXES) {
-            None => boxes[0].add(i),
-            Some(0) => boxes[1],
-            Some(_) => boxes[2],
+        match i < C_BOXES {
+            true => boxes[0].add(i),
+            false => boxes[1].add(i - C_BOXES),
         }
     }
 }
@@ -341,7 +329,7 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
     Place { row, col, slice }: Place,
-    (boxes, group): (Boxes<BoxOfC>, usize),
+    (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
 ) {
     let batch = (slice * p.slices.map_batch) as i32;
     // SAFETY: the caller's promise.
@@ -372,7 +360,7 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<'_, T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group, shares): (Boxes<BoxOfC>, usize, bool),
+    (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
     sums: &[T::Sum; SUMS],
 ) {
     let alpha = p.alpha.float_factor();
@@ -382,7 +370,7 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     unsafe {
         let biases_of = |i: usize| biases(bias, (at.col + (64 * i + place().1) as u64, p.n));
         let mut next = biases_of(0);
-        sync_for_boxes::<G>(group, shares);
+        sync_for_boxes::<G, SUMS>(group);
         if at.row >= p.m || at.col >= p.n {
             return;
         }

@@ -270,7 +270,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     }
     if kernel.family == KernelFamily::Skinny && task.dtype.size_bytes() < 4 && !task.maps {
         // They come one by one.
-        step *= 2.0;
+        step *= 2.5;
     }
     let [rows, cols, depth] = kernel.tiles.block;
     let (m, n) = (task.shape.rows, task.shape.cols);
