@@ -236,6 +236,8 @@ mod tests {
             assert!(error.to_string().contains("there is: warp_group_scaled"), "{error}");
         }
         let named = Gemm::new().kernel("warp_group_scaled_128x128");
+        let hopper = Device::emulator((9, 0)).unwrap();
+        assert_eq!(run(&hopper, named.clone()).unwrap().shape(), Shape::new(4, 4));
         assert!(run(&Device::cpu(), named).unwrap_err().is_unsupported());
     }
 }
