@@ -175,6 +175,7 @@ macro_rules! k10_grouped_order_kernels {
         (k10_grouped_order_i32, "k10_grouped_order", i32, [128, 128, 8], [32, 64], [8, 8], 3, 1),
         (k10_grouped_order_f32, "k10_grouped_order", f32, [128, 128, 16], [32, 64], [8, 8], 3, 2),
         (k10_grouped_order_f64, "k10_grouped_order", f64, [128, 64, 8], [32, 32], [8, 4], 4, 1),
+        (k10_grouped_64x64_f32, "k10_grouped_64x64", f32, [64, 64, 16], [32, 32], [8, 4], 4, 4),
         }
     };
 }
@@ -189,6 +190,9 @@ macro_rules! k11_tensor_core_sm80_kernels {
         (k11_tensor_core_i32, "k11_tensor_core", i32, [64, 128, 32], [32, 32], [16, 8], 3, 1),
         (k11_tensor_core_f16, "k11_tensor_core", f16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
         (k11_tensor_core_bf16, "k11_tensor_core", bf16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
+        (k11_tensor_64x64_i8, "k11_tensor_64x64", i8, [64, 64, 64], [32, 32], [16, 8], 4, 4),
+        (k11_tensor_64x64_f16, "k11_tensor_64x64", f16, [64, 64, 32], [32, 32], [16, 8], 4, 4),
+        (k11_tensor_64x64_bf16, "k11_tensor_64x64", bf16, [64, 64, 32], [32, 32], [16, 8], 4, 4),
         }
     };
 }

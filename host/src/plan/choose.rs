@@ -11,7 +11,7 @@ use gemm_spec::{
 use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 14] = [
+pub(super) const CANDIDATES: [&str; 15] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
@@ -21,6 +21,7 @@ pub(super) const CANDIDATES: [&str; 14] = [
     "k11_tensor_64x64",
     "k11_tensor_32x32",
     "k10_grouped_order",
+    "k10_grouped_64x64",
     "k08_double_buffer",
     "k07_warp_tile",
     "k02_tiled_16",
