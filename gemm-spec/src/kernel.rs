@@ -41,6 +41,9 @@ pub enum KernelFamily {
     WarpGroupScaled,
     /// The same for a list of products of several shapes (`warp_group`).
     WarpGroupGrouped,
+    /// The same for operands that no map describes, which a group brings element by element
+    /// (`warp_group`).
+    WarpGroupDirect,
     /// Few rows of C: B is read once, K is dealt out to warps (`skinny`).
     Skinny,
     /// No product: an operand is copied, to rows along K (`repack`).
@@ -59,6 +62,7 @@ impl KernelFamily {
             KernelFamily::WarpGroup
                 | KernelFamily::WarpGroupScaled
                 | KernelFamily::WarpGroupGrouped
+                | KernelFamily::WarpGroupDirect
         )
     }
 
@@ -93,6 +97,7 @@ impl KernelFamily {
             KernelFamily::WarpGroup => "groups of warps multiply tiles, others bring them",
             KernelFamily::WarpGroupScaled => "they multiply each step's sums by scales",
             KernelFamily::WarpGroupGrouped => "they go on from product to product",
+            KernelFamily::WarpGroupDirect => "they bring odd operands element by element",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",
@@ -299,6 +304,7 @@ impl Kernel {
             | KernelFamily::WarpGroup
             | KernelFamily::WarpGroupScaled
             | KernelFamily::WarpGroupGrouped
+            | KernelFamily::WarpGroupDirect
             | KernelFamily::Skinny
             | KernelFamily::Repack
             | KernelFamily::Finish
@@ -353,7 +359,8 @@ impl Kernel {
             }
             KernelFamily::WarpGroup
             | KernelFamily::WarpGroupScaled
-            | KernelFamily::WarpGroupGrouped => {
+            | KernelFamily::WarpGroupGrouped
+            | KernelFamily::WarpGroupDirect => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
                 let c =
@@ -372,13 +379,19 @@ impl Kernel {
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a
     /// multiple of 16 bytes from row to row.
     pub const fn takes_maps(&self) -> bool {
+        self.family.is_warp_group() && !matches!(self.family, KernelFamily::WarpGroupDirect)
+    }
+
+    /// Whether its blocks stay, and go on from tile to tile until all are done: a grid has no more
+    /// of them than run at one time.
+    pub const fn is_resident(&self) -> bool {
         self.family.is_warp_group()
     }
 
     /// Whether it may start while the kernel before it in its stream ends: it waits for that one
     /// before it touches memory, and lets the next one start.
     pub const fn overlaps(&self) -> bool {
-        self.takes_maps()
+        self.is_resident()
             || matches!(self.family, KernelFamily::Repack | KernelFamily::FinishOverlapped)
     }
 
@@ -405,7 +418,8 @@ impl Kernel {
             | KernelFamily::TensorCore
             | KernelFamily::WarpGroup
             | KernelFamily::WarpGroupScaled
-            | KernelFamily::WarpGroupGrouped => self.shared_bytes(),
+            | KernelFamily::WarpGroupGrouped
+            | KernelFamily::WarpGroupDirect => self.shared_bytes(),
             _ => 0,
         }
     }
@@ -423,7 +437,7 @@ impl Kernel {
             return None;
         }
         let tiles = Shape::new(shape.rows.div_ceil(rows), shape.cols.div_ceil(cols));
-        if self.takes_maps() {
+        if self.is_resident() {
             // All tiles in one row of blocks, whole clusters of them.
             let rows = tiles.rows.next_multiple_of(self.cluster());
             let x = rows.checked_mul(tiles.cols).filter(|&x| x <= MAX_GRID_X)?;
@@ -441,14 +455,14 @@ impl Kernel {
 
 impl Kernel {
     /// The launch of so many slices (see [`Slices`](crate::Slices)), at least one: a layer of
-    /// blocks for each; or no more blocks than run at one time, for a kernel whose blocks go on
-    /// from tile to tile until all are done.
+    /// blocks for each; or no more blocks than run at one time, for a kernel whose blocks stay.
     pub fn resident(&self, launch: Launch, slices: u32, multiprocessors: u32) -> Launch {
-        if !self.takes_maps() {
+        if !self.is_resident() {
             return Launch { layers: slices, ..launch };
         }
         let cluster = self.cluster() as u32;
-        let most = (multiprocessors / cluster * cluster).max(cluster);
+        let most = multiprocessors.saturating_mul(self.tiles.min_blocks as u32);
+        let most = (most / cluster * cluster).max(cluster);
         let (x, y) = launch.grid;
         Launch { grid: (x.saturating_mul(slices).min(most), y), ..launch }
     }
@@ -496,7 +510,7 @@ impl Iterator for Launches {
         let extent = blocks * tile;
         self.next_y += blocks;
         let Shape { rows, cols } = self.shape;
-        if self.kernel.takes_maps() {
+        if self.kernel.is_resident() {
             let (grid, block) = ((self.x as u32, 1), self.kernel.block());
             return Some(Launch { grid, layers: 1, block, start: (0, 0), shape: self.shape });
         }
@@ -538,8 +552,9 @@ mod tests {
     #[test]
     fn warps_have_32_lanes() {
         // Groups of warps compute a tile together; warps one behind the other along K the same.
-        let others = [KernelFamily::WarpGroup, KernelFamily::Skinny];
-        for kernel in kernels().filter(|kernel| !others.contains(&kernel.family)) {
+        let is_other =
+            |kernel: &&Kernel| kernel.is_resident() || kernel.family == KernelFamily::Skinny;
+        for kernel in kernels().filter(|kernel| !is_other(kernel)) {
             let ([rows, cols], [block_rows, block_cols, _]) =
                 (kernel.warp_extent(), kernel.tiles.block);
             let (x, y) = kernel.block();
@@ -556,7 +571,7 @@ mod tests {
 
     #[test]
     fn launches_cover_c_once() {
-        let of_f32 = |kernel: &&Kernel| kernel.dtype == DType::F32 && !kernel.takes_maps();
+        let of_f32 = |kernel: &&Kernel| kernel.dtype == DType::F32 && !kernel.is_resident();
         for kernel in kernels().filter(of_f32) {
             let [rows, cols, _] = kernel.tiles.block;
             let tall = MAX_GRID_Y * rows.max(cols) * 2 + 3;

@@ -300,6 +300,19 @@ macro_rules! rows {
         )*}
     };
     ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident, $block:tt, $cluster:tt,
+        $stages:tt, $min_blocks:tt
+    ),)*) => {
+        rows! {$((
+            $name,
+            $variant,
+            $element,
+            Stored::$stored,
+            Tiles { min_blocks: $min_blocks, ..Tiles::of_groups($block, $cluster, $stages) },
+            ThreadOrder::AlongColumns
+        ),)*}
+    };
+    ($((
         $name:ident, $variant:literal, $element:ident, $block:tt, $warp:tt, $thread:tt, $stages:tt,
         $min_blocks:tt
     ),)*) => {
@@ -396,6 +409,10 @@ static FAMILIES: &[&[Kernel]] = &[
     {
         const FAMILY: KernelFamily = KernelFamily::WarpGroup;
         crate::warp_group_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::WarpGroupDirect;
+        crate::warp_group_direct_kernels!(rows)
     },
     {
         const FAMILY: KernelFamily = KernelFamily::Skinny;

@@ -63,6 +63,49 @@ macro_rules! warp_group_kernels {
     };
 }
 
+/// Calls `$with!` once with every `warp_group` kernel for operands that no map describes: as
+/// [`warp_group_kernels!`](crate::warp_group_kernels), and the blocks that a multiprocessor has at
+/// one time.
+#[macro_export]
+macro_rules! warp_group_direct_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_direct_64x64_nn_f16, "warp_group_direct_64x64", f16, Nn,
+            [64, 64, 64], 1, 4, 2
+        ),
+        (
+            warp_group_direct_64x64_nt_f16, "warp_group_direct_64x64", f16, Nt,
+            [64, 64, 64], 1, 4, 2
+        ),
+        (
+            warp_group_direct_64x64_tn_f16, "warp_group_direct_64x64", f16, Tn,
+            [64, 64, 64], 1, 4, 2
+        ),
+        (
+            warp_group_direct_64x64_tt_f16, "warp_group_direct_64x64", f16, Tt,
+            [64, 64, 64], 1, 4, 2
+        ),
+        (
+            warp_group_direct_64x64_nn_bf16, "warp_group_direct_64x64", bf16, Nn,
+            [64, 64, 64], 1, 4, 2
+        ),
+        (
+            warp_group_direct_64x64_nt_bf16, "warp_group_direct_64x64", bf16, Nt,
+            [64, 64, 64], 1, 4, 2
+        ),
+        (
+            warp_group_direct_64x64_tn_bf16, "warp_group_direct_64x64", bf16, Tn,
+            [64, 64, 64], 1, 4, 2
+        ),
+        (
+            warp_group_direct_64x64_tt_bf16, "warp_group_direct_64x64", bf16, Tt,
+            [64, 64, 64], 1, 4, 2
+        ),
+        }
+    };
+}
+
 /// Calls `$with!` once with every `warp_group` kernel for operands with scales for blocks along K:
 /// as [`warp_group_kernels!`](crate::warp_group_kernels).
 #[macro_export]

@@ -38,9 +38,10 @@
 //! `Kernel::launches` as `Kernel::resident` says.
 //! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous, or
 //! of fewer as [`box_rows`](gemm_spec::box_rows) says; C in any strides, as a map where its rows
-//! allow one. Compute capability 9.0.
+//! allow one. Where there are no maps, in any strides; what K, 0 too. Compute capability 9.0.
 
 mod bring;
+mod direct;
 mod ring;
 mod rows;
 mod side;
@@ -56,6 +57,7 @@ use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, Tile};
 use cuda_std::{cluster, fence, grid, misc, registers, shared, thread, warp};
+use direct::{BRINGERS, bring_elements};
 use gemm_spec::C_BOXES;
 use ring::Ring;
 pub use side::Side;
@@ -109,25 +111,30 @@ const fn tiles_b(sums: usize) -> usize {
     sums / 32
 }
 
-/// The operands of a launch as maps, and C's address.
-pub struct Operands<'a, T: Element> {
-    /// A's map.
-    pub a: &'a TensorMap<3>,
-    /// B's.
-    pub b: &'a TensorMap<3>,
-    /// C's, which is used where `write::write` says so.
-    pub c: &'a TensorMap<3>,
+/// The operands of a launch.
+pub struct Operands<T: Element> {
+    /// The maps of A, B and C, or null where they have none; C's is used where `write::write` says
+    /// so.
+    pub maps: [*const TensorMap<3>; 3],
     /// C's first element.
     pub start: *mut T::Output,
 }
 
-/// Has the maps brought near, for the first copies not to wait for them.
-#[inline(always)]
-fn prefetch_maps(maps: [&TensorMap<3>; 3]) {
-    let [a, b, c] = maps;
-    tma::prefetch_map(a);
-    tma::prefetch_map(b);
-    tma::prefetch_map(c);
+impl<T: Element> Operands<T> {
+    /// Has the maps brought near, for the first copies not to wait for them.
+    ///
+    /// # Safety
+    /// There are maps.
+    #[inline(always)]
+    unsafe fn prefetch_maps(&self) {
+        let [a, b, c] = self.maps;
+        // SAFETY: the caller's promise.
+        unsafe {
+            tma::prefetch_map(&*a);
+            tma::prefetch_map(&*b);
+            tma::prefetch_map(&*c);
+        }
+    }
 }
 
 /// Computes a cluster's tiles of C, with the blocks of the cluster.
@@ -158,8 +165,10 @@ where
         let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
         let ring = Ring::<G>::new(barriers);
         if thread::thread_idx_x() == 0 {
-            work.prefetch_maps();
-            ring.init();
+            if !W::IS_DIRECT {
+                work.prefetch_maps();
+            }
+            ring.init(if W::IS_DIRECT { BRINGERS } else { 1 });
             mbarrier::fence_init();
         }
         // That fence covers the barriers, and nothing else was written.
@@ -180,7 +189,9 @@ where
                 }
                 // Elected, and not picked by its number: ptxas keeps all of what one thread does in
                 // registers that a warp shares.
-                if thread::thread_idx_x() >= 32 {
+                if W::IS_DIRECT {
+                    bring_elements::<T, A, B, G, W, SUMS>(work, ring, stages);
+                } else if thread::thread_idx_x() >= 32 {
                     clear::<T, G, SUMS>(work.box_rows::<A, B>(), stages);
                     // Those of the first tile; while others are multiplied nobody is idle here.
                     if W::IS_ONE
@@ -292,7 +303,7 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
             let (operands, p) = (work.operands(), work.params());
             // If any group's rows make a box, the first one's do.
             let boxes = [first_row, place.row].map(|row| work.has_box(row));
-            let ways = Ways { epilogues: S::EPILOGUES && W::IS_ONE, boxes };
+            let ways = Ways { epilogues: S::EPILOGUES && W::IS_ONE && !W::IS_DIRECT, boxes };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
             if !early {
                 next = work.next();
@@ -414,7 +425,7 @@ macro_rules! warp_group {
             };
             // SAFETY: the host's promise, passed on.
             unsafe {
-                let operands = $crate::warp_group::Operands { a, b, c, start };
+                let operands = $crate::warp_group::Operands { maps: [a, b, c], start };
                 let product = $crate::warp_group::OneProduct::new(&operands, &p);
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
@@ -469,7 +480,7 @@ macro_rules! scaled {
             let scales = BlockScaled { a: a_scales, b: b_scales, places };
             // SAFETY: the host's promise, passed on.
             unsafe {
-                let operands = Operands { a, b, c, start };
+                let operands = Operands { maps: [a, b, c], start };
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
                     (OneProduct::new(&operands, &p), scales)
@@ -511,6 +522,38 @@ macro_rules! grouped {
     )*};
 }
 
+/// The same for kernels of operands that have no maps.
+macro_rules! direct {
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident,
+        [$bm:literal, $bn:literal, $bk:literal], 1, $stages:literal, $min_blocks:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// The pointers and the block describe matrices that the grid may read (A, B) and write
+        /// (C); the rest as the kernels that take maps.
+        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = $min_blocks)]
+        pub unsafe fn $name(
+            a: *const $element,
+            b: *const $element,
+            start: *mut <$element as Element>::Output,
+            p: GemmParams<<$element as Element>::Sum>,
+        ) {
+            const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
+            // SAFETY: the host's promise, passed on.
+            unsafe {
+                let operands = Operands { maps: [ptr::null(); 3], start };
+                $crate::warp_group!(
+                    @multiply $stored, $element, [$bm / 64, 1, $stages], $bn,
+                    (OneProduct::direct(&operands, &p, [a, b]), InPlace)
+                )
+            }
+        }
+    )*};
+}
+
 /// The entry points of the table.
 #[cfg(feature = "sm_90a")]
 pub mod entries {
@@ -523,8 +566,10 @@ pub mod entries {
     use super::{
         BlockScaled, Element, GROUP_ROWS, InPlace, List, OneProduct, Operands, Table, WarpGroup,
     };
+    use core::ptr;
     use cuda_std::tma::TensorMap;
     use gemm_spec::{GemmParams, ScaleParams};
     gemm_spec::warp_group_scaled_kernels!(scaled);
     gemm_spec::warp_group_grouped_kernels!(grouped);
+    gemm_spec::warp_group_direct_kernels!(direct);
 }

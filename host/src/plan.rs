@@ -500,7 +500,7 @@ impl Plan {
             ThreadOrder::AlongColumns => rows.div_ceil(block_rows),
             ThreadOrder::AlongRows => cols.div_ceil(block_cols),
         };
-        let panels = if kernel.takes_maps() { 1 } else { blocks.div_ceil(MAX_GRID_Y) };
+        let panels = if kernel.is_resident() { 1 } else { blocks.div_ceil(MAX_GRID_Y) };
         panels.saturating_mul(self.parts.max(self.batch).div_ceil(MAX_GRID_Y))
     }
 }

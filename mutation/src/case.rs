@@ -159,8 +159,12 @@ fn plans(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
 /// difference, so that there is a case for each.
 fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     let ([rows, cols, depth], stages) = (kernel.tiles.block, kernel.tiles.stages);
-    let a = if matches!(kernel.stored, Stored::Nn | Stored::Nt) { Way::Rows } else { Way::Cols };
-    let b = if matches!(kernel.stored, Stored::Nt | Stored::Tt) { Way::Cols } else { Way::Rows };
+    let (in_rows, in_cols) = match kernel.takes_maps() {
+        true => (Way::Rows, Way::Cols),
+        false => (Way::OddRows, Way::OddCols),
+    };
+    let a = if matches!(kernel.stored, Stored::Nn | Stored::Nt) { in_rows } else { in_cols };
+    let b = if matches!(kernel.stored, Stored::Nt | Stored::Tt) { in_cols } else { in_rows };
     let of = |tiles: usize, steps: usize, c: Way, reads_c: bool| Plan {
         shape: Shape::new((2 * tiles - 1) * rows + 16, cols - 16),
         k: steps * depth - 16,
@@ -181,7 +185,7 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     // not much later.
     let short = [1, 2].map(|steps| of(stages + 2, steps, Way::Rows, false));
     // Only C of the usual dtype, of 16 bits, has epilogues in the kernel.
-    let has_epilogues = is_usual && kernel.dtype.output().size_bytes() == 2;
+    let has_epilogues = is_usual && kernel.takes_maps() && kernel.dtype.output().size_bytes() == 2;
     let biased = [short[0], short[1], of(2, stages + 1, Way::Rows, false)];
     let dense = [a, b, Way::Rows].map(|way| match way {
         Way::Cols => Way::DenseCols,

@@ -136,7 +136,7 @@ fn cases(kernel: &'static Kernel, text: &str, mutants: &[Mutant]) -> Result<Vec<
     let (mut left, mut needed) = (all.clone(), Vec::new());
     for (case, is_usual) in case::cases(kernel) {
         // What a mutant does to a pipeline depends on its length.
-        let all_needed = kernel.takes_maps() && is_usual;
+        let all_needed = kernel.is_resident() && is_usual;
         if left.is_empty() && !all_needed {
             break;
         }

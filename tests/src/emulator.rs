@@ -30,7 +30,7 @@ pub fn emulator_engines(dtype: DType, precision: Precision) -> Vec<Engine> {
     let variants = gemm_spec::variants().filter_map(|name| Kernel::find_in(name, dtype, precision));
     let mut engines: Vec<Engine> = variants
         .map(|kernel| {
-            let multiprocessors = kernel.takes_maps().then_some(MULTIPROCESSORS);
+            let multiprocessors = kernel.is_resident().then_some(MULTIPROCESSORS);
             let arch = kernel.target.min_capability();
             let device = open(&Options { arch, multiprocessors, ..Options::default() });
             Engine::new(&device, Some(kernel.variant), Path::Raw)
@@ -62,7 +62,7 @@ pub fn is_short<T: Element, C: OutputOf<T>>(case: &Case, engine: &Engine) -> boo
     let tiles = case.m.div_ceil(rows).next_multiple_of(kernel.cluster()) * case.n.div_ceil(cols);
     let longest = match kernel.family {
         KernelFamily::TensorCore => LONGEST_ON_TENSOR_CORES,
-        KernelFamily::WarpGroup => LONGEST_OF_WARP_GROUPS,
+        family if family.is_warp_group() => LONGEST_OF_WARP_GROUPS,
         _ => LONGEST,
     };
     tiles * rows * cols * case.k.next_multiple_of(depth) <= longest

@@ -84,6 +84,11 @@ impl Engine {
         self.instance(dtype).is_some_and(|kernel| kernel.takes_maps())
     }
 
+    /// Whether its kernel's blocks go on from tile to tile.
+    pub fn is_resident(&self, dtype: DType) -> bool {
+        self.instance(dtype).is_some_and(|kernel| kernel.is_resident())
+    }
+
     /// Whether its kernel refuses `case`: it takes tensor maps, and none describes A or B as they
     /// reach the device, or there is nothing to sum up.
     pub fn refuses<T: Element, C: OutputOf<T>>(&self, case: &Case) -> bool {

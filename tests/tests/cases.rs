@@ -16,7 +16,7 @@ fn on_cuda<T: Element, C: OutputOf<T>>() {
     if let Some(device) = cuda() {
         let mut engines = cuda_engines(&device);
         report::<T, C>(run_table::<T, C>(&table(), &engines));
-        engines.retain(|engine| engine.takes_maps(T::DTYPE));
+        engines.retain(|engine| engine.is_resident(T::DTYPE));
         if !engines.is_empty() {
             report::<T, C>(run_table::<T, C>(&many_tiles(), &engines));
         }

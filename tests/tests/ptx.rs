@@ -153,9 +153,11 @@ fn no_barrier_was_copied() {
                 // in a loop over the columns. Those of a group stand there for each of them.
                 KernelFamily::WarpGroup
                 | KernelFamily::WarpGroupScaled
-                | KernelFamily::WarpGroupGrouped => {
+                | KernelFamily::WarpGroupGrouped
+                | KernelFamily::WarpGroupDirect => {
                     let outputs = kernel.dtype.outputs().iter();
                     let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
+                    let by_boxes = if kernel.takes_maps() { by_boxes } else { 0 };
                     // The usual C once more, with an epilogue, which products with scales and lists
                     // have not.
                     let finished = kernel.family == KernelFamily::WarpGroup
@@ -165,7 +167,8 @@ fn no_barrier_was_copied() {
                     let before = if boxes > C_BOXES { 1 } else { groups };
                     // One of all groups and of who clears rows that no copy writes, those of an
                     // operand along K, for both sides; but in lists.
-                    let clears = kernel.family != KernelFamily::WarpGroupGrouped;
+                    let clears = ![KernelFamily::WarpGroupGrouped, KernelFamily::WarpGroupDirect]
+                        .contains(&kernel.family);
                     let cleared = 2 * usize::from(clears && !kernel.stored.takes([false; 2]));
                     (by_boxes + finished) * (before + groups) + 2 * groups + cleared
                 }
@@ -175,7 +178,7 @@ fn no_barrier_was_copied() {
                 body.matches("mma.sync").count() + body.matches("wgmma.mma_async").count();
             assert_eq!(products, tensor_products(kernel), "{}", kernel.name);
             // Before the first step.
-            let of_cluster = usize::from(kernel.takes_maps());
+            let of_cluster = usize::from(kernel.is_resident());
             let found = body.matches("barrier.cluster.wait").count();
             assert_eq!(found, of_cluster, "{}", kernel.name);
         }

@@ -35,6 +35,7 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
         while let Some(Place { row, col, slice }) = work.next() {
             work.read();
             let (operands, steps) = (work.operands(), work.steps(slice));
+            let [map_a, map_b] = [&*operands.maps[0], &*operands.maps[1]];
             // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K;
             // scales are read in that order.
             let mut step = match size_of::<T>() {
@@ -62,15 +63,15 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
                 let b = a.add(G::GROUPS + first);
                 for i in 0..G::GROUPS {
                     let at = place::<T, A>(row + 64 * i as i32, k, batch_a);
-                    tma::load(a.add(i), operands.a, at, full);
+                    tma::load(a.add(i), map_a, at, full);
                 }
                 for i in 0..share {
                     let (to, at) = (b.add(i), place::<T, B>(col + 64 * i as i32, k, batch_b));
                     match G::CLUSTER {
-                        1 => tma::load(to, operands.b, at, full),
+                        1 => tma::load(to, map_b, at, full),
                         blocks => {
                             let all = (1 << blocks) - 1;
-                            tma::load_multicast(to, operands.b, at, full, all);
+                            tma::load_multicast(to, map_b, at, full, all);
                         }
                     }
                 }

@@ -25,18 +25,18 @@ impl<G: Geometry> Ring<G> {
         Ring { barriers, stage: 0, round: 0, geometry: PhantomData }
     }
 
-    /// Makes the barriers ready: before a stage is empty, the groups of all blocks of the cluster
-    /// give it back.
+    /// Makes the barriers ready: before a stage is full, so many threads have arrived, and before
+    /// it is empty, the groups of all blocks of the cluster give it back.
     ///
     /// # Safety
     /// By one thread, before anybody uses them.
     #[inline(always)]
-    pub unsafe fn init(self) {
+    pub unsafe fn init(self, writers: u32) {
         let readers = (G::GROUPS * G::CLUSTER) as u32;
         for stage in 0..G::STAGES {
             // SAFETY: the caller's promise.
             unsafe {
-                self.barriers.add(stage).init(1);
+                self.barriers.add(stage).init(writers);
                 self.barriers.add(G::STAGES + stage).init(readers);
             }
         }

@@ -24,7 +24,7 @@ const AT_ONCE: usize = 4;
 /// As [`write`](super::write::write).
 #[inline(always)]
 pub unsafe fn write_by_rows<T: Element, G: Geometry, const SUMS: usize>(
-    operands: &Operands<'_, T>,
+    operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
     (memory, group): (SharedTile<T::Sum>, usize),

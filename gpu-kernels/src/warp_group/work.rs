@@ -2,8 +2,9 @@
 //! have shapes of their own.
 
 use super::tiles::{ClusterTiles, Place};
-use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup, prefetch_maps};
+use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup};
 use crate::k_of;
+use core::ptr;
 use cuda_std::tma::TensorMap;
 use cuda_std::{grid, misc};
 use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct};
@@ -14,9 +15,14 @@ pub trait Work<T: WarpGroup, G> {
     /// Whether it is one product, or slices of one shape: only these get epilogues, and have C's
     /// old values brought near. For lists there are no registers.
     const IS_ONE: bool;
+    /// Whether A and B have no maps, and come element by element.
+    const IS_DIRECT: bool;
 
     /// Has maps brought near, for the first copies not to wait for them.
-    fn prefetch_maps(&self);
+    ///
+    /// # Safety
+    /// There are maps.
+    unsafe fn prefetch_maps(&self);
 
     /// Deals out tiles of `width` columns. Where [`Self::next`] reads memory, this waits until the
     /// kernels before this one have ended, which may write there.
@@ -34,7 +40,7 @@ pub trait Work<T: WarpGroup, G> {
     fn read(&mut self);
 
     /// The product's operands, as [`Self::read`] found them.
-    fn operands(&self) -> &Operands<'_, T>;
+    fn operands(&self) -> &Operands<T>;
 
     /// Its block, likewise. Rows of C end where its m does.
     fn params(&self) -> &GemmParams<T::Sum>;
@@ -52,33 +58,51 @@ pub trait Work<T: WarpGroup, G> {
     /// The numbers of the slice's matrices in the maps of A and B.
     fn numbers(&self, slice: u32) -> [i32; 2];
 
+    /// The first elements of A and B, where they have no maps; a slice's are further on.
+    fn sources(&self) -> [*const T; 2];
+
     /// Whether a box of C may be written whose first row is `row`: as far as it lies in C's map, it
     /// is the product's.
     fn has_box(&self, row: u64) -> bool;
 }
 
-/// One product, or slices of one shape.
+/// One product, or slices of one shape, of operands that have maps or not.
 #[derive(Clone, Copy)]
-pub struct OneProduct<'a, T: WarpGroup, G> {
-    operands: &'a Operands<'a, T>,
+pub struct OneProduct<'a, T: WarpGroup, G, const DIRECT: bool> {
+    operands: &'a Operands<T>,
     p: &'a GemmParams<T::Sum>,
+    sources: [*const T; 2],
     tiles: ClusterTiles<G>,
 }
 
-impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G> {
-    /// All of it.
+impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, false> {
+    /// All of it, of operands that have maps.
     #[inline(always)]
-    pub fn new(operands: &'a Operands<'a, T>, p: &'a GemmParams<T::Sum>) -> Self {
-        OneProduct { operands, p, tiles: ClusterTiles::none() }
+    pub fn new(operands: &'a Operands<T>, p: &'a GemmParams<T::Sum>) -> Self {
+        OneProduct { operands, p, sources: [ptr::null(); 2], tiles: ClusterTiles::none() }
     }
 }
 
-impl<T: WarpGroup, G: Geometry> Work<T, G> for OneProduct<'_, T, G> {
+impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, true> {
+    /// All of it, of operands that have none and begin there.
+    #[inline(always)]
+    pub fn direct(
+        operands: &'a Operands<T>,
+        p: &'a GemmParams<T::Sum>,
+        sources: [*const T; 2],
+    ) -> Self {
+        OneProduct { operands, p, sources, tiles: ClusterTiles::none() }
+    }
+}
+
+impl<T: WarpGroup, G: Geometry, const DIRECT: bool> Work<T, G> for OneProduct<'_, T, G, DIRECT> {
     const IS_ONE: bool = true;
+    const IS_DIRECT: bool = DIRECT;
 
     #[inline(always)]
-    fn prefetch_maps(&self) {
-        prefetch_maps([self.operands.a, self.operands.b, self.operands.c]);
+    unsafe fn prefetch_maps(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.operands.prefetch_maps() };
     }
 
     #[inline(always)]
@@ -88,7 +112,10 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for OneProduct<'_, T, G> {
 
     #[inline(always)]
     fn box_rows<A: Side<T>, B: Side<T>>(&self) -> [u32; 2] {
-        [A::box_rows(self.p.m), B::box_rows(self.p.n)]
+        match DIRECT {
+            true => [GROUP_ROWS as u32; 2],
+            false => [A::box_rows(self.p.m), B::box_rows(self.p.n)],
+        }
     }
 
     #[inline(always)]
@@ -101,7 +128,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for OneProduct<'_, T, G> {
     fn read(&mut self) {}
 
     #[inline(always)]
-    fn operands(&self) -> &Operands<'_, T> {
+    fn operands(&self) -> &Operands<T> {
         self.operands
     }
 
@@ -110,10 +137,11 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for OneProduct<'_, T, G> {
         self.p
     }
 
-    /// K is not 0.
+    /// K is not 0 where there are maps; without them a step of zeros is one.
     #[inline(always)]
     fn steps(&self, slice: u32) -> u32 {
-        k_of(self.p, slice).div_ceil(T::DEPTH.into()) as u32
+        let steps = k_of(self.p, slice).div_ceil(T::DEPTH.into()) as u32;
+        if DIRECT { steps.max(1) } else { steps }
     }
 
     #[inline(always)]
@@ -131,10 +159,15 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for OneProduct<'_, T, G> {
         [(slice * self.p.slices.map_batch) as i32; 2]
     }
 
+    #[inline(always)]
+    fn sources(&self) -> [*const T; 2] {
+        self.sources
+    }
+
     /// Rows past C's end are past that of its map.
     #[inline(always)]
     fn has_box(&self, _: u64) -> bool {
-        true
+        !DIRECT
     }
 }
 
@@ -170,7 +203,7 @@ pub struct List<'a, T: WarpGroup, G> {
     tiles: ClusterTiles<G>,
     /// Its rows of A and C: the first, and the one behind the last.
     rows: [u32; 2],
-    operands: Operands<'a, T>,
+    operands: Operands<T>,
     /// Its block, when it has been read.
     p: GemmParams<T::Sum>,
 }
@@ -185,8 +218,8 @@ impl<'a, T: WarpGroup, G: Geometry> List<'a, T, G> {
         p: &GemmParams<T::Sum>,
     ) -> Self {
         // There is always a first.
-        let [a, b, c] = &table.maps[0];
-        let operands = Operands { a, b, c, start };
+        let [a, b, c] = table.maps[0].each_ref().map(|map| &raw const *map);
+        let operands = Operands { maps: [a, b, c], start };
         let p = GemmParams { m: 0, n: 0, ..*p };
         let tiles = ClusterTiles::none();
         List { table, offsets, start, next: 0, tiles, rows: [0; 2], operands, p }
@@ -246,11 +279,13 @@ impl<'a, T: WarpGroup, G: Geometry> List<'a, T, G> {
 
 impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     const IS_ONE: bool = false;
+    const IS_DIRECT: bool = false;
 
     /// Those of the first product, with which most blocks begin.
     #[inline(always)]
-    fn prefetch_maps(&self) {
-        prefetch_maps([self.operands.a, self.operands.b, self.operands.c]);
+    unsafe fn prefetch_maps(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.operands.prefetch_maps() };
     }
 
     #[inline(always)]
@@ -286,15 +321,15 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
         unsafe {
             let [a, b, c] = &*maps;
             let GroupedProduct { n, k, c: at, c_row_stride, c_col_stride, .. } = product.read();
-            self.operands =
-                Operands { a, b, c, start: self.start.wrapping_byte_offset(at as isize) };
+            let start = self.start.wrapping_byte_offset(at as isize);
+            self.operands = Operands { maps: [a, b, c], start };
             let m = u64::from(self.rows[1]);
             self.p = GemmParams { m, n, k, c_row_stride, c_col_stride, ..self.p };
         }
     }
 
     #[inline(always)]
-    fn operands(&self) -> &Operands<'_, T> {
+    fn operands(&self) -> &Operands<T> {
         &self.operands
     }
 
@@ -323,6 +358,11 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     #[inline(always)]
     fn numbers(&self, _: u32) -> [i32; 2] {
         [0, if self.has_offsets() { self.next as i32 - 1 } else { 0 }]
+    }
+
+    #[inline(always)]
+    fn sources(&self) -> [*const T; 2] {
+        [ptr::null(); 2]
     }
 
     /// Rows past the product's are the next one's where all have one C.

@@ -34,7 +34,7 @@ pub struct Ways {
 /// [`multiply`](super::multiply).
 #[inline(always)]
 pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
-    operands: &Operands<'_, T>,
+    operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
     (boxes, number): ([SharedTile<BoxOfC>; 2], usize),
@@ -62,7 +62,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
 
 /// A group's sums, and where they go.
 struct Group<'a, T: Element, G, const SUMS: usize> {
-    operands: &'a Operands<'a, T>,
+    operands: &'a Operands<T>,
     p: &'a GemmParams<T::Sum>,
     at: Place,
     boxes: [SharedTile<BoxOfC>; 2],
@@ -134,7 +134,7 @@ fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
 /// By one thread; the rest as [`write`].
 #[inline(always)]
 pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
-    operands: &Operands<'_, T>,
+    operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     Place { row, col, slice }: Place,
 ) {
@@ -146,9 +146,9 @@ pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
     for group in 0..G::GROUPS {
         for i in 0..2 * SUMS * bytes / 128 {
             let (col, row) = (col as i32 + (i * 128 / bytes) as i32, row as i32);
-            // SAFETY: the map is C's.
+            // SAFETY: there are maps, and the last is C's.
             unsafe {
-                tma::prefetch(operands.c, [col, row + (group * GROUP_ROWS) as i32, batch]);
+                tma::prefetch(&*operands.maps[2], [col, row + (group * GROUP_ROWS) as i32, batch]);
             }
         }
     }
@@ -164,7 +164,7 @@ const LINE: u64 = 128;
 /// By thread number `thread` of `threads`, each once; the rest as [`write`].
 #[inline(always)]
 pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
-    operands: &Operands<'_, T>,
+    operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     Place { row, col, slice }: Place,
     (thread, threads): (u32, u32),
@@ -267,7 +267,7 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
 /// way.
 #[inline(always)]
 unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: usize>(
-    operands: &Operands<'_, T>,
+    operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
     (boxes, group): ([SharedTile<Rows64<C>>; 2], usize),
@@ -326,7 +326,7 @@ unsafe fn box_of<B>(boxes: [SharedTile<B>; 2], i: usize) -> SharedTile<B> {
 /// By all threads of the group; C's map is used.
 #[inline(always)]
 unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
-    operands: &Operands<'_, T>,
+    operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     Place { row, col, slice }: Place,
     (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
@@ -340,7 +340,11 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
             for i in 0..SUMS / 32 {
                 let col = col + 64 * i as u64;
                 if col < p.n {
-                    tma::store(operands.c, [col as i32, row as i32, batch], box_of(boxes, i));
+                    tma::store(
+                        &*operands.maps[2],
+                        [col as i32, row as i32, batch],
+                        box_of(boxes, i),
+                    );
                 }
             }
             tma::commit_group();
@@ -357,7 +361,7 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
 /// that the epilogue has no more than these.
 #[inline(always)]
 unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
-    operands: &Operands<'_, T>,
+    operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
     (boxes, group): ([SharedTile<BoxOfC>; 2], usize),

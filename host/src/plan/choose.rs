@@ -11,11 +11,12 @@ use gemm_spec::{
 use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 15] = [
+pub(super) const CANDIDATES: [&str; 16] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
     "warp_group_64x64",
+    "warp_group_direct_64x64",
     "k11_tensor_deep",
     "k11_tensor_core",
     "k11_tensor_64x64",
@@ -323,7 +324,7 @@ pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> R
         return Err(Error::new(Kind::NotBatched { kernel: kernel.name }));
     }
     let is_stored_so = shape.is_empty() || kernel.stored.takes(task.along_k);
-    if kernel.takes_maps() && !(task.maps && is_stored_so) {
+    if !is_stored_so || kernel.takes_maps() && !task.maps {
         return Err(Error::new(Kind::NotMappable { kernel: kernel.name }));
     }
     let limit = |what, needed: u128, limit: u32| {

@@ -72,11 +72,17 @@ impl Class {
     fn has(self, kernel: &Kernel) -> bool {
         use KernelFamily::*;
         match self {
-            Class::WarpGroups => kernel.family == WarpGroup,
+            Class::WarpGroups => matches!(kernel.family, WarpGroup | WarpGroupDirect),
             Class::TensorCores => kernel.variant == TENSOR_CORE,
             Class::OneByOne => !matches!(
                 kernel.family,
-                TensorCore | WarpGroup | WarpGroupScaled | Skinny | Repack | Finish
+                TensorCore
+                    | WarpGroup
+                    | WarpGroupScaled
+                    | WarpGroupDirect
+                    | Skinny
+                    | Repack
+                    | Finish
             ),
         }
     }
@@ -85,9 +91,12 @@ impl Class {
 /// The variant of [`Class::TensorCores`].
 const TENSOR_CORE: &str = "k11_tensor_core";
 
-/// The variants of [`Class::WarpGroups`].
+/// The variants of [`Class::WarpGroups`] that take maps. Those that do not always begin with the
+/// first k, run where these do, and are no reason to turn a product.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
-    CANDIDATES.into_iter().filter(|variant| variant.starts_with("warp_group"))
+    let takes_maps =
+        |variant: &str| variant.starts_with("warp_group") && !variant.contains("direct");
+    CANDIDATES.into_iter().filter(move |variant| takes_maps(variant))
 }
 
 /// Whether a variant runs on the device, for operands that lie as it takes them.

@@ -84,17 +84,19 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("warp_group_128x128", _) => (tensor(692.0), 0.25, 1.2, 1),
         ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.0, 1),
         ("warp_group_64x64", _) => (tensor(346.0), 0.12, 0.8, 1),
+        // A step's elements are on their way as one; then both blocks share one way to them.
+        ("warp_group_direct_64x64", _) => (115.0, 0.8, 1.5, 2),
         ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
         ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
         ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
         ("k11_tensor_core", F64) => (58.0, 0.75, 3.0, 2),
-        ("k11_tensor_64x64", F16 | BF16) => (230.0, 0.5, 2.0, 4),
-        ("k11_tensor_64x64", I8) => (400.0, 0.5, 2.0, 4),
+        ("k11_tensor_64x64", F16 | BF16) => (168.0, 0.7, 2.0, 4),
+        ("k11_tensor_64x64", I8) => (296.0, 0.7, 2.0, 4),
         ("k11_tensor_64x64", _) => (49.5, 0.42, 2.0, 2),
         ("k11_tensor_32x32", _) => (31.0, 0.45, 1.3, 3),
         ("k11_tensor_core", _) => (56.0, 1.3, 4.0, 1),
         ("k10_grouped_order", F32) => (48.2, 1.6, 3.0, 2),
-        ("k10_grouped_64x64", _) => (36.0, 0.8, 2.0, 4),
+        ("k10_grouped_64x64", _) => (31.0, 0.54, 2.0, 4),
         ("k10_grouped_order", F64) => (19.4, 0.95, 3.0, 1),
         ("k10_grouped_order", _) => (31.2, 0.9, 3.0, 1),
         ("k08_double_buffer", F32) => (21.9, shallow, 3.0, 2),
@@ -332,10 +334,16 @@ pub(super) fn splits(
     let [_, _, depth] = kernel.tiles.block;
     let tiles = tiles(kernel, task);
     let multiprocessors = info.multiprocessors.unwrap_or(MULTIPROCESSORS as u32) as usize;
-    // Parts of fewer steps cost more than they give; the warps of few rows have a step each.
-    let least = if kernel.family == KernelFamily::Skinny { 1 } else { 4 };
+    // Parts of fewer steps cost more than they give; the warps of few rows have a step each, and
+    // steps of elements that come one by one are long.
+    let least = match kernel.family {
+        KernelFamily::Skinny => 1,
+        KernelFamily::WarpGroupDirect => 2,
+        _ => 4,
+    };
     let most = task.k / (least * depth);
     let once = multiprocessors * Speed::of(kernel).blocks / tiles.max(1);
+    let once = if kernel.family == KernelFamily::WarpGroupDirect { once.min(most) } else { once };
     let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
     tries.into_iter().filter(move |&parts| parts == 1 || parts > 1 && parts <= most)
 }

@@ -67,13 +67,15 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         KernelFamily::WarpGroup
         | KernelFamily::WarpGroupScaled
         | KernelFamily::WarpGroupGrouped
+        | KernelFamily::WarpGroupDirect
             if thread < 128 =>
         {
             [Vec::new(), Vec::new()]
         }
         KernelFamily::WarpGroup
         | KernelFamily::WarpGroupScaled
-        | KernelFamily::WarpGroupGrouped => {
+        | KernelFamily::WarpGroupGrouped
+        | KernelFamily::WarpGroupDirect => {
             let (group, warp, lane) = (thread / 128 - 1, thread / 32 % 4, thread % 32);
             let first_row = group * kernel.tiles.warp[0] + warp * 16 + lane / 4;
             [
@@ -150,7 +152,7 @@ mod tests {
             assert!(covered.iter().all(|&seen| seen), "{}", kernel.name);
             // There the extent is that of four warps, and one group brings operands; or some warps
             // have the others' elements.
-            if [KernelFamily::WarpGroup, KernelFamily::Skinny].contains(&kernel.family) {
+            if kernel.is_resident() || kernel.family == KernelFamily::Skinny {
                 continue;
             }
             for warp in 0..threads(kernel) / 32 {
