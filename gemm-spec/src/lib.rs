@@ -13,6 +13,7 @@ extern crate std;
 mod dtype;
 mod epilogue;
 mod kernel;
+mod launch;
 mod layout;
 pub mod order;
 mod params;
@@ -23,9 +24,8 @@ mod warp_group;
 
 pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
-pub use kernel::{
-    Kernel, KernelFamily, Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Stored, ThreadOrder, Tiles,
-};
+pub use kernel::{Kernel, KernelFamily, Stored, ThreadOrder, Tiles};
+pub use launch::{Launch, Launches, MAX_GRID_X, MAX_GRID_Y};
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use params::{
     GROUPED_MAX, GemmParams, GroupedProduct, RepackParams, SCALE_BLOCK, ScaleParams, Slices,

@@ -147,6 +147,18 @@ fn output_of(dtype: &str) -> &str {
     }
 }
 
+/// As gemm-spec's table has it.
+fn launch_of(tile: &[usize], [m, n]: [usize; 2]) -> Launch {
+    let cluster = if tile == [64, 64] { 1 } else { 2 };
+    let tiles = m.div_ceil(tile[0]).next_multiple_of(cluster) * n.div_ceil(tile[1]);
+    Launch {
+        grid: [tiles as u32, 1, 1],
+        block: [128 + 2 * tile[0] as u32, 1, 1],
+        cluster: [cluster as u32, 1, 1],
+        dynamic_shared: 227 << 10,
+    }
+}
+
 /// C = 2 A B - C through one kernel; returns the time.
 fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -> Duration {
     let mut parts = kernel.split('_').skip_while(|part| !part.starts_with(char::is_numeric));
@@ -176,15 +188,7 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
         "i32" => bytes(GemmParams::new(shape, k, strides, 2, Some(-1), 0i32)),
         _ => bytes(GemmParams::new(shape, k, strides, 2.0, Some(-1.0), 0f32)),
     };
-    // As gemm-spec's table has it.
-    let cluster = if tile == [64, 64] { 1 } else { 2 };
-    let tiles = m.div_ceil(tile[0]).next_multiple_of(cluster) * n.div_ceil(tile[1]);
-    let launch = Launch {
-        grid: [tiles as u32, 1, 1],
-        block: [128 + 2 * tile[0] as u32, 1, 1],
-        cluster: [cluster as u32, 1, 1],
-        dynamic_shared: 227 << 10,
-    };
+    let launch = launch_of(&tile, [m, n]);
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let maps = [
         map(&gpu, &stored_a, dtype, a_at),
@@ -194,8 +198,11 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let mut arguments = match kernel.contains("grouped") {
         true => list([maps.concat(), c_at.to_le_bytes().to_vec(), block], [m, n, k]),
         false => {
-            let maps = maps.map(Argument::bytes);
-            maps.into_iter().chain([c_at.into(), Argument::bytes(block)]).collect()
+            let operands = match kernel.contains("direct") {
+                true => vec![a_at.into(), b_at.into()],
+                false => maps.map(Argument::bytes).into(),
+            };
+            operands.into_iter().chain([c_at.into(), Argument::bytes(block)]).collect()
         }
     };
     arguments.extend(scales.into_iter().flatten());

@@ -81,8 +81,8 @@ pub unsafe fn dynamic_shared(data: *mut u32, out: *mut u32) {
     }
 }
 
-/// One block of 32 threads: leaves in `out` the elements of `data` whose bit of `wanted` is set, and
-/// 0 for the others, whose address is null.
+/// One block of 32 threads: leaves in `out` the elements of `data` whose bit of `wanted` is set,
+/// and 0 for the others, whose address is null.
 ///
 /// # Safety
 /// `data` and `out` point to 32 elements, of which nothing else accesses those of `out`.

@@ -63,27 +63,25 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         KernelFamily::Repack | KernelFamily::Finish | KernelFamily::FinishOverlapped => {
             [Vec::new(), Vec::new()]
         }
-        // The first group of four warps brings what the others multiply.
         KernelFamily::WarpGroup
         | KernelFamily::WarpGroupScaled
         | KernelFamily::WarpGroupGrouped
-        | KernelFamily::WarpGroupDirect
-            if thread < 128 =>
-        {
-            [Vec::new(), Vec::new()]
-        }
-        KernelFamily::WarpGroup
-        | KernelFamily::WarpGroupScaled
-        | KernelFamily::WarpGroupGrouped
-        | KernelFamily::WarpGroupDirect => {
-            let (group, warp, lane) = (thread / 128 - 1, thread / 32 % 4, thread % 32);
-            let first_row = group * kernel.tiles.warp[0] + warp * 16 + lane / 4;
-            [
-                vec![first_row, first_row + 8],
-                (0..cols / 4).map(|j| j / 2 * 8 + lane % 4 * 2 + j % 2).collect(),
-            ]
-        }
+        | KernelFamily::WarpGroupDirect => of_groups(kernel, thread),
     }
+}
+
+/// [`places`] of groups of four warps, of which the first brings what the others multiply.
+fn of_groups(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
+    let [_, cols, _] = kernel.tiles.block;
+    if thread < 128 {
+        return [Vec::new(), Vec::new()];
+    }
+    let (group, warp, lane) = (thread / 128 - 1, thread / 32 % 4, thread % 32);
+    let first_row = group * kernel.tiles.warp[0] + warp * 16 + lane / 4;
+    [
+        vec![first_row, first_row + 8],
+        (0..cols / 4).map(|j| j / 2 * 8 + lane % 4 * 2 + j % 2).collect(),
+    ]
 }
 
 /// [`places`] on tensor cores: of 8 rows and 8 columns of an instruction row lane / 4, two columns.

@@ -1,0 +1,160 @@
+//! From a kernel and a C to grids: the launches that cover it.
+
+use crate::{Kernel, Shape, ThreadOrder};
+
+/// The most blocks that a grid has along x (CUDA C++ Programming Guide, technical specifications).
+pub const MAX_GRID_X: usize = (1 << 31) - 1;
+/// The most blocks that a grid has along y.
+pub const MAX_GRID_Y: usize = 65_535;
+
+impl Kernel {
+    /// The launches that together compute a C of `shape`.
+    ///
+    /// The grid covers C with the block's tiles: x along the tiles of a row of C, y along those of
+    /// a column; for [`ThreadOrder::AlongRows`] the other way round. Where y has more tiles than a
+    /// grid may have blocks ([`MAX_GRID_Y`]), C is cut into panels, one launch each. An empty C
+    /// needs no launch. `None` where x would need more than [`MAX_GRID_X`] blocks, or a tile is
+    /// empty.
+    pub fn launches(&self, shape: Shape) -> Option<Launches> {
+        let [rows, cols, _] = self.tiles.block;
+        if rows == 0 || cols == 0 {
+            return None;
+        }
+        let tiles = Shape::new(shape.rows.div_ceil(rows), shape.cols.div_ceil(cols));
+        if self.is_resident() {
+            // All tiles in one row of blocks, whole clusters of them.
+            let rows = tiles.rows.next_multiple_of(self.cluster());
+            let x = rows.checked_mul(tiles.cols).filter(|&x| x <= MAX_GRID_X)?;
+            let y = usize::from(!shape.is_empty());
+            return Some(Launches { kernel: *self, shape, x, y, next_y: 0 });
+        }
+        let (x, y) = match self.order {
+            ThreadOrder::AlongColumns => (tiles.cols, tiles.rows),
+            ThreadOrder::AlongRows => (tiles.rows, tiles.cols),
+        };
+        let y = if shape.is_empty() { 0 } else { y };
+        (x <= MAX_GRID_X).then_some(Launches { kernel: *self, shape, x, y, next_y: 0 })
+    }
+
+    /// The launch of so many slices (see [`Slices`](crate::Slices)), at least one: a layer of
+    /// blocks for each; or no more blocks than run at one time, for a kernel whose blocks stay.
+    pub fn resident(&self, launch: Launch, slices: u32, multiprocessors: u32) -> Launch {
+        if !self.is_resident() {
+            return Launch { layers: slices, ..launch };
+        }
+        let cluster = self.cluster() as u32;
+        let most = multiprocessors.saturating_mul(self.tiles.min_blocks as u32);
+        let most = (most / cluster * cluster).max(cluster);
+        let (x, y) = launch.grid;
+        Launch { grid: (x.saturating_mul(slices).min(most), y), ..launch }
+    }
+}
+
+/// One launch: a grid, and the panel of C that it computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks along (x, y).
+    pub grid: (u32, u32),
+    /// Blocks along z.
+    pub layers: u32,
+    /// Threads of a block along (x, y).
+    pub block: (u32, u32),
+    /// Row and column of C at which the panel starts.
+    pub start: (usize, usize),
+    /// Rows and columns of the panel.
+    pub shape: Shape,
+}
+
+/// Iterator over the launches of a product; see [`Kernel::launches`].
+#[derive(Clone, Debug)]
+pub struct Launches {
+    kernel: Kernel,
+    shape: Shape,
+    x: usize,
+    y: usize,
+    next_y: usize,
+}
+
+impl Iterator for Launches {
+    type Item = Launch;
+
+    fn next(&mut self) -> Option<Launch> {
+        let blocks = (self.y - self.next_y).min(MAX_GRID_Y);
+        if blocks == 0 {
+            return None;
+        }
+        let [tile_rows, tile_cols, _] = self.kernel.tiles.block;
+        let tile = match self.kernel.order {
+            ThreadOrder::AlongColumns => tile_rows,
+            ThreadOrder::AlongRows => tile_cols,
+        };
+        let first = self.next_y * tile;
+        let extent = blocks * tile;
+        self.next_y += blocks;
+        let Shape { rows, cols } = self.shape;
+        if self.kernel.is_resident() {
+            let (grid, block) = ((self.x as u32, 1), self.kernel.block());
+            return Some(Launch { grid, layers: 1, block, start: (0, 0), shape: self.shape });
+        }
+        let (start, shape) = match self.kernel.order {
+            ThreadOrder::AlongColumns => ((first, 0), Shape::new(extent.min(rows - first), cols)),
+            ThreadOrder::AlongRows => ((0, first), Shape::new(rows, extent.min(cols - first))),
+        };
+        Some(Launch {
+            grid: (self.x as u32, blocks as u32),
+            layers: 1,
+            block: self.kernel.block(),
+            start,
+            shape,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Tiles, kernels};
+    use std::vec::Vec;
+
+    #[test]
+    fn launches_cover_c_once() {
+        let of_f32 = |kernel: &&Kernel| kernel.dtype == DType::F32 && !kernel.is_resident();
+        for kernel in kernels().filter(of_f32) {
+            let [rows, cols, _] = kernel.tiles.block;
+            let tall = MAX_GRID_Y * rows.max(cols) * 2 + 3;
+            for shape in [(1, 1), (8, 17), (tall, 9), (9, tall), (33, 64)] {
+                let shape = Shape::new(shape.0, shape.1);
+                let launches: Vec<_> = kernel.launches(shape).unwrap().collect();
+                let area: usize = launches.iter().map(|l| l.shape.rows * l.shape.cols).sum();
+                assert_eq!(area, shape.rows * shape.cols, "{} {shape}", kernel.name);
+                for launch in &launches {
+                    let along_rows = launch.shape.rows.div_ceil(rows);
+                    let along_cols = launch.shape.cols.div_ceil(cols);
+                    let (x, y) = match kernel.order {
+                        ThreadOrder::AlongColumns => (along_cols, along_rows),
+                        ThreadOrder::AlongRows => (along_rows, along_cols),
+                    };
+                    assert_eq!((launch.grid.0 as usize, launch.grid.1 as usize), (x, y));
+                    assert!(launch.grid.1 as usize <= MAX_GRID_Y);
+                    assert!(launch.start.0 + launch.shape.rows <= shape.rows);
+                    assert!(launch.start.1 + launch.shape.cols <= shape.cols);
+                }
+                let mut starts: Vec<_> = launches.iter().map(|l| l.start).collect();
+                starts.dedup();
+                assert_eq!(starts.len(), launches.len());
+            }
+        }
+    }
+
+    #[test]
+    fn empty_and_impossible_products() {
+        let kernel = Kernel::find("k02_tiled_16", DType::F32).unwrap();
+        assert_eq!(kernel.launches(Shape::new(0, 5)).unwrap().count(), 0);
+        assert_eq!(kernel.launches(Shape::new(5, 0)).unwrap().count(), 0);
+        assert!(kernel.launches(Shape::new(1, usize::MAX)).is_none());
+        let none = Kernel { tiles: Tiles::square(0), ..*kernel };
+        assert!(none.launches(Shape::new(1, 1)).is_none());
+        let huge = Kernel { tiles: Tiles::square(usize::MAX), ..*kernel };
+        assert!(huge.launches(Shape::new(1, 1)).is_some() && huge.shared_bytes() == usize::MAX);
+    }
+}
