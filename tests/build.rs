@@ -1,4 +1,4 @@
-//! Compiles the kernels of tests/device, so that the test binary carries their PTX and needs no
+//! Compiles the kernels of tests/device and tests/own-kernels, so that the test binary carries their PTX and needs no
 //! device compiler where it runs.
 
 use std::env;
@@ -13,7 +13,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     build(NvvmArch::Compute70, "sm_70", "")?;
     build(NvvmArch::Compute80, "sm_80", "sm_80")?;
     build(NvvmArch::Compute90, "sm_90", "sm_80,sm_90")?;
-    build(NvvmArch::Compute90a, "sm_90a", "sm_80,sm_90,sm_90a")
+    build(NvvmArch::Compute90a, "sm_90a", "sm_80,sm_90,sm_90a")?;
+    build_own(NvvmArch::Compute80, "sm_80")?;
+    build_own(NvvmArch::Compute90a, "sm_90a")
+}
+
+/// As a user of the library builds kernels with epilogues.
+fn build_own(arch: NvvmArch, target: &str) -> Result<(), Box<dyn Error>> {
+    let path = PathBuf::from(env::var("OUT_DIR")?).join(format!("own_kernels_{target}.ptx"));
+    CudaBuilder::new("own-kernels")
+        .arch(arch)
+        .build_args(&["--no-default-features", "--features", target])
+        .copy_to(&path)
+        .build()?;
+    println!("cargo::rustc-env=OWN_KERNELS_{}={}", target.to_uppercase(), path.display());
+    Ok(())
 }
 
 fn build(arch: NvvmArch, name: &str, features: &str) -> Result<(), Box<dyn Error>> {

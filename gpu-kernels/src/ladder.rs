@@ -10,7 +10,8 @@
 /// With `shared: padding` the tiles are declared, with so many elements behind each of their rows,
 /// and the entry calls `body::<element, TM, TN, NA, NB>((a, b, c), p, tiles, tile_a, tile_b)`; with
 /// `shared: dynamic` the launch has to ask for the memory, and the entry calls `body::<element, TM,
-/// TN, NA, NB, PENDING>((a, b, c), p, tiles, memory)`. TM and TN are the thread's rows and columns,
+/// TN, NA, NB, PENDING, _>((a, b, c), p, tiles, memory, epilogue)`, with the [`Epilogue`] that the
+/// row has behind it, `with (parameters,) => value`, or none. TM and TN are the thread's rows and columns,
 /// NA and NB its units of each tile, PENDING the groups of copies that may still be on their way
 /// when a tile is read. The latter body
 /// finds out itself which layer of the grid it computes.
@@ -20,7 +21,7 @@ macro_rules! ladder_entries {
     $((
         $name:ident, $variant:literal, $element:ident, [$bm:literal, $bn:literal, $bk:literal],
         $warp:tt, [$tm:literal, $tn:literal], $stages:literal, $min_blocks:literal
-    ),)*) => {$(
+    ) $(with ($($parameter:tt)*) => $epilogue:expr)?,)*) => {$(
         #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
         ///
         /// # Safety
@@ -33,6 +34,7 @@ macro_rules! ladder_entries {
             b: *const $element,
             c: *mut <$element as $crate::Element>::Output,
             p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
+            $($($parameter)*)?
         ) {
             const TILES: ::gemm_spec::Tiles = ::gemm_spec::Tiles::of_threads(
                 [$bm, $bn, $bk],
@@ -50,7 +52,7 @@ macro_rules! ladder_entries {
             unsafe {
                 $crate::ladder_entries!(
                     @call $shared, $body, ((a, b, c), p, TILES), $element, [$bm, $bn, $bk],
-                    [$tm, $tn, NA, NB], $stages
+                    [$tm, $tn, NA, NB], $stages $(, $epilogue)?
                 )
             }
         }
@@ -58,10 +60,18 @@ macro_rules! ladder_entries {
     (@units 1 $element:ident) => { 1 };
     (@units LANES $element:ident) => { <$element as $crate::Packed>::LANES };
     (@call dynamic, $body:path, ($operands:expr, $p:expr, $tiles:expr), $element:ident,
-        $block:tt, [$tm:literal, $tn:literal, $na:ident, $nb:ident], $stages:literal) => {{
+        $block:tt, [$tm:literal, $tn:literal, $na:ident, $nb:ident], $stages:literal
+        $(, $epilogue:expr)?) => {{
         use $body as body;
         let memory = ::cuda_std::shared::dynamic_shared_mem::<$element>();
-        body::<$element, $tm, $tn, $na, $nb, { $stages - 2 }>($operands, $p, $tiles, memory)
+        let epilogue = $crate::epilogue_or_plain!($($epilogue)?);
+        body::<$element, $tm, $tn, $na, $nb, { $stages - 2 }, _>(
+            $operands,
+            $p,
+            $tiles,
+            memory,
+            epilogue,
+        )
     }};
     (@call $padding:literal, $body:path, ($operands:expr, $p:expr, $tiles:expr), $element:ident,
         [$bm:literal, $bn:literal, $bk:literal],

@@ -17,18 +17,22 @@ mod epilogue;
 pub mod finish;
 pub mod ladder;
 mod output_tile;
+mod own;
 pub mod pack;
 pub mod repack;
 pub mod skinny;
 mod slice;
 pub mod tensor;
-#[cfg(feature = "sm_90a")]
+#[cfg(feature = "warp_group")]
+#[cfg_attr(not(feature = "sm_90a"), allow(unused))]
+// Without its entry points only the body is left.
 pub mod warp_group;
 
 pub use cuda_std::{F8E4M3, F8E5M2};
 pub use element::{Element, Output, Sum, Write};
 pub use epilogue::{One, store};
 pub use output_tile::OutputTile;
+pub use own::{Epilogue, Plain, apply};
 pub use pack::Packed;
 pub use slice::{k_of, of_layer, output_of_layer};
 

@@ -50,7 +50,7 @@ mod tiles;
 mod work;
 mod write;
 
-use crate::{Element, SharedTile, Sum};
+use crate::{Element, Epilogue, Plain, SharedTile, Sum};
 use bring::bring;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::mbarrier::{self, Mbarrier};
@@ -146,12 +146,13 @@ impl<T: Element> Operands<T> {
 /// What `work` has describes matrices that the grid may read (A, B) and write (C), and no other
 /// code touches C during the launch; the grid may read what `summing` says.
 #[inline(always)]
-pub unsafe fn multiply<T, A, B, G, S, W, const SUMS: usize>(mut work: W, summing: S)
+pub unsafe fn multiply<T, A, B, G, S, W, E, const SUMS: usize>(mut work: W, summing: S, epilogue: E)
 where
     T: WarpGroup,
     G: Geometry,
     S: Summing<T, SUMS>,
     W: Work<T, G>,
+    E: Epilogue<T>,
     A: Side<T>,
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
@@ -212,7 +213,8 @@ where
                 }
                 let number = (group as usize - 1, warp % 4);
                 let memory = (stages, c);
-                consume::<T, A, B, G, S, W, SUMS>(work, summing, ring, memory, number);
+                let how = (summing, epilogue);
+                consume::<T, A, B, G, S, W, E, SUMS>(work, how, ring, memory, number);
             }
         }
     }
@@ -225,9 +227,9 @@ where
 /// As [`multiply`]; by the 128 threads of group number `group` of those that multiply, each with
 /// the number of its warp in it.
 #[inline(always)]
-unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
+unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     mut work: W,
-    summing: S,
+    (summing, epilogue): (S, E),
     mut ring: Ring<G>,
     (stages, c): (SharedTile<Rows64<T>>, SharedTile<BoxOfC>),
     (group, warp): (usize, u32),
@@ -236,6 +238,7 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
     G: Geometry,
     S: Summing<T, SUMS>,
     W: Work<T, G>,
+    E: Epilogue<T>,
     A: Side<T>,
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
@@ -302,6 +305,7 @@ unsafe fn consume<T, A, B, G, S, W, const SUMS: usize>(
             work.read();
             let (operands, p) = (work.operands(), work.params());
             // If any group's rows make a box, the first one's do.
+            write::finish(epilogue, p, place, &mut sums);
             let boxes = [first_row, place.row].map(|row| work.has_box(row));
             let ways = Ways { epilogues: S::EPILOGUES && W::IS_ONE && !W::IS_DIRECT, boxes };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
@@ -393,13 +397,14 @@ unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>
     }
 }
 
-/// Makes entry points from rows of a list.
+/// Makes entry points from rows of a list, which may have an [`Epilogue`] of their own behind them:
+/// `with (parameters,) => value`.
 #[macro_export]
 macro_rules! warp_group {
     ($((
         $name:ident, $variant:literal, $element:ident, $stored:ident,
         [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
-    ),)*) => {$(
+    ) $(with ($($parameter:tt)*) => $epilogue:expr)?,)*) => {$(
         #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
         ///
         /// # Safety
@@ -418,6 +423,7 @@ macro_rules! warp_group {
             #[grid_constant] c: &::cuda_std::tma::TensorMap<3>,
             start: *mut <$element as $crate::Element>::Output,
             p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
+            $($($parameter)*)?
         ) {
             const {
                 assert!($bm % $crate::warp_group::GROUP_ROWS == 0);
@@ -427,9 +433,10 @@ macro_rules! warp_group {
             unsafe {
                 let operands = $crate::warp_group::Operands { maps: [a, b, c], start };
                 let product = $crate::warp_group::OneProduct::new(&operands, &p);
+                let epilogue = $crate::epilogue_or_plain!($($epilogue)?);
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
-                    (product, $crate::warp_group::InPlace)
+                    (product, $crate::warp_group::InPlace, epilogue)
                 )
             }
         }
@@ -445,6 +452,7 @@ macro_rules! warp_group {
             ::cuda_std::wgmma::$a,
             ::cuda_std::wgmma::$b,
             $crate::warp_group::Blocks<{ $groups }, $cluster, $stages>,
+            _,
             _,
             _,
             { $bn / 2 },
@@ -483,7 +491,7 @@ macro_rules! scaled {
                 let operands = Operands { maps: [a, b, c], start };
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
-                    (OneProduct::new(&operands, &p), scales)
+                    (OneProduct::new(&operands, &p), scales, Plain)
                 )
             }
         }
@@ -515,7 +523,7 @@ macro_rules! grouped {
             unsafe {
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
-                    (List::new(table, start, offsets, &p), InPlace)
+                    (List::new(table, start, offsets, &p), InPlace, Plain)
                 )
             }
         }
@@ -547,7 +555,7 @@ macro_rules! direct {
                 let operands = Operands { maps: [ptr::null(); 3], start };
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, 1, $stages], $bn,
-                    (OneProduct::direct(&operands, &p, [a, b]), InPlace)
+                    (OneProduct::direct(&operands, &p, [a, b]), InPlace, Plain)
                 )
             }
         }
@@ -564,7 +572,8 @@ pub mod entries {
     gemm_spec::warp_group_kernels!(warp_group);
 
     use super::{
-        BlockScaled, Element, GROUP_ROWS, InPlace, List, OneProduct, Operands, Table, WarpGroup,
+        BlockScaled, Element, GROUP_ROWS, InPlace, List, OneProduct, Operands, Plain, Table,
+        WarpGroup,
     };
     use core::ptr;
     use cuda_std::tma::TensorMap;

@@ -164,6 +164,9 @@ impl<'a> Operands<'a> {
 pub(crate) trait Memory: Any + Debug + Send + Sync {
     fn bytes(&self) -> usize;
 
+    /// Its address in the device's memory; `None` where kernels take none.
+    fn device_address(&self) -> Option<u64>;
+
     /// Copies `data` to byte `at`, after the work enqueued on this memory; returns when `data` is
     /// free again.
     fn write(&mut self, at: usize, data: &[u8]) -> Result<(), Error>;

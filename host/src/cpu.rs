@@ -227,6 +227,7 @@ fn check_choice(kernel: &KernelChoice) -> Result<(), Error> {
             variant.clone()
         }
         KernelChoice::Spec(kernel) => kernel.variant.to_string(),
+        KernelChoice::Own(own) => own.kernel().name.to_string(),
     };
     Err(Error::new(Kind::KernelOnCpu { name }))
 }
@@ -251,6 +252,10 @@ impl HostMemory {
 impl Memory for HostMemory {
     fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    fn device_address(&self) -> Option<u64> {
+        None
     }
 
     fn write(&mut self, at: usize, data: &[u8]) -> Result<(), Error> {

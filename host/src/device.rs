@@ -317,6 +317,13 @@ impl<T: Element> DeviceMatrix<T> {
         self.memory.bytes()
     }
 
+    /// The address of the layout's index 0 in the device's memory, for kernels of one's own (see
+    /// [`OwnKernel::argument`](crate::OwnKernel::argument)); `None` on the CPU. It is valid as long
+    /// as the matrix is there, and work that uses it is not waited for.
+    pub fn device_address(&self) -> Option<u64> {
+        self.memory.device_address()
+    }
+
     /// Copies the matrix to the host, after the work that was enqueued on it.
     ///
     /// # Errors

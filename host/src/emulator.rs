@@ -363,6 +363,10 @@ impl Memory for EmulatorMemory {
         self.bytes
     }
 
+    fn device_address(&self) -> Option<u64> {
+        Some(self.address)
+    }
+
     fn write(&mut self, at: usize, data: &[u8]) -> Result<(), Error> {
         self.gpu.call("write")?;
         let to = self.address + at as u64;

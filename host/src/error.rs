@@ -138,6 +138,8 @@ pub(crate) enum Kind {
         kernel.name, tile(kernel)
     )]
     ForeignKernel { kernel: Kernel },
+    #[error("kernel {kernel}, of another crate, cannot be taken: {reason}")]
+    OwnKernel { kernel: &'static str, reason: String },
     #[error(
         "kernel {kernel} cannot be launched for a C of shape {shape} on {device}: it needs \
         {needed} {what} and the device has at most {limit}; choose a kernel with a smaller tile"
@@ -367,6 +369,7 @@ impl Error {
                 | NotGrouped
                 | KernelOnCpu { .. }
                 | ForeignKernel { .. }
+                | OwnKernel { .. }
                 | LaunchLimit { .. }
                 | Tiles { .. }
                 | MissingKernel { .. }

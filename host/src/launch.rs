@@ -50,10 +50,6 @@ pub(crate) trait Driver {
     ) -> Result<(), Error>;
 }
 
-/// The most parameters that a kernel has: three maps, C's address, the block, and the addresses and
-/// places of scales.
-pub(crate) const MAX_ARGUMENTS: usize = 8;
-
 /// Device addresses of index 0 of each layout.
 pub(crate) type Addresses = Each<u64>;
 
@@ -126,8 +122,16 @@ pub(crate) unsafe fn enqueue(
     let addresses = if turned { transposed(addresses) } else { addresses };
     let task = Task::of(&product, [addresses.a, addresses.b]);
     let chosen = driver.choose(choice, &task)?;
+    if let KernelChoice::Own(own) = choice {
+        own.check_alone(&product)?;
+    }
     if product.shape().is_empty() || product.batch.count == 0 {
         return Ok(());
+    }
+    if let KernelChoice::Own(own) = choice {
+        let (kernel, more) = (chosen.kernel, own.arguments());
+        // SAFETY: the caller's promise, and that of who made it.
+        return unsafe { launch_all(driver, kernel, &product, &addresses, (Parts::ONE, &more)) };
     }
     // Another kernel would sum in another order.
     let may_change = *choice == KernelChoice::Auto && task.rows == Rows::Free;

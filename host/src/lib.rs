@@ -47,6 +47,7 @@ mod launch;
 mod matrix;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+mod own;
 mod plan;
 mod ptx;
 pub mod random;
@@ -71,6 +72,7 @@ pub use graph::Graph;
 pub use grouped::DeviceProduct;
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut, MatrixRef};
+pub use own::OwnKernel;
 pub use plan::{Batch, GroupedPlan, KernelChoice, LaunchLimits, Plan, Prediction, Rest};
 pub use scaled::ScaledGemm;
 pub use streaming::{Progress, Streaming};

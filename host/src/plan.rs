@@ -7,6 +7,7 @@
 use crate::device::DeviceInfo;
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
+use crate::own::OwnKernel;
 use gemm_spec::{
     Activation, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Shape, Strides,
     ThreadOrder,
@@ -69,6 +70,8 @@ pub enum KernelChoice {
     /// A row of the table of kernels, or one made by hand to ask what its limits are. It is checked
     /// against the device's limits first, and only rows of the table are launched.
     Spec(Kernel),
+    /// A kernel of another crate.
+    Own(OwnKernel),
 }
 
 impl From<&str> for KernelChoice {
@@ -82,6 +85,12 @@ impl From<&str> for KernelChoice {
                 _ => KernelChoice::Named(name.to_string()),
             },
         }
+    }
+}
+
+impl From<OwnKernel> for KernelChoice {
+    fn from(own: OwnKernel) -> Self {
+        KernelChoice::Own(own)
     }
 }
 

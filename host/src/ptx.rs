@@ -1,5 +1,6 @@
 //! The kernels as PTX, built by `cargo xtask build-ptx` and committed.
 
+use crate::own;
 use gemm_spec::{Kernel, Target};
 
 /// A target's module: every kernel of the table with that target.
@@ -12,9 +13,20 @@ pub(crate) fn source(target: Target) -> &'static str {
     }
 }
 
-/// The module with that kernel alone: a driver compiles what it is given, and a product needs one
+/// The text that has a kernel, and what it is called.
+pub(crate) fn whole(kernel: &Kernel) -> (&'static str, String) {
+    match own::ptx_of(kernel) {
+        Some(text) => (text, format!("{} of another crate", kernel.name)),
+        None => (source(kernel.target), format!("{}.ptx", kernel.target.arch())),
+    }
+}
+
+/// The module with that kernel alone, or all of another crate's: a driver compiles what it is given, and a product needs one
 /// kernel. The others' lines are empty, so that lines have the numbers that they have in the file.
 pub(crate) fn of_kernel(kernel: &Kernel) -> String {
+    if let Some(text) = own::ptx_of(kernel) {
+        return text.to_string();
+    }
     let entry = format!(".visible .entry {}(", kernel.name);
     let mut skipping = false;
     let mut text = String::new();

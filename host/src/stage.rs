@@ -65,7 +65,9 @@ pub(crate) unsafe fn multiply_host<S: Stage + Sync>(
     }
     let limit = streaming.limit(device.free_memory());
     let is_large = limit.is_some_and(|limit| panels::bytes(product).is_none_or(|of| of > limit));
-    if let (Some(limit), true) = (limit, is_large && product.k > 0 && product.fusion.is_none()) {
+    // An epilogue knows rows and columns of the whole C.
+    let has_epilogue = !product.fusion.is_none() || matches!(kernel, KernelChoice::Own(_));
+    if let (Some(limit), true) = (limit, is_large && product.k > 0 && !has_epilogue) {
         // SAFETY: the caller's promise.
         match unsafe { panels::multiply(device, product, kernel, operands, (limit, streaming)) } {
             Some(done) => return done,

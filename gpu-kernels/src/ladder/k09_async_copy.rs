@@ -32,9 +32,10 @@
 //! No registers hold what is on its way, so more steps can be.
 
 use super::parts::{
-    AsyncCourier, Operand, Ring, Spread, TileShape, in_warp_tile, outer_product, store_tile,
+    AsyncCourier, Operand, Ring, Spread, TileShape, finish_tile, in_warp_tile, outer_product,
+    store_tile,
 };
-use crate::{SharedTile, Sum};
+use crate::{Epilogue, SharedTile, Sum};
 use cuda_std::misc::afresh;
 use cuda_std::{async_copy, thread};
 use gemm_spec::{GemmParams, Tiles};
@@ -52,15 +53,20 @@ pub unsafe fn async_copy<
     const NA: usize,
     const NB: usize,
     const PENDING: u32,
+    E: Epilogue<T>,
 >(
     operands: (*const T, *const T, *mut T),
     p: GemmParams<T>,
     tiles: Tiles,
     memory: SharedTile<T>,
+    epilogue: E,
 ) {
     let tile = (thread::block_idx_y().into(), thread::block_idx_x().into());
     // SAFETY: the caller's promise.
-    unsafe { multiply_tile::<T, TM, TN, NA, NB, PENDING>(operands, p, tiles, memory, tile) }
+    unsafe {
+        let memory = (memory, tiles);
+        multiply_tile::<T, TM, TN, NA, NB, PENDING, E>(operands, p, memory, tile, epilogue);
+    }
 }
 
 /// Computes a thread's TM x TN elements of a tile of C, with the block's other threads.
@@ -78,12 +84,13 @@ pub unsafe fn multiply_tile<
     const NA: usize,
     const NB: usize,
     const PENDING: u32,
+    E: Epilogue<T>,
 >(
     (a, b, c): (*const T, *const T, *mut T),
     p: GemmParams<T>,
-    tiles: Tiles,
-    memory: SharedTile<T>,
+    (memory, tiles): (SharedTile<T>, Tiles),
     (tile_row, tile_col): (u64, u64),
+    epilogue: E,
 ) {
     let (row, col) = (tile_row * tiles.block[0] as u64, tile_col * tiles.block[1] as u64);
     let (a, b) = (Operand::a(a, &p, row), Operand::b(b, &p, col));
@@ -128,6 +135,7 @@ pub unsafe fn multiply_tile<
             tiles.warp,
             [TM, TN],
         );
+        finish_tile(epilogue, &p, (row, rows), (col, cols), &mut sums);
         store_tile::<T, TM, TN>((c, tiles.block), &p, (row, rows), (col, cols), sums);
     }
 }

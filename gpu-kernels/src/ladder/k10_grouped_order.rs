@@ -27,7 +27,7 @@
 //! Less traffic between L2 cache and memory.
 
 use super::k09_async_copy::multiply_tile;
-use crate::{SharedTile, Sum, of_layer};
+use crate::{Epilogue, SharedTile, Sum, of_layer};
 use cuda_std::thread;
 use gemm_spec::{GemmParams, Tiles, order};
 
@@ -47,18 +47,23 @@ pub unsafe fn grouped_order<
     const NA: usize,
     const NB: usize,
     const PENDING: u32,
+    E: Epilogue<T>,
 >(
     operands: (*const T, *const T, *mut T),
     p: GemmParams<T>,
     tiles: Tiles,
     memory: SharedTile<T>,
+    epilogue: E,
 ) {
     let number = thread::block_idx_y() * thread::grid_dim_x() + thread::block_idx_x();
     let (row, col) = order::grouped(number, thread::grid_dim_y(), thread::grid_dim_x(), GROUP);
     let tile = (row.into(), col.into());
     let (operands, p) = of_layer(operands, p);
     // SAFETY: the caller's promise.
-    unsafe { multiply_tile::<T, TM, TN, NA, NB, PENDING>(operands, p, tiles, memory, tile) }
+    unsafe {
+        let memory = (memory, tiles);
+        multiply_tile::<T, TM, TN, NA, NB, PENDING, E>(operands, p, memory, tile, epilogue);
+    }
 }
 
 /// Makes entry points of this step from rows of a list; see `ladder_entries!`.

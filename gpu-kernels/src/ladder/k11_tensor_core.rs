@@ -41,7 +41,7 @@
 use super::k10_grouped_order::GROUP;
 use super::parts::{Operand, Ring, TileCourier, TileShape};
 use crate::tensor::{StoredTile, TensorCore};
-use crate::{Element, OutputTile, SharedTile, Sum};
+use crate::{Element, Epilogue, OutputTile, SharedTile, Sum, apply};
 use core::ops::Range;
 use cuda_std::misc::afresh;
 use cuda_std::{async_copy, thread};
@@ -62,11 +62,13 @@ pub unsafe fn tensor_core<
     const NA: usize,
     const NB: usize,
     const PENDING: u32,
+    E: Epilogue<T>,
 >(
     (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
     tiles: Tiles,
     memory: SharedTile<T>,
+    epilogue: E,
 ) {
     let [bm, bn, _] = tiles.block;
     let place = |x: u32| {
@@ -107,25 +109,32 @@ pub unsafe fn tensor_core<
         // N.B. The place is computed again: kept, it would take registers that the loop needs.
         let place = place(afresh(thread::block_idx_x()));
         let tile = OutputTile::new(c, &p, place, [bm, bn]);
+        let of_c = (place, epilogue);
         match tile.has_plain_pairs::<T>(&p) {
-            true => store_sums::<T, MT, NT, true>(tile, &p, tiles, along_k, &sums),
-            false => store_sums::<T, MT, NT, false>(tile, &p, tiles, along_k, &sums),
+            true => store_sums::<T, E, MT, NT, true>(tile, &p, tiles, along_k, (&sums, of_c)),
+            false => store_sums::<T, E, MT, NT, false>(tile, &p, tiles, along_k, (&sums, of_c)),
         }
     }
 }
 
-/// Writes the warp's sums to the block's tile of C.
+/// Writes the warp's sums, after the epilogue, to the block's tile of C, which begins at `place`.
 ///
 /// # Safety
 ///
-/// As [`OutputTile::store_singles`]; PAIRS is [`OutputTile::has_plain_pairs`].
+/// As [`apply`] and [`OutputTile::store_singles`]; PAIRS is [`OutputTile::has_plain_pairs`].
 #[inline(always)]
-unsafe fn store_sums<T: TensorCore, const MT: usize, const NT: usize, const PAIRS: bool>(
+unsafe fn store_sums<
+    T: TensorCore,
+    E: Epilogue<T>,
+    const MT: usize,
+    const NT: usize,
+    const PAIRS: bool,
+>(
     tile: OutputTile,
     p: &GemmParams<T::Sum>,
     tiles: Tiles,
     along_k: [bool; 2],
-    sums: &[[T::Sums; NT]; MT],
+    (sums, (place, epilogue)): (&[[T::Sums; NT]; MT], ((u64, u64), E)),
 ) {
     // N.B. Afresh, as the tile's place is.
     let thread = afresh(thread::thread_idx_x()) as usize;
@@ -140,8 +149,13 @@ unsafe fn store_sums<T: TensorCore, const MT: usize, const NT: usize, const PAIR
             let (row, col) = T::place(r, thread % 32, along_k);
             let (row, col) = (warp_row + m * 16 + row, warp_col + col);
             let further = |n: usize| n % 2 * T::second_pair(along_k) + n / 2 * 16;
+            let at = |i: usize| {
+                let col = col + further(i / 2) + i % 2;
+                (place.0 + row as u64, place.1 + col as u64)
+            };
             // SAFETY: the caller's promise.
             unsafe {
+                apply(epilogue, p, pairs.as_flattened_mut(), at);
                 match PAIRS {
                     true => tile.store_pairs::<_, T::Output>(p, row, col, further, &mut pairs),
                     false => tile.store_singles::<T>(p, row, col, further, &pairs),
@@ -348,13 +362,14 @@ unsafe fn stored<T: Element, const ALONG_K: bool>(
     StoredTile { start: unsafe { tile.at(first + outer, k) }, ..tile }
 }
 
-/// Makes entry points of this step from rows of a list; see `ladder_entries!`.
+/// Makes entry points of this step from rows of a list, which may have an [`Epilogue`] of their own;
+/// see `ladder_entries!`.
 #[macro_export]
 macro_rules! k11_tensor_core {
     ($((
         $name:ident, $variant:literal, $element:ident, [$bm:literal, $bn:literal, $bk:literal],
         [$wm:literal, $wn:literal], $thread:tt, $stages:literal, $min_blocks:literal
-    ),)*) => {$(
+    ) $(with ($($parameter:tt)*) => $epilogue:expr)?,)*) => {$(
         #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
         ///
         /// # Safety
@@ -369,6 +384,7 @@ macro_rules! k11_tensor_core {
             b: *const $element,
             c: *mut <$element as $crate::Element>::Output,
             p: ::gemm_spec::GemmParams<<$element as $crate::Element>::Sum>,
+            $($($parameter)*)?
         ) {
             const TILES: ::gemm_spec::Tiles = ::gemm_spec::Tiles::of_threads(
                 [$bm, $bn, $bk],
@@ -391,7 +407,8 @@ macro_rules! k11_tensor_core {
                     { $bm * $bk / PER_PACK },
                     { $bn * $bk / PER_PACK },
                     { $stages - 2 },
-                >(operands, p, TILES, memory)
+                    _,
+                >(operands, p, TILES, memory, $crate::epilogue_or_plain!($($epilogue)?))
             }
         }
     )*};

@@ -8,7 +8,7 @@ pub use async_courier::{AsyncCourier, TileShape};
 pub use courier::Courier;
 pub use tile_courier::TileCourier;
 
-use crate::{Element, OutputTile, SharedTile, Sum, pack};
+use crate::{Element, Epilogue, OutputTile, SharedTile, Sum, apply, pack};
 use cuda_std::thread;
 use gemm_spec::GemmParams;
 
@@ -204,6 +204,29 @@ pub unsafe fn multiply<S: Sum, const TM: usize, const TN: usize>(
         let (a, b) =
             unsafe { (rows.read(tile_a.add(k * pitch_a)), cols.read(tile_b.add(k * pitch_b))) };
         outer_product(&a, &b, sums);
+    }
+}
+
+/// Applies an epilogue to the thread's sums, which [`store_tile`] writes.
+///
+/// # Safety
+/// As [`apply`].
+#[inline(always)]
+pub unsafe fn finish_tile<T: Element, E: Epilogue<T>, const TM: usize, const TN: usize>(
+    epilogue: E,
+    p: &GemmParams<T::Sum>,
+    (row, rows): (u64, Spread),
+    (col, cols): (u64, Spread),
+    sums: &mut [[T::Sum; TN]; TM],
+) {
+    if E::IS_PLAIN {
+        return;
+    }
+    for i in 0..TM {
+        let row = row + rows.at::<T::Sum>(i) as u64;
+        let at = |j| (row, col + cols.at::<T::Sum>(j) as u64);
+        // SAFETY: the caller's promise.
+        unsafe { apply(epilogue, p, &mut sums[i], at) };
     }
 }
 

@@ -4,7 +4,7 @@ use super::rows::write_by_rows;
 use super::tiles::Place;
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
 use crate::finish::{activate, widen};
-use crate::{Element, Output, OutputTile, SharedTile, Sum, Write};
+use crate::{Element, Epilogue, Output, OutputTile, SharedTile, Sum, Write, apply};
 use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::half::{HalfExt, bf16, f16};
@@ -21,6 +21,30 @@ pub struct Ways {
     pub epilogues: bool,
     /// By whole boxes, where C's map is used: for any of the groups, and for this one.
     pub boxes: [bool; 2],
+}
+
+/// Applies an epilogue to the sums of a group's rows and columns of C from `at` on.
+///
+/// # Safety
+/// By all threads of the group; the rest as [`apply`].
+#[inline(always)]
+pub unsafe fn finish<T: Element, E: Epilogue<T>, const SUMS: usize>(
+    epilogue: E,
+    p: &GemmParams<T::Sum>,
+    at: Place,
+    sums: &mut [T::Sum; SUMS],
+) {
+    if E::IS_PLAIN {
+        return;
+    }
+    let (row, col) = place();
+    // As `part` has them.
+    let of_sum = |i: usize| {
+        let (row, col) = (row + i / 2 % 2 * 8, col + i / 8 * 16 + i / 4 % 2 * 8 + i % 2);
+        (at.row + row as u64, at.col + col as u64)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { apply(epilogue, p, sums, of_sum) };
 }
 
 /// Finishes the sums of a group's rows and columns of C from `at` on, and writes them to a C of

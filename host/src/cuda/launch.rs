@@ -6,10 +6,11 @@ use super::launch_ex::{LaunchAttribute, LaunchConfig, launch_ex};
 use super::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::launch::{Driver, MAX_ARGUMENTS};
+use crate::launch::Driver;
 use crate::plan::{Chosen, KernelChoice, Task};
 use cust::sys::{self, CUstream};
 use gemm_spec::{Kernel, Launch};
+use std::ffi::c_void;
 
 /// A stream of a context, which is current.
 pub(super) struct CudaDriver<'a> {
@@ -81,10 +82,8 @@ impl CudaDriver<'_> {
         arguments: &[&[u8]],
     ) -> Result<sys::CUresult, Error> {
         let function = self.context.modules().function(kernel, self.context)?;
-        let mut pointers = [std::ptr::null_mut(); MAX_ARGUMENTS];
-        for (pointer, argument) in pointers.iter_mut().zip(arguments) {
-            *pointer = argument.as_ptr().cast_mut().cast();
-        }
+        let pointer = |argument: &&[u8]| argument.as_ptr().cast_mut().cast();
+        let mut pointers: Vec<*mut c_void> = arguments.iter().map(pointer).collect();
         let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
         // `choose_kernel` has held it against the device's limit.
         let shared = kernel.dynamic_shared_bytes() as u32;

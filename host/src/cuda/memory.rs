@@ -148,6 +148,10 @@ impl Memory for CudaMemory {
         self.bytes
     }
 
+    fn device_address(&self) -> Option<u64> {
+        Some(self.address())
+    }
+
     fn write(&mut self, at: usize, data: &[u8]) -> Result<(), Error> {
         let context = Arc::clone(&self.context);
         let _current = context.make_current()?;

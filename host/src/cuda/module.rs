@@ -14,7 +14,8 @@ use std::ffi::{CStr, CString, c_void};
 /// The kernels of a context, each compiled when first asked for.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
-    loaded: HashMap<&'static str, (Module, Function)>,
+    /// By the address of the kernel's row.
+    loaded: HashMap<usize, (Module, Function)>,
 }
 
 /// A kernel of a loaded module, for as long as the context lives.
@@ -31,19 +32,19 @@ impl Modules {
         kernel: &'static Kernel,
         context: &CudaContext,
     ) -> Result<Function, Error> {
-        if let Some((_, function)) = self.loaded.get(kernel.name) {
+        let row = std::ptr::from_ref(kernel).addr();
+        if let Some((_, function)) = self.loaded.get(&row) {
             return Ok(*function);
         }
-        let target = kernel.target;
-        let name = format!("{}.ptx", target.arch());
-        let module = load(context, &name, &ptx::of_kernel(kernel), target.ptx_version())?;
+        let ((_, name), text) = (ptx::whole(kernel), ptx::of_kernel(kernel));
+        let module = load(context, &name, &text)?;
         let function = module.get_function(kernel.name).map_err(|_| {
             let driver = last_failure("cuModuleGetFunction");
             Error::new(Kind::NoEntry { kernel: kernel.name, module: name, driver })
         })?;
         let function = Function(function.to_raw());
         allow_shared(context, kernel, function)?;
-        self.loaded.insert(kernel.name, (module, function));
+        self.loaded.insert(row, (module, function));
         Ok(function)
     }
 }
@@ -75,7 +76,7 @@ fn allow_shared(context: &CudaContext, kernel: &Kernel, function: Function) -> R
 pub fn check_ptx(device: &Device, name: &str, ptx: &str) -> Result<(), Error> {
     let context = super::backend::context_of(device)?;
     let _current = context.make_current()?;
-    load(context, name, ptx, version_of(ptx)).map(drop)
+    load(context, name, ptx).map(drop)
 }
 
 /// The PTX ISA version that a module states, (0, 0) where it states none.
@@ -89,17 +90,12 @@ fn version_of(ptx: &str) -> (u32, u32) {
 }
 
 /// Compiles a module. The context is current.
-fn load(
-    context: &CudaContext,
-    name: &str,
-    ptx: &str,
-    ptx_version: (u32, u32),
-) -> Result<Module, Error> {
+fn load(context: &CudaContext, name: &str, ptx: &str) -> Result<Module, Error> {
     let jit_error = |driver, log| {
         let (major, minor) = context.info().driver_version.unwrap_or((0, 0));
         Error::new(Kind::Jit {
             module: name.to_string(),
-            ptx_version,
+            ptx_version: version_of(ptx),
             driver_version: format!("{major}.{minor}"),
             driver,
             log,

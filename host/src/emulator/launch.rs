@@ -7,7 +7,7 @@ use crate::error::{Error, Kind};
 use crate::launch::Driver;
 use crate::plan::{Chosen, KernelChoice, Task};
 use crate::ptx;
-use gemm_spec::{Kernel, Target};
+use gemm_spec::Kernel;
 use ptx_emulator::bulk;
 use ptx_emulator::{Argument, Module, Report};
 use std::collections::HashMap;
@@ -71,8 +71,8 @@ impl Driver for EmulatorDriver<'_> {
         let launched = self.gpu.lock().launch(&module, kernel.name, &shape, &arguments);
         let counted = launched.map_err(|report| {
             let text = self.gpu.ptx.as_deref().filter(|text| has(text, kernel));
-            let text = text.unwrap_or(ptx::source(kernel.target));
-            let lines = lines(&report, kernel.target, text);
+            let (whole, name) = ptx::whole(kernel);
+            let lines = lines(&report, &name, text.unwrap_or(whole));
             let device = self.gpu.info.name.clone();
             let (kernel, shape) = (kernel.name, launch.shape);
             Error::new(Kind::EmulatorReport { kernel, shape, device, report, lines })
@@ -89,26 +89,28 @@ fn has(text: &str, kernel: &Kernel) -> bool {
 
 /// The kernel's module, parsed once in a process.
 fn module(kernel: &'static Kernel) -> Result<Arc<Module>, Error> {
-    static PARSED: Mutex<Option<HashMap<&'static str, Arc<Module>>>> = Mutex::new(None);
+    // By the address of the kernel's row.
+    static PARSED: Mutex<Option<HashMap<usize, Arc<Module>>>> = Mutex::new(None);
+    let row = std::ptr::from_ref(kernel).addr();
     let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
     let parsed = parsed.get_or_insert_default();
-    if let Some(module) = parsed.get(kernel.name) {
+    if let Some(module) = parsed.get(&row) {
         return Ok(Arc::clone(module));
     }
     let module = Arc::new(parse(kernel, &ptx::of_kernel(kernel))?);
-    parsed.insert(kernel.name, Arc::clone(&module));
+    parsed.insert(row, Arc::clone(&module));
     Ok(module)
 }
 
 pub(super) fn parse(kernel: &Kernel, text: &str) -> Result<Module, Error> {
     Module::parse(text).map_err(|source| {
-        let context = format!("{} of {}.ptx", kernel.name, kernel.target.arch());
+        let context = format!("{} of {}", kernel.name, ptx::whole(kernel).1);
         Error::new(Kind::EmulatorPtx { context, source })
     })
 }
 
 /// The lines that a report names, as they stand in the target's text.
-fn lines(report: &Report, target: Target, source: &str) -> String {
+fn lines(report: &Report, name: &str, source: &str) -> String {
     let mut text = String::new();
     let mut numbers = [report.line, report.other.as_ref().map(|other| other.line)];
     if numbers[0] == numbers[1] {
@@ -118,7 +120,7 @@ fn lines(report: &Report, target: Target, source: &str) -> String {
         let line = source.lines().nth(number.saturating_sub(1) as usize);
         let line = line.unwrap_or_default().trim();
         // Writing to a string does not fail.
-        let _ = write!(text, "\n  {}.ptx:{number}: {line}", target.arch());
+        let _ = write!(text, "\n  {name}:{number}: {line}");
     }
     text
 }

@@ -203,6 +203,16 @@ pub(crate) fn choose(
             check_order(row, task)?;
             Ok(plain(row))
         }
+        KernelChoice::Own(own) => {
+            let kernel = own.kernel();
+            if !is_countable(kernel, task) {
+                return Err(Error::new(Kind::ForeignKernel { kernel: *kernel }));
+            }
+            own.check(task)?;
+            check_launch(kernel, task, info)?;
+            check_order(kernel, task)?;
+            Ok(plain(kernel))
+        }
     }
 }
 

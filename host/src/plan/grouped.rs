@@ -281,6 +281,10 @@ pub(crate) fn choose_rows(
         KernelChoice::Spec(kernel) => {
             return Err(Error::new(Kind::ForeignKernel { kernel: *kernel }));
         }
+        KernelChoice::Own(own) => {
+            let name = own.kernel().name.to_string();
+            return Err(Error::new(Kind::UngroupedKernel { name, kernels: variants() }));
+        }
     }
     let product = rows.product.turned_if(false);
     let task = Task::of(&product, bases);

@@ -136,6 +136,10 @@ impl Product {
     /// Hopper needs it.
     #[inline]
     pub(crate) fn oriented(&self, choice: &KernelChoice, info: &DeviceInfo) -> (Product, bool) {
+        if let KernelChoice::Own(_) = choice {
+            // Its epilogue knows rows from columns.
+            return (self.turned_if(false), false);
+        }
         if Rows::of(self) == Rows::Free {
             return self.turned();
         }
@@ -155,6 +159,7 @@ impl Product {
                     named(variant)
                 }
                 KernelChoice::Spec(kernel) => named(kernel.variant),
+                KernelChoice::Own(_) => true,
                 KernelChoice::Auto if Class::of(&task, info) != Class::WarpGroups => true,
                 KernelChoice::Auto => {
                     warp_groups().any(|variant| runs(variant, &task, info) && named(variant))

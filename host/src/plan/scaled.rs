@@ -80,6 +80,7 @@ pub(crate) fn choose_scaled(
         KernelChoice::Split { variant, .. } | KernelChoice::Planned { variant, .. } => {
             return Err(unknown(variant));
         }
+        KernelChoice::Own(own) => return Err(unknown(own.kernel().name)),
         KernelChoice::Spec(spec) if spec != kernel => {
             return Err(Error::new(Kind::ForeignKernel { kernel: *spec }));
         }
