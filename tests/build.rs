@@ -1,5 +1,5 @@
-//! Compiles the kernels of tests/device and tests/own-kernels, so that the test binary carries their PTX and needs no
-//! device compiler where it runs.
+//! Compiles the kernels of tests/device and tests/own-kernels, so that the test binary carries
+//! their PTX and needs no device compiler where it runs.
 
 use std::env;
 use std::error::Error;

@@ -8,13 +8,13 @@
 /// shared memory: single elements (1) or packs of 16 bytes (LANES).
 ///
 /// With `shared: padding` the tiles are declared, with so many elements behind each of their rows,
-/// and the entry calls `body::<element, TM, TN, NA, NB>((a, b, c), p, tiles, tile_a, tile_b)`; with
-/// `shared: dynamic` the launch has to ask for the memory, and the entry calls `body::<element, TM,
-/// TN, NA, NB, PENDING, _>((a, b, c), p, tiles, memory, epilogue)`, with the [`Epilogue`] that the
-/// row has behind it, `with (parameters,) => value`, or none. TM and TN are the thread's rows and columns,
-/// NA and NB its units of each tile, PENDING the groups of copies that may still be on their way
-/// when a tile is read. The latter body
-/// finds out itself which layer of the grid it computes.
+/// and the entry calls `body::<element, TM, TN, NA, NB>((a, b, c), p, tiles, tile_a, tile_b)`;
+/// with `shared: dynamic` the launch has to ask for the memory, and the entry calls
+/// `body::<element, TM, TN, NA, NB, PENDING, _>((a, b, c), p, tiles, memory, epilogue)`, with the
+/// [`Epilogue`](crate::Epilogue) that the row has behind it, `with (parameters,) => value`, or
+/// none. TM and TN are the thread's rows and columns, NA and NB its units of each tile, PENDING
+/// the groups of copies that may still be on their way when a tile is read. The latter body finds
+/// out itself which layer of the grid it computes.
 #[macro_export]
 macro_rules! ladder_entries {
     ($body:path, shared: $shared:tt, units: $units:tt;

@@ -40,8 +40,8 @@ pub(crate) fn ptx_of(kernel: &Kernel) -> Option<&'static str> {
 }
 
 impl OwnKernel {
-    /// The entry point `entry` of a text of PTX, as `cuda_builder` makes it. It is like `row`, a row
-    /// of the table or one with tiles of its own, in all but its name.
+    /// The entry point `entry` of a text of PTX, as `cuda_builder` makes it. It is like `row`, a
+    /// row of the table or one with tiles of its own, in all but its name.
     ///
     /// Rows stay in memory until the process ends, equal ones once; what a device's driver has made
     /// of a text stays as long as the device.

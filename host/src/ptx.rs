@@ -21,8 +21,9 @@ pub(crate) fn whole(kernel: &Kernel) -> (&'static str, String) {
     }
 }
 
-/// The module with that kernel alone, or all of another crate's: a driver compiles what it is given, and a product needs one
-/// kernel. The others' lines are empty, so that lines have the numbers that they have in the file.
+/// The module with that kernel alone, or all of another crate's: a driver compiles what it is
+/// given, and a product needs one kernel. The others' lines are empty, so that lines have the
+/// numbers that they have in the file.
 pub(crate) fn of_kernel(kernel: &Kernel) -> String {
     if let Some(text) = own::ptx_of(kernel) {
         return text.to_string();

@@ -109,10 +109,13 @@ pub unsafe fn tensor_core<
         // N.B. The place is computed again: kept, it would take registers that the loop needs.
         let place = place(afresh(thread::block_idx_x()));
         let tile = OutputTile::new(c, &p, place, [bm, bn]);
-        let of_c = (place, epilogue);
         match tile.has_plain_pairs::<T>(&p) {
-            true => store_sums::<T, E, MT, NT, true>(tile, &p, tiles, along_k, (&sums, of_c)),
-            false => store_sums::<T, E, MT, NT, false>(tile, &p, tiles, along_k, (&sums, of_c)),
+            true => {
+                store_sums::<T, E, MT, NT, true>(tile, &p, tiles, along_k, &sums, place, epilogue)
+            }
+            false => {
+                store_sums::<T, E, MT, NT, false>(tile, &p, tiles, along_k, &sums, place, epilogue)
+            }
         }
     }
 }
@@ -134,7 +137,9 @@ unsafe fn store_sums<
     p: &GemmParams<T::Sum>,
     tiles: Tiles,
     along_k: [bool; 2],
-    (sums, (place, epilogue)): (&[[T::Sums; NT]; MT], ((u64, u64), E)),
+    sums: &[[T::Sums; NT]; MT],
+    place: (u64, u64),
+    epilogue: E,
 ) {
     // N.B. Afresh, as the tile's place is.
     let thread = afresh(thread::thread_idx_x()) as usize;
@@ -362,8 +367,8 @@ unsafe fn stored<T: Element, const ALONG_K: bool>(
     StoredTile { start: unsafe { tile.at(first + outer, k) }, ..tile }
 }
 
-/// Makes entry points of this step from rows of a list, which may have an [`Epilogue`] of their own;
-/// see `ladder_entries!`.
+/// Makes entry points of this step from rows of a list, which may have an
+/// [`Epilogue`](crate::Epilogue) of their own; see `ladder_entries!`.
 #[macro_export]
 macro_rules! k11_tensor_core {
     ($((
