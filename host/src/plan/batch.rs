@@ -136,6 +136,11 @@ mod tests {
         let between = Layout { strides: Strides::new(3, 12), ..c };
         assert!(of(between, 3, 1) && !of(between, 4, 1));
         assert!(of(c, 2, isize::MAX) && of(c, 2, isize::MIN));
+        // One row or one column each, whatever its stride.
+        let row = Layout::strided(Shape::new(1, 6), Strides::new(0, 1));
+        for one in [row, row.apply(gemm_spec::Op::Transpose)] {
+            assert!(of(one, 2, 6) && !of(one, 2, 5), "{one:?}");
+        }
         // Rows that interlock, of one C.
         let interlocked = Layout::strided(Shape::new(4, 2), Strides::new(3, 5));
         assert!(of(interlocked, 1, 0) && !of(interlocked, 2, 100));

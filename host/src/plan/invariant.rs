@@ -146,7 +146,7 @@ impl Product {
         let (plain, turned) = (self.turned_if(false), self.turned_if(true));
         let fits = |product: &Product| {
             let task = Task::of(product, [0, 0]);
-            if task.rows != Rows::Alike || task.k == 0 {
+            if task.rows != Rows::Alike {
                 return true;
             }
             let named = |variant: &str| {
@@ -177,7 +177,7 @@ impl Product {
 mod tests {
     use super::*;
     use crate::plan::choose;
-    use crate::plan::tests::hopper;
+    use crate::plan::tests::{hopper, task};
     use crate::{Gemm, Layout, Op};
 
     fn gpus() -> [DeviceInfo; 4] {
@@ -263,6 +263,23 @@ mod tests {
         );
         let tf32 = Gemm::<f32>::new().precision(gemm_spec::Precision::Tf32);
         assert!(chosen(&hopper, &tf32, Op::None, (4096, 4096))[0].0.takes_maps());
+    }
+
+    #[test]
+    fn the_class_is_that_of_shapes_that_no_launch_covers() {
+        let task = task(crate::DType::BF16, (usize::MAX, 1));
+        let task = Task { rows: Rows::Alike, maps: true, ..task };
+        assert_eq!(Class::of(&task, &hopper()), Class::WarpGroups);
+    }
+
+    /// A kernel of another class would run.
+    #[test]
+    fn what_no_kernel_of_the_class_takes_is_refused() {
+        let unmapped = task(crate::DType::F8E4M3, (300, 200));
+        assert!(choose(&KernelChoice::Auto, &unmapped, &hopper()).is_ok());
+        let unmapped = Task { rows: Rows::Alike, ..unmapped };
+        let error = choose(&KernelChoice::Auto, &unmapped, &hopper()).unwrap_err();
+        assert!(error.is_unsupported() && error.to_string().contains("300x200"), "{error}");
     }
 
     #[test]

@@ -127,6 +127,16 @@ fn impossible_launches_name_limit_and_need() {
     let error = choose(KernelChoice::Spec(foreign), (100, 100)).unwrap_err();
     assert!(error.is_unsupported() && error.to_string().contains("not one of"), "{error}");
 
+    // Windows of K as long as can be counted, and warps that have none.
+    let skinny = *Kernel::find("skinny_rows", DType::F32).unwrap();
+    for (cols, depth, says) in
+        [(64, 1 << 12, "shared memory"), (256, 1 << 12, "shared memory"), (512, 64, "not one of")]
+    {
+        let tiles = Tiles { block: [16, cols, depth], ..skinny.tiles };
+        let error = choose(KernelChoice::Spec(Kernel { tiles, ..skinny }), (9, 9)).unwrap_err();
+        assert!(error.to_string().contains(says), "{cols}: {error}");
+    }
+
     let wide = choose("k02_tiled_8".into(), (1, usize::MAX)).unwrap_err();
     assert!(wide.is_unsupported() && wide.to_string().contains("blocks along x"), "{wide}");
 }
@@ -234,6 +244,9 @@ fn operands_are_copied_for_kernels_that_read_them_in_no_other_way() {
     let tf32 = Task { precision: Precision::Tf32, ..task(DType::F32, large) };
     let kernel = "warp_group_128x256_nt_tf32";
     assert_eq!(chosen(tf32, large, [true, true], [false, false]), (kernel, [true, true]));
+    let unmapped = Task { unmapped: Some([true; 2]), ..tf32 };
+    let in_place = super::choose(&KernelChoice::Auto, &unmapped.in_place(), &hopper()).unwrap();
+    assert_eq!(in_place.copied, [false; 2]);
     // What can be read as it lies is.
     let bf16 = task(DType::BF16, large);
     let kernel = "warp_group_128x256_tt_bf16";
@@ -521,6 +534,32 @@ fn empty_sums_and_batches_have_no_kernels_that_cannot_take_them() {
     let split = KernelChoice::Split { variant: "k02_tiled_16".into(), parts: 2 };
     assert!(super::choose(&split, &batch, &gpu()).is_err());
     assert!(super::choose(&split, &Task { batch: 1, ..batch }, &gpu()).is_ok());
+    let planned = |variant: &str, parts, task: &Task| {
+        let choice = KernelChoice::Planned { variant: variant.into(), copied: [false; 2], parts };
+        super::choose(&choice, task, &gpu()).is_ok()
+    };
+    let one = Task { batch: 1, ..batch };
+    assert!(planned("k02_tiled_16", 1, &batch) && !planned("k02_tiled_16", 2, &batch));
+    assert!(planned("k02_tiled_16", 2, &one));
+    assert!(planned("k09_async_copy", 1, &one) && !planned("k09_async_copy", 2, &one));
+}
+
+#[test]
+fn factors_of_epilogues_are_of_the_type_of_the_sums() {
+    assert_eq!(Factor::of(DType::I32, 3), Factor::new(3i32));
+    assert_eq!(Factor::of(DType::F64, 3), Factor::new(3f64));
+    assert_eq!(Factor::of(DType::F32, 3), Factor::new(3f32));
+}
+
+#[test]
+fn sources_that_do_not_fit_are_told_the_shape_that_would() {
+    let sums = Shape::new(30, 40);
+    for (i, wanted) in [(0, "30x40"), (1, "30x40"), (2, "30x1"), (3, "1x40")] {
+        let mut fusion = Fusion::default();
+        fusion.sources[i] = Some(Layout::row_major(Shape::new(7, 9)));
+        let error = fusion.spread(sums).unwrap_err();
+        assert!(error.is_shape() && error.to_string().contains(wanted), "{error}");
+    }
 }
 
 /// Distances of a batch's matrices in elements of 2 bytes: multiples of 16 bytes, forward, less

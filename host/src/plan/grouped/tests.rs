@@ -24,6 +24,8 @@ fn lists_are_taken_where_that_is_faster_or_asked_for() {
     assert_eq!(eight.products.len(), 8);
     // One product is no list, and a kernel for one product computes them one by one.
     assert!(found(&auto, &[nt(64, 4096, 4096)]).unwrap().is_none());
+    // The list's kernel does not split sums.
+    assert!(found(&auto, &[nt(64, 64, 1 << 16); 2]).unwrap().is_none());
     assert!(found(&named("k02_tiled_16"), &[nt(64, 4096, 4096); 8]).unwrap().is_none());
     for (variant, _) in OF_LISTS {
         let one = found(&named(variant), &[nt(64, 4096, 4096)]).unwrap().unwrap();
@@ -60,16 +62,20 @@ fn a_list_has_one_way_of_storing_and_no_sum_that_could_become_nan() {
 
 #[test]
 fn a_list_takes_what_its_products_take_together() {
-    // One row each: what the memory takes for B. A list of one takes as long as that product.
-    let of = |count: usize| {
+    let of_rows = |m: usize, count: usize| {
         let kernel = gemm_spec::grouped(DType::BF16, [true; 2]).next().unwrap();
-        let tasks = vec![Task::of(&nt(1, 4096, 4096), [0; 2]); count];
+        let tasks = vec![Task::of(&nt(m, 4096, 4096), [0; 2]); count];
         of_list(kernel, &tasks, &h100())
     };
+    // One row each: what the memory takes for B. A list of one takes as long as that product.
+    let of = |count: usize| of_rows(1, count);
     let bytes = 8.0 * 4096.0 * 4096.0 * 2.0;
     let memory = of(8).memory;
     assert!((0.8..1.5).contains(&(memory * 3.0e6 / bytes)), "{memory} us");
     assert!(of(8).multiplying >= of(1).multiplying && of(1).memory > 0.0);
+    // Many rows each: products that have work for all multiprocessors add up.
+    let ratio = of_rows(4096, 8).multiplying / of_rows(4096, 1).multiplying;
+    assert!((6.0..=8.1).contains(&ratio), "{ratio}");
 }
 
 #[test]
