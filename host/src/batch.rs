@@ -367,6 +367,18 @@ mod tests {
         }
     }
 
+    /// The distance of matrices without elements is 0, and none of them overlap.
+    #[test]
+    fn batches_of_nothing_are_products_too() {
+        for (m, n, k) in [(0, 5, 4), (3, 0, 4), (3, 5, 0)] {
+            let (a, b) = (matrix(Shape::new(m, k), 1), matrix(Shape::new(k, n), 2));
+            for device in [Device::cpu(), Device::emulator((9, 0)).unwrap()] {
+                let c = Gemm::new().run_batch(&device, &[a.view(); 2], &[b.view()]).unwrap();
+                assert_eq!(c, [(); 2].map(|()| Matrix::zeros(Shape::new(m, n)).unwrap()));
+            }
+        }
+    }
+
     #[test]
     fn batches_keep_their_strides_or_are_gathered() {
         let [a, b] = [1, 2].map(|seed| matrix(Shape::new(3, 4), seed));

@@ -26,7 +26,7 @@ mod scaled;
 mod transfer;
 
 pub use batch::Batch;
-pub(crate) use batch::check_batch;
+pub(crate) use batch::{check_batch, is_mappable_step};
 pub(crate) use cache::PlanCache;
 pub(crate) use choose::{Chosen, Task, candidates, choose, mappable};
 pub use grouped::GroupedPlan;

@@ -3,7 +3,7 @@
 use super::Driver;
 use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
 use crate::error::Error;
-use crate::plan::{Product, mappable};
+use crate::plan::{Product, is_mappable_step, mappable};
 use gemm_spec::{DType, Layout, Op, Shape, Slices, box_rows};
 
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
@@ -27,7 +27,7 @@ pub(super) fn of_operands(
     let from_there = Layout { offset: 0, ..*c_layout };
     let is_mapped = mappable(&from_there, *output, c)
         && c_layout.strides.col == 1
-        && product.is_mappable_step(*output, batch.c);
+        && is_mappable_step(batch.count, *output, batch.c);
     let map_c = match is_mapped {
         true => encode(driver, *output, c_layout, c, 64, further(batch.c))?,
         false => map_a,

@@ -52,6 +52,12 @@ pub(crate) fn check_batch(
     Layout { offset, ..layout }.check(len).map_err(refused)
 }
 
+/// Whether maps reach so many matrices whose distance is `step`.
+pub(crate) fn is_mappable_step(count: usize, dtype: DType, step: isize) -> bool {
+    let reaches = |bytes: isize| (0..1 << 40).contains(&bytes) && bytes % 16 == 0;
+    count <= 1 || step.checked_mul(dtype.size_bytes() as isize).is_some_and(reaches)
+}
+
 impl Product {
     /// The same for a batch.
     ///
@@ -62,10 +68,11 @@ impl Product {
         let Layout { shape: Shape { rows, cols }, strides, .. } = self.c;
         let mut extents = [(strides.row, rows), (strides.col, cols), (batch.c, batch.count)];
         extents.sort_by_key(|(stride, _)| stride.unsigned_abs());
+        // One C alone has been checked, and exactly.
+        let may_share = batch.count > 1 && !self.c.shape.is_empty();
         let mut reach = 0u128;
         for (stride, count) in extents {
-            // One C alone has been checked, and exactly.
-            if batch.count > 1 && count > 1 && stride.unsigned_abs() as u128 <= reach {
+            if may_share && count > 1 && stride.unsigned_abs() as u128 <= reach {
                 return Err(Error::new(Kind::BatchOverlap { layout: self.c, batch }));
             }
             reach += stride.unsigned_abs() as u128 * (count.max(1) as u128 - 1);
@@ -98,12 +105,6 @@ impl Product {
             batch: Batch { count, ..batch },
             ..*self
         }
-    }
-
-    /// Whether maps reach the matrices of a batch whose distance is `step`.
-    pub(crate) fn is_mappable_step(&self, dtype: DType, step: isize) -> bool {
-        let bytes = step.checked_mul(dtype.size_bytes() as isize).unwrap_or(-1);
-        self.batch.count <= 1 || (0..1 << 40).contains(&bytes) && bytes % 16 == 0
     }
 }
 
@@ -141,6 +142,8 @@ mod tests {
         for one in [row, row.apply(gemm_spec::Op::Transpose)] {
             assert!(of(one, 2, 6) && !of(one, 2, 5), "{one:?}");
         }
+        // Nothing lies where nothing else may.
+        assert!(of(Layout::row_major(Shape::new(0, 6)), 2, 0));
         // Rows that interlock, of one C.
         let interlocked = Layout::strided(Shape::new(4, 2), Strides::new(3, 5));
         assert!(of(interlocked, 1, 0) && !of(interlocked, 2, 100));
@@ -158,10 +161,39 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_goes_on_from_any_of_its_products() {
+        let batch = Batch { count: 5, a: 20, b: 30, c: 24 };
+        let all = product(Layout::row_major(Shape::new(4, 6))).batched(batch).unwrap();
+        let from = all.at_number(2);
+        assert_eq!([from.a.offset, from.b.offset, from.c.offset], [40, 60, 48]);
+        assert_eq!(from.batch, Batch { count: 3, ..batch });
+        assert_eq!(all.at_number(7).batch.count, 0);
+    }
+
+    #[test]
     fn batches_fit_into_their_buffers() {
         let layout = Layout::row_major(Shape::new(4, 6));
         let check = |count, step, len| check_batch(layout, (count, step), len).is_ok();
         assert!(check(3, 24, 72) && !check(3, 24, 71) && !check(2, -1, 72) && check(0, 9, 24));
         assert!(check(usize::MAX, 0, 24) && !check(usize::MAX, 1, 24) && !check(2, isize::MAX, 24));
+    }
+
+    /// Distances of a batch's matrices in elements of 2 bytes: multiples of 16 bytes, forward, less
+    /// than 2^40 bytes.
+    #[test]
+    fn maps_reach_matrices_of_a_batch_at_multiples_of_16_bytes() {
+        let reaches = |count, step| is_mappable_step(count, DType::BF16, step);
+        for (step, expected) in [
+            (0, true),
+            (8, true),
+            (4, false),
+            (-8, false),
+            (1 << 38, true),
+            (1 << 39, false),
+            (isize::MAX, false),
+        ] {
+            assert_eq!(reaches(2, step), expected, "{step}");
+            assert!(reaches(1, step));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::invariant::{Rows, keeps_order, may_be_chosen};
 use super::model::{Prediction, part_len, predict, splits};
-use super::{KernelChoice, Product, Rest};
+use super::{KernelChoice, Product, Rest, is_mappable_step};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{
@@ -68,7 +68,7 @@ impl Task {
         let [a, b] = operands.map(|layout| layout.strides);
         let along_k = [is_along_k(a.row, a.col), is_along_k(b.col, b.row)];
         let is_mapped = |i: usize| {
-            mappable(operands[i], dtype, bases[i]) && product.is_mappable_step(dtype, steps[i])
+            mappable(operands[i], dtype, bases[i]) && is_mappable_step(batch.count, dtype, steps[i])
         };
         let unmapped = [0, 1].map(|i| !is_mapped(i));
         let maps = shape.is_empty() || k > 0 && unmapped == [false; 2];

@@ -2,7 +2,7 @@
 
 use super::choose::{Task, check_launch, choose, mappable};
 use super::model::{Prediction, predict};
-use super::{Batch, Factor, KernelChoice, Plan, Product};
+use super::{Batch, Factor, KernelChoice, Plan, Product, is_mappable_step};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{DType, Kernel, Layout, Precision, Shape};
@@ -295,10 +295,8 @@ pub(crate) fn choose_rows(
     let shape = Shape::new(rows_each, product.shape().cols);
     let typical = vec![Task { shape, along_k, ..task }; rows.count.clamp(1, 64)];
     let (kernel, _) = fastest(choice, &typical, info).ok_or_else(none)?;
-    let bytes = rows.b_step.checked_mul(dtype.size_bytes() as isize).unwrap_or(-1);
-    let is_step = rows.count <= 1 || (0..1 << 40).contains(&bytes) && bytes % 16 == 0;
     let maps = product.k == 0
-        || is_step
+        || is_mappable_step(rows.count, dtype, rows.b_step)
             && mappable(&product.a, dtype, bases[0])
             && mappable(&product.b, dtype, bases[1]);
     // The kernel's numbers of rows and tiles.

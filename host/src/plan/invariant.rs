@@ -314,6 +314,11 @@ mod tests {
         let error = plan("warp_group_128x128", 200, 200).unwrap_err();
         assert!(error.is_unsupported() && error.to_string().contains("200x200"), "{error}");
         assert!(plan("warp_group_128x128", 200, 2000).unwrap().turned);
+        // One column of tiles, and sums in which the order of k is kept.
+        assert!(!plan("warp_group_128x128", 100, 128).unwrap().turned);
+        let (a, b) = (Layout::row_major(Shape::new(100, 512)), Shape::new(512, 400));
+        let fp8 = Gemm::<crate::F8E4M3>::new().kernel("warp_group_128x128").batch_invariant(true);
+        assert!(!fp8.plan(&hopper, a, Layout::col_major(b)).unwrap().turned);
         assert!(!plan("warp_group_128x128", 300, 2000).unwrap().turned);
         assert!(!plan("skinny_rows", 5, 2000).unwrap().turned);
         assert_eq!(plan("k11_tensor_core/3", 5, 2000).unwrap().parts, 3);

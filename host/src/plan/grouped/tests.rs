@@ -79,6 +79,36 @@ fn a_list_takes_what_its_products_take_together() {
 }
 
 #[test]
+fn rows_by_offsets_are_for_the_kernels_for_lists() {
+    let choose = |choice: &KernelChoice, product, count| {
+        let rows = RowsProduct { product, count, b_step: 0, first_offset: 0 };
+        choose_rows(choice, &rows, [0; 2], &h100()).map(|(kernel, _)| kernel)
+    };
+    let (auto, few) = (KernelChoice::Auto, nt(256, 128, 64));
+    for (variant, _) in OF_LISTS {
+        let kernel = choose(&named(variant), few, 4).unwrap();
+        assert_eq!(kernel.variant, variant);
+        assert_eq!(choose(&KernelChoice::Spec(*kernel), few, 4).unwrap(), kernel);
+    }
+    for other in ["k02_tiled_16", "k02_tiled_16/2"] {
+        let error = choose(&named(other), few, 4).unwrap_err().to_string();
+        assert!(OF_LISTS.iter().all(|(variant, _)| error.contains(variant)), "{error}");
+    }
+    let other = *Kernel::find("k02_tiled_16", DType::BF16).unwrap();
+    let error = choose(&KernelChoice::Spec(other), few, 4).unwrap_err().to_string();
+    assert!(error.contains("not one of"), "{error}");
+    // Of empty sums nothing is read, wherever it lies.
+    assert!(choose(&auto, nt(256, 128, 0), 4).is_ok());
+    // Tiles and offsets have numbers of 31 bits.
+    assert!(choose(&auto, nt(256, 1024, 64), 1 << 20).is_ok());
+    assert!(choose(&auto, nt(256, 1024, 64), 1 << 30).is_err());
+    let most = i32::MAX as usize;
+    assert!(choose(&auto, nt(256, 0, 64), most - 1).is_ok());
+    assert!(choose(&auto, nt(256, 0, 64), most).is_err());
+    assert_eq!(dtypes().collect::<Vec<_>>(), [DType::F16, DType::BF16]);
+}
+
+#[test]
 fn rows_by_offsets_have_their_own_b_at_distances_that_maps_take() {
     let (k, n) = (64, 128);
     let rows =
