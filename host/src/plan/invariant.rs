@@ -266,9 +266,9 @@ mod tests {
     }
 
     #[test]
-    fn the_class_is_that_of_shapes_that_no_launch_covers() {
-        let task = task(crate::DType::BF16, (usize::MAX, 1));
-        let task = Task { rows: Rows::Alike, maps: true, ..task };
+    fn the_class_is_that_of_layouts_and_shapes_that_no_launch_covers() {
+        let task = task(crate::DType::F8E4M3, (usize::MAX, 1));
+        let task = Task { rows: Rows::Alike, ..task };
         assert_eq!(Class::of(&task, &hopper()), Class::WarpGroups);
     }
 

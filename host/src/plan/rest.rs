@@ -103,7 +103,7 @@ impl Chosen {
         let [main, rest] = split(of_rows, from, task.shape);
         // As the kernels find the operands.
         let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
-        let task = Task { along_k, maps: true, unmapped: None, ..*task };
+        let task = Task { along_k, maps: true, ..*task };
         let own = predict(kernel, [false; 2], 1, &Task { shape: main, ..task }, info);
         let rest = fastest(&Task { shape: rest, ..task }, info)?;
         let prediction = Prediction {

@@ -132,7 +132,7 @@ fn impossible_launches_name_limit_and_need() {
     // Windows of K as long as can be counted, and warps that have none.
     let skinny = *Kernel::find("skinny_rows", DType::F32).unwrap();
     for (cols, depth, says) in
-        [(64, 1 << 12, "shared memory"), (256, 1 << 12, "shared memory"), (512, 64, "not one of")]
+        [(64, 1 << 9, "shared memory"), (256, 1 << 9, "shared memory"), (512, 64, "not one of")]
     {
         let tiles = Tiles { block: [16, cols, depth], ..skinny.tiles };
         let error = choose(KernelChoice::Spec(Kernel { tiles, ..skinny }), (9, 9)).unwrap_err();
@@ -332,11 +332,17 @@ fn what_would_be_a_wave_of_its_own_is_computed_apart() {
     let whole = plan((4096, 4096), 4096);
     assert_eq!(whole.rest, None);
     assert!(cut.prediction.total() < 1.15 * whole.prediction.total());
+    assert!(cut.prediction.rest > 0.0 && cut.prediction.total() > whole.prediction.total());
     let rest = plan((512, 28_672), 4096).rest.unwrap();
     // 224 tiles, of which 66 clusters have 198 at a time.
     assert_eq!((rest.of_rows, rest.from), (false, 99 * 256));
+    // Not parts of K, no kernel without maps, and not less than a wave.
+    let task = Task { maps: true, along_k: [true; 2], ..task(DType::BF16, (4097, 4096)) };
+    let may_be_cut = |of: &Chosen| of.parts == 1 && of.kernel.takes_maps();
+    assert!(candidates(&task, &h100).all(|of| of.rest.is_none() || may_be_cut(&of)));
+    let small = Task { shape: Shape::new(300, 300), ..task };
+    assert!(candidates(&small, &h100).all(|of| of.rest.is_none()));
     // Neither a batch nor rows that have to be alike.
-    let task = Task { maps: true, k: 4096, along_k: [true; 2], ..task(DType::BF16, (4097, 4096)) };
     for task in [Task { batch: 2, splits: false, ..task }, Task { splits: false, ..task }] {
         assert_eq!(super::choose(&KernelChoice::Auto, &task, &h100).unwrap().rest, None);
     }
@@ -537,7 +543,16 @@ fn a_plan_lists_its_kernels() {
 fn empty_sums_and_batches_have_no_kernels_that_cannot_take_them() {
     let a = Layout::row_major(Shape::new(64, 0));
     let empty = product(a, Layout::row_major(Shape::new(0, 64)));
-    assert!(!Task::of(&empty, [0; 2]).maps);
+    let of = |product: &Product| Task::of(product, [0; 2]);
+    assert_eq!((of(&empty).maps, of(&empty).unmapped), (false, None));
+    let a = Layout::row_major(Shape::new(0, 63));
+    let nothing = product(a, Layout::row_major(Shape::new(63, 64)));
+    assert_eq!((of(&nothing).maps, of(&nothing).unmapped), (true, None));
+    let batch = Batch { count: 2, a: 0, b: 4096, c: 4096 };
+    let full =
+        product(Layout::row_major(Shape::new(64, 64)), Layout::row_major(Shape::new(64, 64)));
+    let full = Product { batch, ..full };
+    assert_eq!((of(&full).splits, of(&full).shared), (false, [true, false]));
     let batch = Task { batch: 2, ..task(DType::F32, (64, 64)) };
     let split = KernelChoice::Split { variant: "k02_tiled_16".into(), parts: 2 };
     assert!(super::choose(&split, &batch, &gpu()).is_err());
@@ -550,6 +565,7 @@ fn empty_sums_and_batches_have_no_kernels_that_cannot_take_them() {
     assert!(planned("k02_tiled_16", 1, &batch) && !planned("k02_tiled_16", 2, &batch));
     assert!(planned("k02_tiled_16", 2, &one));
     assert!(planned("k09_async_copy", 1, &one) && !planned("k09_async_copy", 2, &one));
+    assert!(!planned("k09_async_copy", 1, &batch));
 }
 
 #[test]

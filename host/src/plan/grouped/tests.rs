@@ -24,6 +24,7 @@ fn lists_are_taken_where_that_is_faster_or_asked_for() {
     assert_eq!(eight.products.len(), 8);
     // One product is no list, and a kernel for one product computes them one by one.
     assert!(found(&auto, &[nt(64, 4096, 4096)]).unwrap().is_none());
+    assert!(found(&auto, &[nt(4096, 4096, 4096)]).unwrap().is_none());
     // The list's kernel does not split sums.
     assert!(found(&auto, &[nt(64, 64, 1 << 16); 2]).unwrap().is_none());
     assert!(found(&named("k02_tiled_16"), &[nt(64, 4096, 4096); 8]).unwrap().is_none());
@@ -74,6 +75,14 @@ fn a_list_takes_what_its_products_take_together() {
     assert!((0.8..1.5).contains(&(memory * 3.0e6 / bytes)), "{memory} us");
     assert!(of(8).multiplying >= of(1).multiplying && of(1).memory > 0.0);
     // Many rows each: products that have work for all multiprocessors add up.
+    for ((variant, like), kernel) in
+        OF_LISTS.into_iter().zip(gemm_spec::grouped(DType::BF16, [true; 2]))
+    {
+        let task = Task::of(&nt(4096, 4096, 4096), [0; 2]);
+        let like = choose(&named(like), &task, &h100()).unwrap().prediction;
+        let list = of_list(kernel, &[task], &h100());
+        assert_eq!((kernel.variant, list.multiplying), (variant, like.multiplying));
+    }
     let ratio = of_rows(4096, 8).multiplying / of_rows(4096, 1).multiplying;
     assert!((6.0..=8.1).contains(&ratio), "{ratio}");
 }
@@ -99,6 +108,9 @@ fn rows_by_offsets_are_for_the_kernels_for_lists() {
     assert!(error.contains("not one of"), "{error}");
     // Of empty sums nothing is read, wherever it lies.
     assert!(choose(&auto, nt(256, 128, 0), 4).is_ok());
+    let kernel = choose(&named("warp_group_grouped_128x256"), few, 4).unwrap();
+    let of = |rows, cols| blocks(kernel, Shape::new(rows, cols));
+    assert_eq!([of(0, 9), of(1, 256), of(256, 256), of(257, 257)], [0, 2, 2, 8]);
     // Tiles and offsets have numbers of 31 bits.
     assert!(choose(&auto, nt(256, 1024, 64), 1 << 20).is_ok());
     assert!(choose(&auto, nt(256, 1024, 64), 1 << 30).is_err());
