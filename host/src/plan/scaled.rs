@@ -92,3 +92,63 @@ pub(crate) fn choose_scaled(
     check_launch(kernel, &Task { along_k: [true; 2], maps: true, ..task }, info)?;
     Ok((kernel, copied))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::{hopper, product};
+    use crate::{DType, Gemm};
+
+    fn scaled(a: Layout, b: Layout) -> Product {
+        Product { dtype: DType::F8E4M3, ..product(a, b) }
+    }
+
+    #[test]
+    fn operands_that_do_not_lie_along_k_where_maps_reach_are_copied() {
+        let copied = |a, b, bases| {
+            choose_scaled(&KernelChoice::Auto, &scaled(a, b), bases, &hopper()).unwrap().1
+        };
+        let (rows, columns) = (Layout::row_major, Layout::col_major);
+        let (square, odd) = (Shape::new(64, 64), Shape::new(63, 63));
+        assert_eq!(copied(rows(square), columns(square), [0, 0]), [false, false]);
+        assert_eq!(copied(columns(square), columns(square), [0, 0]), [true, false]);
+        assert_eq!(copied(rows(square), rows(square), [0, 0]), [false, true]);
+        assert_eq!(copied(rows(square), columns(square), [16, 8]), [false, true]);
+        assert_eq!(copied(rows(odd), columns(odd), [0, 0]), [true, true]);
+    }
+
+    #[test]
+    fn other_kernels_are_refused() {
+        let (a, b) = (Layout::row_major(Shape::new(64, 64)), Layout::col_major(Shape::new(64, 64)));
+        let choose = |choice| choose_scaled(&choice, &scaled(a, b), [0, 0], &hopper());
+        let (kernel, _) = choose(KernelChoice::Auto).unwrap();
+        assert_eq!(choose(KernelChoice::Spec(*kernel)).unwrap().0, kernel);
+        assert_eq!(choose(kernel.variant.into()).unwrap().0, kernel);
+        for other in ["k02_tiled_16", "k02_tiled_16/2"] {
+            assert!(choose(other.into()).unwrap_err().to_string().contains(kernel.variant));
+        }
+        let other = *Kernel::find("k02_tiled_16", DType::F8E4M3).unwrap();
+        let error = choose(KernelChoice::Spec(other)).unwrap_err().to_string();
+        assert!(error.contains("not one of"), "{error}");
+    }
+
+    #[test]
+    fn scales_lie_as_their_operands_are_taken() {
+        let rows = |rows, cols| Layout::row_major(Shape::new(rows, cols));
+        let places = |op_a, op_b, a, b| {
+            let options = Gemm::<F8E4M3>::new().op_a(op_a).op_b(op_b).options();
+            let c = rows(300, 500);
+            ScaledProduct::new::<crate::bf16>(options, a, b, c).unwrap().places()
+        };
+        let (a, b) = ((rows(300, 200), rows(300, 2)), (rows(200, 500), rows(2, 4)));
+        let of = |[a_row_stride, a_k_stride, b_k_stride, b_col_stride]: [i64; 4]| ScaleParams {
+            a_row_stride,
+            a_k_stride,
+            b_k_stride,
+            b_col_stride,
+        };
+        assert_eq!(places(Op::None, Op::None, a, b), of([2, 1, 4, 1]));
+        let (a, b) = ((rows(200, 300), rows(2, 300)), (rows(500, 200), rows(4, 2)));
+        assert_eq!(places(Op::Transpose, Op::Transpose, a, b), of([1, 300, 1, 2]));
+    }
+}
