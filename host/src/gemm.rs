@@ -210,7 +210,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         if device.compute_capability.is_none() && self.kernel == KernelChoice::Auto {
             return Ok(Plan::of_cpu(product));
         }
-        let (of_kernel, turned) = product.oriented(&self.kernel, device);
+        let mut of_kernel = *product;
+        let turned = of_kernel.orient(&self.kernel, device);
         // Buffers of a GPU start at multiples of 256 bytes.
         let chosen = choose(&Task::of(&of_kernel, [0, 0]))?;
         Ok(Plan::new(product, turned, chosen, device))

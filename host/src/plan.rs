@@ -357,8 +357,15 @@ impl Product {
     /// are. Columns that belong together in pairs are not turned.
     ///
     /// An extent of 1 gets a stride with which the matrix is one of contiguous rows or columns.
-    #[inline]
     pub(crate) fn turned(&self) -> (Product, bool) {
+        let mut product = *self;
+        let turned = product.turn();
+        (product, turned)
+    }
+
+    /// Makes that product of it, and says whether it was turned.
+    #[inline]
+    fn turn(&mut self) -> bool {
         let Shape { rows, cols } = self.shape();
         let Strides { row, col } = self.c.strides;
         let by_columns = match rows.min(cols) <= FEW {
@@ -366,14 +373,20 @@ impl Product {
             false => row == 1 && col != 1,
         };
         let turned = by_columns && !self.fusion.gated;
-        (self.turned_if(turned), turned)
+        self.turn_if(turned);
+        turned
     }
 
     /// The same product, turned or as it is, with such strides.
-    #[inline]
     fn turned_if(&self, turned: bool) -> Product {
         let mut product = *self;
-        let Product { a, b, c, fusion, batch, .. } = &mut product;
+        product.turn_if(turned);
+        product
+    }
+
+    #[inline]
+    fn turn_if(&mut self, turned: bool) {
+        let Product { a, b, c, fusion, batch, .. } = self;
         if turned {
             std::mem::swap(a, b);
             std::mem::swap(&mut batch.a, &mut batch.b);
@@ -383,7 +396,6 @@ impl Product {
             let of = if turned { layout.apply(Op::Transpose) } else { *layout };
             *layout = with_free_strides(of);
         }
-        product
     }
 
     /// The shape of the sums, which is C's unless the epilogue takes columns in pairs.

@@ -35,12 +35,13 @@ pub(crate) enum Rows {
 impl Rows {
     /// Of a product.
     pub(crate) fn of(product: &Product) -> Rows {
-        let is_exact = product.dtype.is_integer();
-        match (product.batch_invariant, product.fusion.is_none()) {
-            (false, _) => Rows::Free,
-            (true, true) if is_exact => Rows::Free,
-            (true, true) => Rows::Alike,
-            (true, false) => Rows::AlikeAndFused,
+        if !product.batch_invariant {
+            return Rows::Free;
+        }
+        match product.fusion.is_none() {
+            true if product.dtype.is_integer() => Rows::Free,
+            true => Rows::Alike,
+            false => Rows::AlikeAndFused,
         }
     }
 }
@@ -134,15 +135,28 @@ pub(super) fn keeps_order(kernel: &Kernel, task: &Task) -> bool {
 impl Product {
     /// As [`Product::turned`]; for rows that have to be alike, turned only where a kernel for
     /// Hopper needs it.
-    #[inline]
     pub(crate) fn oriented(&self, choice: &KernelChoice, info: &DeviceInfo) -> (Product, bool) {
-        if let KernelChoice::Own(_) = choice {
+        let mut product = *self;
+        let turned = product.orient(choice, info);
+        (product, turned)
+    }
+
+    /// Makes that product of it, and says whether it was turned. A product is some hundred bytes,
+    /// and a plan that was made before is found in less time than it takes to copy it often.
+    #[inline]
+    pub(crate) fn orient(&mut self, choice: &KernelChoice, info: &DeviceInfo) -> bool {
+        let turned = match choice {
             // Its epilogue knows rows from columns.
-            return (self.turned_if(false), false);
-        }
-        if Rows::of(self) == Rows::Free {
-            return self.turned();
-        }
+            KernelChoice::Own(_) => false,
+            _ if Rows::of(self) == Rows::Free => return self.turn(),
+            _ => self.has_to_be_turned(choice, info),
+        };
+        self.turn_if(turned);
+        turned
+    }
+
+    /// Whether rows that have to be alike take the transposed product.
+    fn has_to_be_turned(&self, choice: &KernelChoice, info: &DeviceInfo) -> bool {
         let (plain, turned) = (self.turned_if(false), self.turned_if(true));
         let fits = |product: &Product| {
             let task = Task::of(product, [0, 0]);
@@ -166,10 +180,7 @@ impl Product {
                 }
             }
         };
-        match !fits(&plain) && fits(&turned) {
-            true => (turned, true),
-            false => (plain, false),
-        }
+        !fits(&plain) && fits(&turned)
     }
 }
 
