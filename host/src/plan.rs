@@ -352,18 +352,11 @@ impl Product {
         })
     }
 
-    /// The same product as kernels take it, and whether it was turned to that of the transposed
-    /// matrices: few columns are few rows, else rows of C are contiguous if its rows or columns
-    /// are. Columns that belong together in pairs are not turned.
+    /// Makes the product that kernels take of it, and says whether it was turned to that of the
+    /// transposed matrices: few columns are few rows, else rows of C are contiguous if its rows or
+    /// columns are. Columns that belong together in pairs are not turned.
     ///
     /// An extent of 1 gets a stride with which the matrix is one of contiguous rows or columns.
-    pub(crate) fn turned(&self) -> (Product, bool) {
-        let mut product = *self;
-        let turned = product.turn();
-        (product, turned)
-    }
-
-    /// Makes that product of it, and says whether it was turned.
     #[inline]
     fn turn(&mut self) -> bool {
         let Shape { rows, cols } = self.shape();

@@ -145,7 +145,7 @@ mod tests {
     /// An emulated device that computes the rest of such a product apart.
     fn device(product: &Product, copied: [bool; 2], apart: Apart) -> Device {
         let device = Device::emulator_with(&Options { threads: 2, ..Options::default() }).unwrap();
-        let (product, turned) = product.turned();
+        let (product, turned) = product.oriented(&KernelChoice::Auto, device.info());
         assert!(!turned);
         let task = Task::of(&product, [0, 0]);
         let variant = "warp_group_64x64".into();

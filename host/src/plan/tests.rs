@@ -365,27 +365,28 @@ fn products_are_turned_to_few_rows_and_contiguous_rows() {
         let product = self::product(Layout::row_major(a), Layout::row_major(b));
         Product { c: Layout::strided(shape, c), ..product }
     };
+    let turned = |product: Product| product.oriented(&KernelChoice::Auto, &hopper());
     let by_columns = product((30, 40), Strides::new(1, 30));
-    let (turned, was) = by_columns.turned();
-    assert!(was && turned.c == Layout::row_major(Shape::new(40, 30)));
-    assert_eq!((turned.a.shape, turned.b.shape), (Shape::new(40, 5), Shape::new(5, 30)));
+    let (of_columns, was) = turned(by_columns);
+    assert!(was && of_columns.c == Layout::row_major(Shape::new(40, 30)));
+    assert_eq!((of_columns.a.shape, of_columns.b.shape), (Shape::new(40, 5), Shape::new(5, 30)));
     for (p, j) in (0..5).flat_map(|p| (0..40).map(move |j| (p, j))) {
-        assert_eq!(turned.a.index(j, p), by_columns.b.index(p, j));
+        assert_eq!(of_columns.a.index(j, p), by_columns.b.index(p, j));
     }
     // Rows are left as they are, and so is a C with neither.
     for strides in [Strides::new(40, 1), Strides::new(99, 2)] {
         let product = product((30, 40), strides);
-        assert_eq!((product.turned().0.c, product.turned().1), (product.c, false));
+        assert_eq!((turned(product).0.c, turned(product).1), (product.c, false));
     }
     // Few columns become few rows, and few rows stay what they are.
-    assert!(product((30, 4), Strides::new(4, 1)).turned().1);
-    assert!(!product((4, 30), Strides::new(1, 4)).turned().1);
-    assert!(!product((4, 4), Strides::new(1, 4)).turned().1);
+    assert!(turned(product((30, 4), Strides::new(4, 1))).1);
+    assert!(!turned(product((4, 30), Strides::new(1, 4))).1);
+    assert!(!turned(product((4, 4), Strides::new(1, 4))).1);
     let gated = Fusion { gated: true, ..Fusion::default() };
-    assert!(!Product { fusion: gated, ..by_columns }.turned().1);
+    assert!(!turned(Product { fusion: gated, ..by_columns }).1);
     // One column is a row, whatever its stride was.
-    let (turned, _) = product((30, 1), Strides::new(1, 1)).turned();
-    assert_eq!((turned.c.strides, turned.a.strides), (Strides::new(32, 1), Strides::new(16, 1)));
+    let (row, _) = turned(product((30, 1), Strides::new(1, 1)));
+    assert_eq!((row.c.strides, row.a.strides), (Strides::new(32, 1), Strides::new(16, 1)));
 }
 
 #[test]
