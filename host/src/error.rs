@@ -138,7 +138,7 @@ pub(crate) enum Kind {
         kernel.name, tile(kernel)
     )]
     ForeignKernel { kernel: Kernel },
-    #[error("kernel {kernel}, of another crate, cannot be taken: {reason}")]
+    #[error("kernel {kernel:?}, of another crate, cannot be taken: {reason}")]
     OwnKernel { kernel: &'static str, reason: String },
     #[error(
         "kernel {kernel} cannot be launched for a C of shape {shape} on {device}: it needs \

@@ -4,6 +4,7 @@ use crate::error::{Error, Kind};
 use crate::plan::{Product, Task};
 use bytemuck::NoUninit;
 use gemm_spec::{DType, GemmParams, Kernel, KernelFamily, Precision};
+use std::fmt;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 /// parts of K, no epilogue or scales of the library's beside its own. C that lies in columns is
 /// written so, and never computed as the transposed product. The guide has a crate with such a
 /// kernel and its launch: docs/guide/own_epilogue.md.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct OwnKernel {
     own: &'static Registered,
     /// The values of its parameters behind those of the body, so far.
@@ -22,7 +23,7 @@ pub struct OwnKernel {
 }
 
 /// A row like those of the table, which stays for the process as they do.
-#[derive(Debug, PartialEq)]
+#[derive(PartialEq)]
 struct Registered {
     kernel: Kernel,
     ptx: &'static str,
@@ -32,6 +33,15 @@ struct Registered {
 
 /// Each that was ever made, once.
 static REGISTERED: Mutex<Vec<&'static Registered>> = Mutex::new(Vec::new());
+
+impl fmt::Debug for OwnKernel {
+    /// Without the text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OwnKernel { own, arguments } = self;
+        let mut fields = f.debug_struct("OwnKernel");
+        fields.field("kernel", &own.kernel).field("arguments", arguments).finish_non_exhaustive()
+    }
+}
 
 /// The text of a kernel of another crate; `None` for rows of the table.
 pub(crate) fn ptx_of(kernel: &Kernel) -> Option<&'static str> {
@@ -128,8 +138,8 @@ impl OwnKernel {
             let reason = format!("it has {wanted} arguments of its own, and {given} are given");
             return Err(self.wrong(reason));
         }
-        let launches = kernel.launches(task.shape).map_or(0, Iterator::count);
-        if task.batch > 1 || launches > 1 {
+        let is_one = kernel.launches(task.shape).is_none_or(|mut of| of.nth(1).is_none());
+        if task.batch > 1 || !is_one {
             return Err(self.wrong("it computes one product in one launch".to_string()));
         }
         Ok(())

@@ -7,7 +7,7 @@
 use crate::device::DeviceInfo;
 use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
-use crate::own::OwnKernel;
+use crate::own::{self, OwnKernel};
 use gemm_spec::{
     Activation, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Shape, Strides,
     ThreadOrder,
@@ -95,10 +95,12 @@ impl From<OwnKernel> for KernelChoice {
 }
 
 impl From<&Plan> for KernelChoice {
-    /// [`KernelChoice::Planned`]; [`KernelChoice::Auto`] for the CPU's engine.
+    /// [`KernelChoice::Planned`]; [`KernelChoice::Auto`] for the CPU's engine. A plan does not have
+    /// the arguments of an [`OwnKernel`]: of its row [`KernelChoice::Spec`], which is refused.
     fn from(plan: &Plan) -> Self {
         match plan.kernel {
             None => KernelChoice::Auto,
+            Some(kernel) if own::ptx_of(kernel).is_some() => KernelChoice::Spec(*kernel),
             Some(kernel) => KernelChoice::Planned {
                 variant: kernel.variant.into(),
                 copied: plan.copied,

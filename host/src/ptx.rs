@@ -16,7 +16,7 @@ pub(crate) fn source(target: Target) -> &'static str {
 /// The text that has a kernel, and what it is called.
 pub(crate) fn whole(kernel: &Kernel) -> (&'static str, String) {
     match own::ptx_of(kernel) {
-        Some(text) => (text, format!("{} of another crate", kernel.name)),
+        Some(text) => (text, format!("{}.ptx", kernel.name)),
         None => (source(kernel.target), format!("{}.ptx", kernel.target.arch())),
     }
 }

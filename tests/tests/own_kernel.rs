@@ -144,6 +144,17 @@ fn what_it_does_not_compute_is_refused() {
     let cpu = Device::cpu();
     let on_cpu = refusal(&cpu, own(), |gemm| gemm.run(&cpu, &a, &b).map(drop));
     assert!(on_cpu.contains("causal_bf16"), "{on_cpu}");
+    // A C of more rows than a grid has blocks: there is no such memory, and no need for it.
+    let tall = Layout::row_major(Shape::new(1 << 55, 16));
+    let wide = Layout::row_major(Shape::new(16, 1));
+    let launches = refusal(&device, own(), |gemm| gemm.plan(device.info(), tall, wide).map(drop));
+    assert!(launches.contains("it computes one product in one launch"), "{launches}");
+    // A plan has not the arguments, and is no choice of the kernel that it is like.
+    let gemm = Gemm::<bf16>::new().kernel(own());
+    let square = Layout::row_major(Shape::new(16, 16));
+    let plan = gemm.plan(device.info(), square, square).unwrap();
+    let error = Gemm::new().kernel(&plan).run(&device, &a, &b).unwrap_err().to_string();
+    assert!(error.contains("causal_bf16") && error.contains("not one of the library's"), "{error}");
     let fused = refusal(&device, own(), |gemm| {
         let row = numbers::<bf16>(1, 16, 4);
         let mut c = Matrix::zeros(Shape::new(16, 16))?;

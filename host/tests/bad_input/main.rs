@@ -71,6 +71,7 @@ fn every_answer_is_the_one_that_is_written_down() {
     products::epilogues(&mut answers);
     products::kernels(&mut answers);
     products::forged_kernels(&mut answers);
+    products::own_kernels(&mut answers);
     devices::places(&mut answers);
     devices::texts_of_ptx(&mut answers);
     for line in &answers.0 {

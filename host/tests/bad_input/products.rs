@@ -1,10 +1,10 @@
 //! Products: shapes, epilogues, and choices of kernels.
 
 use super::{Answers, ones};
-use gemm_spec::{Kernel, KernelFamily, Tiles};
+use gemm_spec::{GemmParams, Kernel, KernelFamily, Tiles};
 use gemmite::{
-    DType, Device, F8E4M3, Gemm, HostEpilogue, KernelChoice, Layout, Matrix, MatrixMut, Op, Shape,
-    Strides,
+    DType, Device, F8E4M3, Gemm, HostEpilogue, KernelChoice, Layout, Matrix, MatrixMut, Op,
+    OwnKernel, Shape, Strides,
 };
 
 pub fn shapes(answers: &mut Answers) {
@@ -180,4 +180,41 @@ pub fn forged_kernels(answers: &mut Answers) {
         }
     }
     assert!(all_equal.iter().all(|unsupported| *unsupported), "{all_equal:?}");
+}
+
+/// Kernels of other crates; here the library's own text stands for theirs.
+pub fn own_kernels(answers: &mut Answers) {
+    let gpu = Device::emulator((9, 0)).unwrap();
+    let row = Kernel::find("k02_tiled_16", DType::F32).unwrap();
+    let text: &'static str = gemmite::emulator::ptx_of(row).leak();
+    // SAFETY: where an entry point is launched, it is the row's.
+    let own = |ptx, entry, row: &Kernel| unsafe { OwnKernel::new(ptx, entry, row) };
+    let right = || own(text, row.name, row).unwrap();
+    assert_eq!(by(&gpu, right()).unwrap().as_slice(), [8.0; 64]);
+    answers.add("an entry point that a text has not", own(text, "k02_tiled_16", row));
+    answers.add("an entry point without a name", own(text, "", row));
+    answers.add("an entry point of no text", own("", row.name, row));
+    let maps = gemm_spec::kernels().find(|kernel| kernel.takes_maps()).unwrap();
+    answers.add("an entry point with other parameters", own(text, row.name, maps));
+    let finish = gemm_spec::finish(DType::F32, 1, Shape::new(1, 1), (7, 0));
+    answers.add("an entry point like one for the library's use", own(text, row.name, finish));
+    // SAFETY: it is refused.
+    answers.add("an argument that there is not", unsafe { right().argument(1.0f32) });
+    answers.add("an own kernel on the CPU", by(&Device::cpu(), right()));
+    let f64s = ones::<f64>(8, 8);
+    let of_f64 = Gemm::<f64>::new().kernel(right()).run(&gpu, &f64s, &f64s);
+    answers.add("an own kernel for another dtype", of_f64);
+    let (one, scale) = (ones::<F8E4M3>(8, 8), ones::<f32>(8, 1));
+    let scaled = Gemm::<F8E4M3>::new().kernel(right()).block_scaled();
+    let of_b = ones::<f32>(1, 1);
+    let scaled = scaled.run(&gpu, (one.view(), scale.view()), (one.view(), of_b.view()));
+    answers.add("an own kernel for scales", scaled);
+    let empty = Kernel { tiles: Tiles { block: [0; 3], ..row.tiles }, ..*row };
+    let tiles = by(&gpu, own(text, row.name, &empty).unwrap());
+    answers.add("an own kernel with tiles of nothing", tiles);
+    let block = size_of::<GemmParams<f32>>();
+    let parameters = ".param .u64 a, .param .u64 b, .param .u64 c";
+    let head = format!(".visible .entry mine({parameters}, .param .b8 p[{block}])");
+    let none: &'static str = format!("{head} {{ nonsense }}").leak();
+    answers.add("an own kernel of no PTX", own(none, "mine", row).and_then(|own| by(&gpu, own)));
 }
