@@ -304,8 +304,8 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let memory = (boxes, group);
             work.read();
             let (operands, p) = (work.operands(), work.params());
-            // If any group's rows make a box, the first one's do.
             write::finish(epilogue, p, place, &mut sums);
+            // If any group's rows make a box, the first one's do.
             let boxes = [first_row, place.row].map(|row| work.has_box(row));
             let ways = Ways { epilogues: S::EPILOGUES && W::IS_ONE && !W::IS_DIRECT, boxes };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);

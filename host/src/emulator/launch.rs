@@ -109,7 +109,7 @@ pub(super) fn parse(kernel: &Kernel, text: &str) -> Result<Module, Error> {
     })
 }
 
-/// The lines that a report names, as they stand in the target's text.
+/// The lines that a report names, as they stand in the kernel's text.
 fn lines(report: &Report, name: &str, source: &str) -> String {
     let mut text = String::new();
     let mut numbers = [report.line, report.other.as_ref().map(|other| other.line)];

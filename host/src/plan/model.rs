@@ -343,6 +343,7 @@ pub(super) fn splits(
     };
     let most = task.k / (least * depth);
     let once = multiprocessors * Speed::of(kernel).blocks / tiles.max(1);
+    // Such a step is so long that parts of the least steps are worth it before all blocks have one.
     let once = if kernel.family == KernelFamily::WarpGroupDirect { once.min(most) } else { once };
     let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
     tries.into_iter().filter(move |&parts| parts == 1 || parts > 1 && parts <= most)
