@@ -4,6 +4,9 @@ use crate::skinny::THREADS;
 use crate::warp_group::{C_BOX_BYTES, C_BOXES};
 use crate::{DType, Precision, Target};
 
+/// Steps along K that are worth a block of their own, at least, on average.
+const LEAST_STEPS: usize = 4;
+
 /// The algorithm of a kernel: one body in the device crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KernelFamily {
@@ -39,6 +42,8 @@ pub enum KernelFamily {
     /// The same for operands that no map describes, which a group brings element by element
     /// (`warp_group`).
     WarpGroupDirect,
+    /// The same with equal shares of all steps of all tiles (`warp_group`): stream-K.
+    WarpGroupStreamK,
     /// Few rows of C: B is read once, K is dealt out to warps (`skinny`).
     Skinny,
     /// No product: an operand is copied, to rows along K (`repack`).
@@ -58,6 +63,7 @@ impl KernelFamily {
                 | KernelFamily::WarpGroupScaled
                 | KernelFamily::WarpGroupGrouped
                 | KernelFamily::WarpGroupDirect
+                | KernelFamily::WarpGroupStreamK
         )
     }
 
@@ -93,6 +99,7 @@ impl KernelFamily {
             KernelFamily::WarpGroupScaled => "they multiply each step's sums by scales",
             KernelFamily::WarpGroupGrouped => "they go on from product to product",
             KernelFamily::WarpGroupDirect => "they bring odd operands element by element",
+            KernelFamily::WarpGroupStreamK => "all have equal shares of all steps of all tiles",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",
@@ -300,6 +307,7 @@ impl Kernel {
             | KernelFamily::WarpGroupScaled
             | KernelFamily::WarpGroupGrouped
             | KernelFamily::WarpGroupDirect
+            | KernelFamily::WarpGroupStreamK
             | KernelFamily::Skinny
             | KernelFamily::Repack
             | KernelFamily::Finish
@@ -355,7 +363,8 @@ impl Kernel {
             KernelFamily::WarpGroup
             | KernelFamily::WarpGroupScaled
             | KernelFamily::WarpGroupGrouped
-            | KernelFamily::WarpGroupDirect => {
+            | KernelFamily::WarpGroupDirect
+            | KernelFamily::WarpGroupStreamK => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
                 let c =
@@ -391,9 +400,26 @@ impl Kernel {
     }
 
     /// Whether one launch computes several slices; see [`Slices`](crate::Slices). Step 9 does not,
-    /// which has no registers left for it.
+    /// which has no registers left for it, and stream-K divides one product.
     pub const fn takes_slices(&self) -> bool {
-        !matches!(self.family, KernelFamily::AsyncCopy)
+        !matches!(self.family, KernelFamily::AsyncCopy | KernelFamily::WarpGroupStreamK)
+    }
+
+    /// Whether blocks join what they have of a tile, in memory that the launch brings: one that
+    /// takes `sums: *mut S`, with room for the tile of each of its blocks, `keys: *mut u64`, one for
+    /// each group of four warps that multiplies, and `key: u64` behind the parameters of every
+    /// kernel.
+    pub const fn joins(&self) -> bool {
+        matches!(self.family, KernelFamily::WarpGroupStreamK)
+    }
+
+    /// How many blocks may share one tile, where sums have `k` products: one, but for those that
+    /// [`join`](Kernel::joins) what they have.
+    pub fn blocks_of_tile(&self, k: usize) -> u32 {
+        match self.joins() {
+            true => (k / (LEAST_STEPS * self.tiles.block[2].max(1))).clamp(1, 1 << 16) as u32,
+            false => 1,
+        }
     }
 
     /// The kernel in the module of 9.0, where it takes more shared memory than a block has on most
@@ -414,7 +440,8 @@ impl Kernel {
             | KernelFamily::WarpGroup
             | KernelFamily::WarpGroupScaled
             | KernelFamily::WarpGroupGrouped
-            | KernelFamily::WarpGroupDirect => self.shared_bytes(),
+            | KernelFamily::WarpGroupDirect
+            | KernelFamily::WarpGroupStreamK => self.shared_bytes(),
             _ => 0,
         }
     }

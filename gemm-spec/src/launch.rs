@@ -37,7 +37,8 @@ impl Kernel {
     }
 
     /// The launch of so many slices (see [`Slices`](crate::Slices)), at least one: a layer of
-    /// blocks for each; or no more blocks than run at one time, for a kernel whose blocks stay.
+    /// blocks for each; or no more blocks than run at one time, for a kernel whose blocks stay. For
+    /// one that [`joins`](Kernel::joins) slices are the [`blocks_of_tile`](Kernel::blocks_of_tile).
     pub fn resident(&self, launch: Launch, slices: u32, multiprocessors: u32) -> Launch {
         if !self.is_resident() {
             return Launch { layers: slices, ..launch };

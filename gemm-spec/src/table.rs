@@ -415,6 +415,10 @@ static FAMILIES: &[&[Kernel]] = &[
         crate::warp_group_direct_kernels!(rows)
     },
     {
+        const FAMILY: KernelFamily = KernelFamily::WarpGroupStreamK;
+        crate::warp_group_stream_k_kernels!(rows)
+    },
+    {
         const FAMILY: KernelFamily = KernelFamily::Skinny;
         crate::skinny_kernels!(rows)
     },

@@ -161,3 +161,109 @@ macro_rules! warp_group_grouped_kernels {
         }
     };
 }
+
+/// Calls `$with!` once with every `warp_group` kernel whose clusters have equal shares of the steps
+/// of all tiles: as [`warp_group_kernels!`](crate::warp_group_kernels).
+#[macro_export]
+macro_rules! warp_group_stream_k_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_stream_k_128x256_nn_f16, "warp_group_stream_k_128x256", f16, Nn,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_stream_k_128x256_nt_f16, "warp_group_stream_k_128x256", f16, Nt,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_stream_k_128x256_tn_f16, "warp_group_stream_k_128x256", f16, Tn,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_stream_k_128x256_tt_f16, "warp_group_stream_k_128x256", f16, Tt,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_stream_k_128x256_nn_bf16, "warp_group_stream_k_128x256", bf16, Nn,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_stream_k_128x256_nt_bf16, "warp_group_stream_k_128x256", bf16, Nt,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_stream_k_128x256_tn_bf16, "warp_group_stream_k_128x256", bf16, Tn,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_stream_k_128x256_tt_bf16, "warp_group_stream_k_128x256", bf16, Tt,
+            [128, 256, 64], 2, 4
+        ),
+        (
+            warp_group_stream_k_64x128_nn_f16, "warp_group_stream_k_64x128", f16, Nn,
+            [64, 128, 64], 2, 8
+        ),
+        (
+            warp_group_stream_k_64x128_nt_f16, "warp_group_stream_k_64x128", f16, Nt,
+            [64, 128, 64], 2, 8
+        ),
+        (
+            warp_group_stream_k_64x128_tn_f16, "warp_group_stream_k_64x128", f16, Tn,
+            [64, 128, 64], 2, 8
+        ),
+        (
+            warp_group_stream_k_64x128_tt_f16, "warp_group_stream_k_64x128", f16, Tt,
+            [64, 128, 64], 2, 8
+        ),
+        (
+            warp_group_stream_k_64x128_nn_bf16, "warp_group_stream_k_64x128", bf16, Nn,
+            [64, 128, 64], 2, 8
+        ),
+        (
+            warp_group_stream_k_64x128_nt_bf16, "warp_group_stream_k_64x128", bf16, Nt,
+            [64, 128, 64], 2, 8
+        ),
+        (
+            warp_group_stream_k_64x128_tn_bf16, "warp_group_stream_k_64x128", bf16, Tn,
+            [64, 128, 64], 2, 8
+        ),
+        (
+            warp_group_stream_k_64x128_tt_bf16, "warp_group_stream_k_64x128", bf16, Tt,
+            [64, 128, 64], 2, 8
+        ),
+        (
+            warp_group_stream_k_64x64_nn_f16, "warp_group_stream_k_64x64", f16, Nn,
+            [64, 64, 64], 1, 8
+        ),
+        (
+            warp_group_stream_k_64x64_nt_f16, "warp_group_stream_k_64x64", f16, Nt,
+            [64, 64, 64], 1, 8
+        ),
+        (
+            warp_group_stream_k_64x64_tn_f16, "warp_group_stream_k_64x64", f16, Tn,
+            [64, 64, 64], 1, 8
+        ),
+        (
+            warp_group_stream_k_64x64_tt_f16, "warp_group_stream_k_64x64", f16, Tt,
+            [64, 64, 64], 1, 8
+        ),
+        (
+            warp_group_stream_k_64x64_nn_bf16, "warp_group_stream_k_64x64", bf16, Nn,
+            [64, 64, 64], 1, 8
+        ),
+        (
+            warp_group_stream_k_64x64_nt_bf16, "warp_group_stream_k_64x64", bf16, Nt,
+            [64, 64, 64], 1, 8
+        ),
+        (
+            warp_group_stream_k_64x64_tn_bf16, "warp_group_stream_k_64x64", bf16, Tn,
+            [64, 64, 64], 1, 8
+        ),
+        (
+            warp_group_stream_k_64x64_tt_bf16, "warp_group_stream_k_64x64", bf16, Tt,
+            [64, 64, 64], 1, 8
+        ),
+        }
+    };
+}

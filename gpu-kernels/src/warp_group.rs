@@ -16,7 +16,7 @@
 //! others, times the scales, while the other group multiplies.
 //!
 //! Of a list of products (`List`) a block goes on from the last tile of one to the first of the
-//! next.
+//! next. With equal shares of all steps (`StreamK`) clusters join what they have of a tile.
 //!
 //! # Mapping
 //!
@@ -42,9 +42,12 @@
 
 mod bring;
 mod direct;
+#[cfg(feature = "sm_90a")]
+pub mod entries;
 mod ring;
 mod rows;
 mod side;
+mod stream_k;
 mod summing;
 mod tiles;
 mod work;
@@ -61,6 +64,7 @@ use direct::{BRINGERS, bring_elements};
 use gemm_spec::C_BOXES;
 use ring::Ring;
 pub use side::Side;
+pub use stream_k::{Shared, StreamK};
 pub use summing::{BlockScaled, InPlace, Summing};
 pub use work::{List, OneProduct, Table, Work};
 use write::{BoxOfC, Ways};
@@ -299,6 +303,10 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             if !S::AT_ONCE {
                 wgmma::wait_group::<0, _>(&mut sums);
             }
+            if !work.join(&mut sums, group) {
+                next = work.next();
+                continue;
+            }
             let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
             let boxes = [c, last.add(group * C_BOXES).cast()];
             let memory = (boxes, group);
@@ -458,127 +466,4 @@ macro_rules! warp_group {
             { $bn / 2 },
         > $arguments
     };
-}
-
-/// The same for kernels that take scales.
-macro_rules! scaled {
-    ($((
-        $name:ident, $variant:literal, $element:ident, $stored:ident,
-        [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
-    ),)*) => {$(
-        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
-        ///
-        /// # Safety
-        ///
-        /// As the kernels without scales; the grid may read the scales.
-        // Pointers in a block would be generic ones, and slower.
-        #[allow(clippy::too_many_arguments)]
-        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
-        pub unsafe fn $name(
-            #[grid_constant] a: &TensorMap<3>,
-            #[grid_constant] b: &TensorMap<3>,
-            #[grid_constant] c: &TensorMap<3>,
-            start: *mut <$element as Element>::Output,
-            p: GemmParams<<$element as Element>::Sum>,
-            a_scales: *const f32,
-            b_scales: *const f32,
-            places: ScaleParams,
-        ) {
-            const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
-            let scales = BlockScaled { a: a_scales, b: b_scales, places };
-            // SAFETY: the host's promise, passed on.
-            unsafe {
-                let operands = Operands { maps: [a, b, c], start };
-                $crate::warp_group!(
-                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
-                    (OneProduct::new(&operands, &p), scales, Plain)
-                )
-            }
-        }
-    )*};
-}
-
-/// The same for kernels that take a list of products.
-macro_rules! grouped {
-    ($((
-        $name:ident, $variant:literal, $element:ident, $stored:ident,
-        [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
-    ),)*) => {$(
-        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
-        ///
-        /// # Safety
-        ///
-        /// As the kernels for one product, for as many as the block has slices: each has its maps
-        /// and its numbers; or, where `offsets` is no null pointer, all have the first's, B's map
-        /// has a matrix for each, and there are one offset more than products.
-        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
-        pub unsafe fn $name(
-            #[grid_constant] table: &Table,
-            start: *mut <$element as Element>::Output,
-            offsets: *const i32,
-            p: GemmParams<<$element as Element>::Sum>,
-        ) {
-            const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
-            // SAFETY: the host's promise, passed on.
-            unsafe {
-                $crate::warp_group!(
-                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
-                    (List::new(table, start, offsets, &p), InPlace, Plain)
-                )
-            }
-        }
-    )*};
-}
-
-/// The same for kernels of operands that have no maps.
-macro_rules! direct {
-    ($((
-        $name:ident, $variant:literal, $element:ident, $stored:ident,
-        [$bm:literal, $bn:literal, $bk:literal], 1, $stages:literal, $min_blocks:literal
-    ),)*) => {$(
-        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
-        ///
-        /// # Safety
-        ///
-        /// The pointers and the block describe matrices that the grid may read (A, B) and write
-        /// (C); the rest as the kernels that take maps.
-        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = $min_blocks)]
-        pub unsafe fn $name(
-            a: *const $element,
-            b: *const $element,
-            start: *mut <$element as Element>::Output,
-            p: GemmParams<<$element as Element>::Sum>,
-        ) {
-            const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
-            // SAFETY: the host's promise, passed on.
-            unsafe {
-                let operands = Operands { maps: [ptr::null(); 3], start };
-                $crate::warp_group!(
-                    @multiply $stored, $element, [$bm / 64, 1, $stages], $bn,
-                    (OneProduct::direct(&operands, &p, [a, b]), InPlace, Plain)
-                )
-            }
-        }
-    )*};
-}
-
-/// The entry points of the table.
-#[cfg(feature = "sm_90a")]
-pub mod entries {
-    use cuda_std::half::{bf16, f16};
-    use cuda_std::{F8E4M3, F8E5M2};
-    #[allow(non_camel_case_types)] // As it stands in the table.
-    type tf32 = cuda_std::wgmma::Tf32;
-    gemm_spec::warp_group_kernels!(warp_group);
-
-    use super::{
-        BlockScaled, Element, GROUP_ROWS, InPlace, List, OneProduct, Operands, Plain, Table,
-        WarpGroup,
-    };
-    use core::ptr;
-    use cuda_std::tma::TensorMap;
-    use gemm_spec::{GemmParams, ScaleParams};
-    gemm_spec::warp_group_scaled_kernels!(scaled);
-    gemm_spec::warp_group_grouped_kernels!(grouped);
-    gemm_spec::warp_group_direct_kernels!(direct);
 }

@@ -5,6 +5,7 @@ mod block;
 mod copies;
 mod finish;
 mod grouped;
+mod join;
 mod maps;
 mod scaled;
 
@@ -33,6 +34,10 @@ pub(crate) trait Driver {
 
     /// Memory of `bytes` bytes for the launches that follow, at a multiple of 256.
     fn allocate(&self, bytes: usize) -> Result<u64, Error>;
+
+    /// Says of memory from [`Driver::allocate`] that launches read it before anything has been
+    /// written there, whatever it holds.
+    fn let_read(&self, address: u64, bytes: usize) -> Result<(), Error>;
 
     /// Gives memory from [`Driver::allocate`] back when the launches so far are done.
     fn release(&self, address: u64);
@@ -137,7 +142,7 @@ pub(crate) unsafe fn enqueue(
     // Another kernel would sum in another order.
     let may_change = *choice == KernelChoice::Auto && task.rows == Rows::Free;
     let parts = chosen.parts.max(chosen.rest.map_or(1, |rest| rest.parts));
-    let takes_memory = parts > 1 || chosen.copied != [false; 2];
+    let takes_memory = parts > 1 || chosen.copied != [false; 2] || chosen.kernel.joins();
     // SAFETY: the caller's promise.
     match unsafe { enqueue_chosen(driver, &product, &addresses, chosen) } {
         // There is no memory, and nothing has been launched that writes to C.
@@ -210,7 +215,10 @@ unsafe fn multiply(
     unsafe {
         let copies = copies::enqueue(driver, product, addresses, chosen.copied)?;
         let (product, addresses) = (&copies.product, &copies.addresses);
-        launch_all(driver, chosen.kernel, product, addresses, (parts, &[]))
+        match chosen.kernel.joins() {
+            true => join::launch(driver, chosen.kernel, product, addresses),
+            false => launch_all(driver, chosen.kernel, product, addresses, (parts, &[])),
+        }
     }
 }
 
@@ -233,7 +241,8 @@ unsafe fn launch_all(
     for (range, launch) in layers(count).flat_map(|of| launches().map(move |l| (of.clone(), l))) {
         let (slices, k) = parts.slices(product, &range);
         let product = &product.at_number(range.start);
-        let launch = kernel.resident(launch, slices.count, multiprocessors);
+        let blocks = slices.count.saturating_mul(kernel.blocks_of_tile(k));
+        let launch = kernel.resident(launch, blocks, multiprocessors);
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
         let b = address(addresses.b, product.dtype, &product.b, 0, col);

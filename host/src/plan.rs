@@ -493,9 +493,10 @@ impl Plan {
         // A batch is not split, and what is split is no batch.
         let slices = self.parts.max(self.batch);
         let launches = kernel.launches(shape)?;
+        let of_tile = kernel.blocks_of_tile(self.k);
+        let blocks = move |slices: Range<usize>| (slices.len() as u32).saturating_mul(of_tile);
         Some(launches.flat_map(move |launch| {
-            layers(slices)
-                .map(move |range| kernel.resident(launch, range.len() as u32, multiprocessors))
+            layers(slices).map(move |of| kernel.resident(launch, blocks(of), multiprocessors))
         }))
     }
 }

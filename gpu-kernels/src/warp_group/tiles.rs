@@ -6,7 +6,7 @@ use cuda_std::cluster;
 use gemm_spec::{GemmParams, order};
 
 /// Rows of blocks in a group of the order.
-const ORDER_GROUP: usize = 16;
+pub const ORDER_GROUP: usize = 16;
 
 /// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and
 /// twice an odd number, so that all pairs of any power of two are gone through.

@@ -64,6 +64,16 @@ pub trait Work<T: WarpGroup, G> {
     /// Whether a box of C may be written whose first row is `row`: as far as it lies in C's map, it
     /// is the product's.
     fn has_box(&self, row: u64) -> bool;
+
+    /// Joins a group's sums of the tile with those that other clusters have of it. Whether they are
+    /// all of the tile's then, and this one writes them.
+    ///
+    /// # Safety
+    /// By all threads of the group of that number of those that multiply; no sums are on their way.
+    #[inline(always)]
+    unsafe fn join<const SUMS: usize>(&self, _: &mut [T::Sum; SUMS], _: usize) -> bool {
+        true
+    }
 }
 
 /// One product, or slices of one shape, of operands that have maps or not.

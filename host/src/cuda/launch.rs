@@ -42,6 +42,11 @@ impl Driver for CudaDriver<'_> {
         }
     }
 
+    /// On a GPU it may be read anyway.
+    fn let_read(&self, _: u64, _: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn release(&self, address: u64) {
         // SAFETY: it was allocated on this stream, and is freed once. There is nothing to be done
         // about a failure, which only an earlier fault of the context makes.

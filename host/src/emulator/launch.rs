@@ -42,6 +42,12 @@ impl Driver for EmulatorDriver<'_> {
         self.gpu.allocate(bytes)
     }
 
+    /// By writing zeros, or the emulator would report the reads.
+    fn let_read(&self, address: u64, bytes: usize) -> Result<(), Error> {
+        let written = self.gpu.lock().write(address, &vec![0; bytes]);
+        written.map_err(|source| self.gpu.failure("clearing memory", source))
+    }
+
     fn release(&self, address: u64) {
         // It is freed once, and launches are done when they return.
         let _ = self.gpu.lock().free(address);

@@ -11,12 +11,15 @@ use gemm_spec::{
 use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 16] = [
+pub(super) const CANDIDATES: [&str; 19] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
     "warp_group_64x64",
     "warp_group_direct_64x64",
+    "warp_group_stream_k_128x256",
+    "warp_group_stream_k_64x128",
+    "warp_group_stream_k_64x64",
     "k11_tensor_deep",
     "k11_tensor_core",
     "k11_tensor_64x64",
@@ -279,7 +282,10 @@ fn planned(
 /// Every way to compute a task that the library knows.
 pub(crate) fn candidates(task: &Task, info: &DeviceInfo) -> impl Iterator<Item = Chosen> {
     let ways = CANDIDATES.iter().flat_map(move |variant| with_copies(variant, task, info));
-    let ways = ways.filter(move |(kernel, _)| may_be_chosen(kernel, task, info));
+    let ways = ways.filter(move |(kernel, _)| {
+        // Blocks that join need memory.
+        may_be_chosen(kernel, task, info) && (task.splits || !kernel.joins())
+    });
     ways.flat_map(move |(kernel, copied)| {
         let splits = splits(kernel, task, info).filter(|&parts| parts == 1 || task.splits);
         splits.map(move |parts| Chosen::new(kernel, copied, parts, task, info).cut(task, info))
@@ -360,6 +366,12 @@ pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> R
         _ => limits.shared_bytes_per_block_optin,
     };
     limit("bytes of shared memory per block", shared, most)?;
+    if kernel.joins() {
+        let [rows, cols, depth] = kernel.tiles.block.map(|extent| extent.max(1));
+        let rows = rows.saturating_mul(kernel.cluster().max(1));
+        let tiles = shape.rows.div_ceil(rows) as u128 * shape.cols.div_ceil(cols) as u128;
+        limit("steps of all tiles", tiles * task.k.div_ceil(depth) as u128, u32::MAX)?;
+    }
     // x is covered by one grid; y is cut into panels.
     let Some(mut launches) = kernel.launches(shape) else {
         let tile = kernel.tiles.block[0].min(kernel.tiles.block[1]);

@@ -81,6 +81,7 @@ impl Class {
                     | WarpGroup
                     | WarpGroupScaled
                     | WarpGroupDirect
+                    | WarpGroupStreamK
                     | Skinny
                     | Repack
                     | Finish
@@ -93,11 +94,14 @@ impl Class {
 const TENSOR_CORE: &str = "k11_tensor_core";
 
 /// The variants of [`Class::WarpGroups`] that take maps. Those that do not always begin with the
-/// first k, run where these do, and are no reason to turn a product.
+/// first k, run where these do, and are no reason to turn a product. Shares of a tile's steps, which
+/// go by the number of tiles, keep no order.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
-    let takes_maps =
-        |variant: &str| variant.starts_with("warp_group") && !variant.contains("direct");
-    CANDIDATES.into_iter().filter(move |variant| takes_maps(variant))
+    let is_one = |variant: &str| {
+        let others = ["direct", "stream_k"];
+        variant.starts_with("warp_group") && !others.iter().any(|other| variant.contains(other))
+    };
+    CANDIDATES.into_iter().filter(move |variant| is_one(variant))
 }
 
 /// Whether a variant runs on the device, for operands that lie as it takes them.
@@ -126,9 +130,9 @@ pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> 
 pub(super) fn keeps_order(kernel: &Kernel, task: &Task) -> bool {
     match task.rows {
         Rows::Free => true,
-        Rows::Alike => !begins_anywhere(kernel, task.shape),
+        Rows::Alike => !begins_anywhere(kernel, task.shape) && !kernel.joins(),
         // The kernel has some epilogues itself, others come behind it.
-        Rows::AlikeAndFused => kernel.family != KernelFamily::WarpGroup,
+        Rows::AlikeAndFused => kernel.family != KernelFamily::WarpGroup && !kernel.joins(),
     }
 }
 

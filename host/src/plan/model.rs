@@ -42,6 +42,10 @@ const ALONE: f64 = 0.3;
 const SPREAD: f64 = 1.25;
 /// Bytes of sums that a multiprocessor writes in a microsecond.
 const SUMS_RATE: f64 = 25e3;
+/// Microseconds from a key to who waits for it.
+const JOIN: f64 = 1.0;
+/// Bytes of another's sums that a multiprocessor reads in a microsecond.
+const JOIN_RATE: f64 = 60e3;
 
 /// A kernel's speed.
 struct Speed {
@@ -80,10 +84,10 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
     // Of steps 7 and 8.
     let shallow = 0.11 * kernel.tiles.block[2] as f64;
     match (kernel.variant, kernel.dtype) {
-        ("warp_group_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
+        ("warp_group_128x256" | "warp_group_stream_k_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
         ("warp_group_128x128", _) => (tensor(692.0), 0.25, 1.2, 1),
-        ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.0, 1),
-        ("warp_group_64x64", _) => (tensor(346.0), 0.12, 0.8, 1),
+        ("warp_group_64x128" | "warp_group_stream_k_64x128", _) => (tensor(507.0), 0.15, 1.0, 1),
+        ("warp_group_64x64" | "warp_group_stream_k_64x64", _) => (tensor(346.0), 0.12, 0.8, 1),
         // A step's elements are on their way as one; then both blocks share one way to them.
         ("warp_group_direct_64x64", _) => (115.0, 0.8, 1.5, 2),
         ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
@@ -196,7 +200,10 @@ pub(super) fn predict(
             _ => 1.5,
         };
     }
-    let multiplying = multiplying(kernel, parts, task, multiprocessors);
+    let multiplying = match kernel.joins() {
+        true => sharing(kernel, task, multiprocessors),
+        false => multiplying(kernel, parts, task, multiprocessors),
+    };
     let memory = waiting(kernel, parts, task, (traffic, memory_rate), multiprocessors) + 1.0;
     let mut prediction = Prediction {
         launches: LAUNCH,
@@ -252,7 +259,11 @@ fn waiting(
     let (cluster, count) = (kernel.cluster() as f64, parts.max(task.batch) as f64);
     let clusters = (down as f64 / cluster).ceil() * across as f64 * count;
     let at_once = (multiprocessors / cluster).floor().max(1.0);
-    let last = clusters % at_once;
+    // Equal shares have no last ones.
+    let (clusters, last) = match kernel.joins() {
+        true => (at_once, 0.0),
+        false => (clusters, clusters % at_once),
+    };
     if !kernel.takes_maps() {
         return bytes / rate;
     }
@@ -317,6 +328,33 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     }
 }
 
+/// Microseconds of a kernel whose clusters have equal shares of the steps of all tiles, and join
+/// what they have.
+fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
+    let Speed { operations, step, tile, .. } = Speed::of(kernel);
+    let [rows, cols, depth] = kernel.tiles.block;
+    let cluster = kernel.cluster() as f64;
+    let tiles = tiles(kernel, task) as f64 / cluster;
+    let steps = task.k.div_ceil(depth) as f64;
+    let most = tiles * f64::from(kernel.blocks_of_tile(task.k));
+    let clusters = (multiprocessors / cluster).floor().max(1.0).min(most);
+    let (m, n) = (task.shape.rows, task.shape.cols);
+    let bytes = (task.dtype.size_bytes() * depth) as f64;
+    let bytes_of_step = bytes * (rows.min(m) as f64 + cols.min(n) as f64 / cluster);
+    let work = (2.0 * (rows * cols * depth) as f64 / operations).max(bytes_of_step / L2_RATE);
+    let part = clusters * cluster / multiprocessors;
+    let step = (work / (1.0 + ALONE * (1.0 - part).max(0.0))).max(step);
+    let share = tiles / clusters;
+    // Shares that do not end with a tile: what is open is written, and read by who closes it.
+    let sums = (rows.min(m) * cols.min(n) * size_of::<f32>()) as f64;
+    let others = if share < 1.0 { (1.0 / share).ceil() } else { 1.0 };
+    let joining = match share.fract() {
+        0.0 => 0.0,
+        _ => sums / SUMS_RATE + others * (JOIN + sums / JOIN_RATE),
+    };
+    (share * steps).ceil() * step + tile + 0.2 * tile * (share - 1.0).max(0.0) + joining
+}
+
 /// Tiles of C, with those that fill clusters.
 fn tiles(kernel: &Kernel, task: &Task) -> usize {
     let [rows, cols, _] = kernel.tiles.block;
@@ -346,5 +384,6 @@ pub(super) fn splits(
     // Such a step is so long that parts of the least steps are worth it before all blocks have one.
     let once = if kernel.family == KernelFamily::WarpGroupDirect { once.min(most) } else { once };
     let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
+    let most = if kernel.takes_slices() { most } else { 1 };
     tries.into_iter().filter(move |&parts| parts == 1 || parts > 1 && parts <= most)
 }

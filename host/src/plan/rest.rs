@@ -86,7 +86,7 @@ impl Chosen {
     fn cut_at(&self, of_rows: bool, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
         let Chosen { kernel, copied, parts, prediction: whole, .. } = *self;
         let multiprocessors = info.multiprocessors? as usize;
-        if !kernel.takes_maps() || parts > 1 || !task.splits {
+        if !kernel.takes_maps() || kernel.joins() || parts > 1 || !task.splits {
             return None;
         }
         let ([rows, cols, _], cluster) = (kernel.tiles.block, kernel.cluster());

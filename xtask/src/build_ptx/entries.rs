@@ -37,6 +37,10 @@ fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
             let scales = [pointer, pointer, size_of::<ScaleParams>()];
             [&[TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block][..], &scales].concat()
         }
+        KernelFamily::WarpGroupStreamK => {
+            let operands = [TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block];
+            [&operands[..], &[pointer, pointer, size_of::<u64>()]].concat()
+        }
         KernelFamily::WarpGroupGrouped => {
             let numbers = size_of::<[GroupedProduct; GROUPED_MAX]>();
             vec![3 * TENSOR_MAP * GROUPED_MAX + numbers, pointer, pointer, block]

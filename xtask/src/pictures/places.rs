@@ -66,7 +66,8 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         KernelFamily::WarpGroup
         | KernelFamily::WarpGroupScaled
         | KernelFamily::WarpGroupGrouped
-        | KernelFamily::WarpGroupDirect => of_groups(kernel, thread),
+        | KernelFamily::WarpGroupDirect
+        | KernelFamily::WarpGroupStreamK => of_groups(kernel, thread),
     }
 }
 

@@ -1,0 +1,163 @@
+//! The entry points of the table.
+
+use super::{
+    BlockScaled, Element, GROUP_ROWS, InPlace, List, OneProduct, Operands, Plain, Shared, StreamK,
+    Table, WarpGroup,
+};
+use crate::warp_group;
+use core::ptr;
+use cuda_std::half::{bf16, f16};
+use cuda_std::tma::TensorMap;
+use cuda_std::{F8E4M3, F8E5M2};
+use gemm_spec::{GemmParams, ScaleParams};
+
+#[allow(non_camel_case_types)] // As it stands in the table.
+type tf32 = cuda_std::wgmma::Tf32;
+gemm_spec::warp_group_kernels!(warp_group);
+
+/// Makes entry points from rows of a list of kernels that take scales.
+macro_rules! scaled {
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident,
+        [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// As the kernels without scales; the grid may read the scales.
+        // Pointers in a block would be generic ones, and slower.
+        #[allow(clippy::too_many_arguments)]
+        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
+        pub unsafe fn $name(
+            #[grid_constant] a: &TensorMap<3>,
+            #[grid_constant] b: &TensorMap<3>,
+            #[grid_constant] c: &TensorMap<3>,
+            start: *mut <$element as Element>::Output,
+            p: GemmParams<<$element as Element>::Sum>,
+            a_scales: *const f32,
+            b_scales: *const f32,
+            places: ScaleParams,
+        ) {
+            const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
+            let scales = BlockScaled { a: a_scales, b: b_scales, places };
+            // SAFETY: the host's promise, passed on.
+            unsafe {
+                let operands = Operands { maps: [a, b, c], start };
+                $crate::warp_group!(
+                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
+                    (OneProduct::new(&operands, &p), scales, Plain)
+                )
+            }
+        }
+    )*};
+}
+
+/// The same for kernels that take a list of products.
+macro_rules! grouped {
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident,
+        [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// As the kernels for one product, for as many as the block has slices: each has its maps
+        /// and its numbers; or, where `offsets` is no null pointer, all have the first's, B's map
+        /// has a matrix for each, and there are one offset more than products.
+        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
+        pub unsafe fn $name(
+            #[grid_constant] table: &Table,
+            start: *mut <$element as Element>::Output,
+            offsets: *const i32,
+            p: GemmParams<<$element as Element>::Sum>,
+        ) {
+            const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
+            // SAFETY: the host's promise, passed on.
+            unsafe {
+                $crate::warp_group!(
+                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
+                    (List::new(table, start, offsets, &p), InPlace, Plain)
+                )
+            }
+        }
+    )*};
+}
+
+/// The same for kernels of operands that have no maps.
+macro_rules! direct {
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident,
+        [$bm:literal, $bn:literal, $bk:literal], 1, $stages:literal, $min_blocks:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// The pointers and the block describe matrices that the grid may read (A, B) and write
+        /// (C); the rest as the kernels that take maps.
+        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = $min_blocks)]
+        pub unsafe fn $name(
+            a: *const $element,
+            b: *const $element,
+            start: *mut <$element as Element>::Output,
+            p: GemmParams<<$element as Element>::Sum>,
+        ) {
+            const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
+            // SAFETY: the host's promise, passed on.
+            unsafe {
+                let operands = Operands { maps: [ptr::null(); 3], start };
+                $crate::warp_group!(
+                    @multiply $stored, $element, [$bm / 64, 1, $stages], $bn,
+                    (OneProduct::direct(&operands, &p, [a, b]), InPlace, Plain)
+                )
+            }
+        }
+    )*};
+}
+
+/// The same for kernels whose clusters have equal shares of the steps of all tiles.
+macro_rules! stream_k {
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident,
+        [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "` for `", stringify!($element), "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// As the kernels without shares. The grid may read and write `sums`, which has room for
+        /// the tile of each of its blocks, and `keys`, of which each group that multiplies has one;
+        /// none of these is `key`. Nothing else touches them during the launch.
+        // Pointers in a block would be generic ones, and slower.
+        #[allow(clippy::too_many_arguments)]
+        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
+        pub unsafe fn $name(
+            #[grid_constant] a: &TensorMap<3>,
+            #[grid_constant] b: &TensorMap<3>,
+            #[grid_constant] c: &TensorMap<3>,
+            start: *mut <$element as Element>::Output,
+            p: GemmParams<<$element as Element>::Sum>,
+            sums: *mut <$element as Element>::Sum,
+            keys: *mut u64,
+            key: u64,
+        ) {
+            const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
+            // SAFETY: the host's promise, passed on.
+            unsafe {
+                let operands = Operands { maps: [a, b, c], start };
+                let shared = Shared { sums, keys, key };
+                $crate::warp_group!(
+                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
+                    (StreamK::new(&operands, &p, shared), InPlace, Plain)
+                )
+            }
+        }
+    )*};
+}
+
+gemm_spec::warp_group_scaled_kernels!(scaled);
+gemm_spec::warp_group_grouped_kernels!(grouped);
+gemm_spec::warp_group_direct_kernels!(direct);
+gemm_spec::warp_group_stream_k_kernels!(stream_k);
