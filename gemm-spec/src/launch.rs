@@ -47,6 +47,11 @@ impl Kernel {
         let most = multiprocessors.saturating_mul(self.tiles.min_blocks as u32);
         let most = (most / cluster * cluster).max(cluster);
         let (x, y) = launch.grid;
+        // Shares that end with tiles, where that leaves few multiprocessors without one.
+        let most = match most.checked_div(x).map(|times| times * x) {
+            Some(even) if self.joins() && u64::from(even) * 20 >= u64::from(most) * 19 => even,
+            _ => most,
+        };
         Launch { grid: (x.saturating_mul(slices).min(most), y), ..launch }
     }
 }

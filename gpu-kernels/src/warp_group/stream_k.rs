@@ -14,7 +14,7 @@
 //! order of their numbers, on all GPUs seen so far, which CUB's scans and CUTLASS's stream-K rely on
 //! too: whoever is waited for runs, whatever else the GPU does.
 
-use super::tiles::{ORDER_GROUP, Place};
+use super::tiles::{ORDER_GROUP, Place, spread};
 use super::write::{sync, thread_of_group};
 use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup, Work};
 use crate::Sum;
@@ -179,10 +179,10 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
         self.piece[1]
     }
 
-    /// Shares begin at different steps as it is.
+    /// Open pieces, the first of all shares, begin where their tiles do.
     #[inline(always)]
-    fn first_step(&self, _: u32, _: u32, _: bool) -> u32 {
-        0
+    fn first_step(&self, _: Place, steps: u32, b_along_k: bool) -> u32 {
+        spread(self.extent[0] == 1, cluster::cluster_idx_x(), b_along_k, 0) % steps
     }
 
     #[inline(always)]
