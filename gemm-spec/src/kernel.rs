@@ -405,6 +405,24 @@ impl Kernel {
         !matches!(self.family, KernelFamily::AsyncCopy | KernelFamily::WarpGroupStreamK)
     }
 
+    /// Whether its tiles may have fewer columns than [`Tiles::block`] says, for more of them; see
+    /// [`Slices::tile_cols`](crate::Slices::tile_cols).
+    pub const fn narrows(&self) -> bool {
+        matches!(self.family, KernelFamily::WarpGroup)
+            && matches!(self.stored, Stored::Nt | Stored::Tt)
+            && self.tiles.block[0] == 64
+            && self.tiles.block[1] == 64
+            && self.tiles.cluster == 1
+    }
+
+    /// The same with tiles of so many columns, or its own where that is 0.
+    pub const fn narrowed(mut self, tile_cols: usize) -> Kernel {
+        if tile_cols > 0 {
+            self.tiles.block[1] = tile_cols;
+        }
+        self
+    }
+
     /// Whether blocks join what they have of a tile, in memory that the launch brings: one that
     /// takes `sums: *mut S`, with room for the tile of each of its blocks, `keys: *mut u64`, one for
     /// each group of four warps that multiplies, and `key: u64` behind the parameters of every

@@ -74,12 +74,16 @@ pub struct Slices {
     pub map_k: u32,
     /// What a slice adds to the last coordinate in maps of A, B and C.
     pub map_batch: u32,
+    /// Columns of a block's tile, where they are fewer than the kernel's, which
+    /// [`narrows`](crate::Kernel::narrows): a multiple of 8, as many as the boxes of B's map have
+    /// rows. Else 0.
+    pub tile_cols: u32,
 }
 
 impl Slices {
     /// One product with sums of `k` products.
     pub const fn one(k: u64) -> Self {
-        Slices { last_k: k, a: 0, b: 0, c: 0, count: 1, map_k: 0, map_batch: 0 }
+        Slices { last_k: k, a: 0, b: 0, c: 0, count: 1, map_k: 0, map_batch: 0, tile_cols: 0 }
     }
 }
 

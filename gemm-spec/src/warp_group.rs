@@ -201,38 +201,6 @@ macro_rules! warp_group_stream_k_kernels {
             [128, 256, 64], 2, 4
         ),
         (
-            warp_group_stream_k_64x128_nn_f16, "warp_group_stream_k_64x128", f16, Nn,
-            [64, 128, 64], 2, 8
-        ),
-        (
-            warp_group_stream_k_64x128_nt_f16, "warp_group_stream_k_64x128", f16, Nt,
-            [64, 128, 64], 2, 8
-        ),
-        (
-            warp_group_stream_k_64x128_tn_f16, "warp_group_stream_k_64x128", f16, Tn,
-            [64, 128, 64], 2, 8
-        ),
-        (
-            warp_group_stream_k_64x128_tt_f16, "warp_group_stream_k_64x128", f16, Tt,
-            [64, 128, 64], 2, 8
-        ),
-        (
-            warp_group_stream_k_64x128_nn_bf16, "warp_group_stream_k_64x128", bf16, Nn,
-            [64, 128, 64], 2, 8
-        ),
-        (
-            warp_group_stream_k_64x128_nt_bf16, "warp_group_stream_k_64x128", bf16, Nt,
-            [64, 128, 64], 2, 8
-        ),
-        (
-            warp_group_stream_k_64x128_tn_bf16, "warp_group_stream_k_64x128", bf16, Tn,
-            [64, 128, 64], 2, 8
-        ),
-        (
-            warp_group_stream_k_64x128_tt_bf16, "warp_group_stream_k_64x128", bf16, Tt,
-            [64, 128, 64], 2, 8
-        ),
-        (
             warp_group_stream_k_64x64_nn_f16, "warp_group_stream_k_64x64", f16, Nn,
             [64, 64, 64], 1, 8
         ),

@@ -315,7 +315,8 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             write::finish(epilogue, p, place, &mut sums);
             // If any group's rows make a box, the first one's do.
             let boxes = [first_row, place.row].map(|row| work.has_box(row));
-            let ways = Ways { epilogues: S::EPILOGUES && W::IS_ONE && !W::IS_DIRECT, boxes };
+            let epilogues = S::EPILOGUES && W::IS_ONE && !W::IS_DIRECT;
+            let ways = Ways { epilogues, boxes, tile_cols: work.tile_cols() };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
             if !early {
                 next = work.next();

@@ -58,7 +58,7 @@ pub(crate) trait Driver {
 /// Device addresses of index 0 of each layout.
 pub(crate) type Addresses = Each<u64>;
 
-/// Parts of K that a launch sums apart from each other.
+/// How a launch divides a product: parts of K that it sums apart from each other, and tiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Parts {
     count: usize,
@@ -66,18 +66,21 @@ struct Parts {
     len: usize,
     /// Bytes from the sums of one to those of the next.
     bytes: usize,
+    /// Columns of a tile, where they are fewer than the kernel's; else 0.
+    tile_cols: usize,
 }
 
 impl Parts {
-    /// K is not split.
-    const ONE: Parts = Parts { count: 1, len: 0, bytes: 0 };
+    /// K is not split, and tiles are whole.
+    const ONE: Parts = Parts { count: 1, len: 0, bytes: 0, tile_cols: 0 };
 
     /// The products that a kernel computes for all of K or for its parts, from number `range.start`
     /// of the batch on, and the K of all but the last.
     fn slices(&self, product: &Product, range: &Range<usize>) -> (Slices, usize) {
-        let Parts { count, len, bytes } = *self;
+        let Parts { count, len, bytes, tile_cols } = *self;
         if count == 1 {
-            return (batch(product, range.len()), product.k);
+            let tile_cols = tile_cols as u32;
+            return (Slices { tile_cols, ..batch(product, range.len()) }, product.k);
         }
         let size = product.dtype.size_bytes() as i64;
         let further = |stride: isize| (len as i64).wrapping_mul(stride as i64).wrapping_mul(size);
@@ -89,6 +92,7 @@ impl Parts {
             count: count as u32,
             map_k: len as u32,
             map_batch: 0,
+            tile_cols: tile_cols as u32,
         };
         (slices, len)
     }
@@ -173,7 +177,11 @@ unsafe fn enqueue_chosen(
     unsafe {
         match chosen.parts > 1 || !(product.fusion.is_none() || has_epilogue) {
             true => finish::enqueue(driver, product, addresses, chosen),
-            false => multiply(driver, product, addresses, chosen, Parts::ONE),
+            false => {
+                // Epilogues of the kernel's own are for whole tiles.
+                let tile_cols = if product.fusion.is_none() { chosen.tile_cols } else { 0 };
+                multiply(driver, product, addresses, chosen, Parts { tile_cols, ..Parts::ONE })
+            }
         }
     }
 }
@@ -189,7 +197,8 @@ unsafe fn enqueue_apart(
     (chosen, rest): (Chosen, Rest),
 ) -> Result<(), Error> {
     let own = Chosen { copied: [false; 2], rest: None, ..chosen };
-    let apart = Chosen { kernel: rest.kernel, parts: rest.parts, ..own };
+    let Rest { kernel, parts, tile_cols, .. } = rest;
+    let apart = Chosen { kernel, parts, tile_cols, ..own };
     // SAFETY: the caller's promise.
     unsafe {
         let copies = copies::enqueue(driver, product, addresses, chosen.copied)?;
@@ -237,7 +246,8 @@ unsafe fn launch_all(
     let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
     let count = parts.count.max(product.batch.count);
     // `choose` has seen that the shape can be launched.
-    let launches = || kernel.launches(product.shape()).into_iter().flatten();
+    let narrowed = kernel.narrowed(parts.tile_cols);
+    let launches = || narrowed.launches(product.shape()).into_iter().flatten();
     for (range, launch) in layers(count).flat_map(|of| launches().map(move |l| (of.clone(), l))) {
         let (slices, k) = parts.slices(product, &range);
         let product = &product.at_number(range.start);

@@ -420,6 +420,9 @@ pub struct Plan {
     /// Parts of K, each summed by blocks of its own into memory of its own, and added up by a
     /// kernel behind: 1 is none. Where the device lacks the memory, there are none either.
     pub parts: usize,
+    /// Columns of a block's tile, where they are fewer than the kernel's, so that there are as many
+    /// tiles as multiprocessors; else 0. Products with an epilogue have whole tiles.
+    pub tile_cols: usize,
     /// The last rows or columns, where they are computed apart, because they would be a wave of
     /// their own. Not where sums go to memory for an epilogue that the kernel has not.
     pub rest: Option<Rest>,
@@ -440,6 +443,7 @@ impl Plan {
             turned: false,
             copied: [false; 2],
             parts: 1,
+            tile_cols: 0,
             rest: None,
             prediction: Prediction::default(),
             multiprocessors: None,
@@ -448,12 +452,13 @@ impl Plan {
 
     /// The plan of a choice for a product.
     pub(crate) fn new(product: &Product, turned: bool, chosen: Chosen, info: &DeviceInfo) -> Plan {
-        let Chosen { kernel, copied, parts, rest, prediction } = chosen;
+        let Chosen { kernel, copied, parts, tile_cols, rest, prediction } = chosen;
         Plan {
             kernel: Some(kernel),
             turned,
             copied,
             parts,
+            tile_cols: if product.fusion.is_none() { tile_cols } else { 0 },
             rest,
             prediction,
             multiprocessors: info.multiprocessors,
@@ -492,7 +497,7 @@ impl Plan {
         let shape = self.rest.map_or(shape, |rest| rest.split(shape)[0]);
         // A batch is not split, and what is split is no batch.
         let slices = self.parts.max(self.batch);
-        let launches = kernel.launches(shape)?;
+        let launches = kernel.narrowed(self.tile_cols).launches(shape)?;
         let of_tile = kernel.blocks_of_tile(self.k);
         let blocks = move |slices: Range<usize>| (slices.len() as u32).saturating_mul(of_tile);
         Some(launches.flat_map(move |launch| {
@@ -540,6 +545,9 @@ impl fmt::Display for Plan {
         if self.parts > 1 {
             write!(f, ", K in {} parts", self.parts)?;
         }
+        if self.tile_cols > 0 {
+            write!(f, ", tiles of {} columns", self.tile_cols)?;
+        }
         if let Some(first) = launches.next() {
             let ((gx, gy), (bx, by)) = (first.grid, first.block);
             write!(f, ", grid {gx}x{gy}")?;
@@ -552,7 +560,7 @@ impl fmt::Display for Plan {
                 all => write!(f, " and {} more launches", all - 1)?,
             }
         }
-        if let Some(Rest { of_rows, from, kernel, parts }) = self.rest {
+        if let Some(Rest { of_rows, from, kernel, parts, .. }) = self.rest {
             let what = if of_rows { "rows" } else { "columns" };
             write!(f, "; {what} from {from} on by {}", kernel.variant)?;
             if parts > 1 {

@@ -38,11 +38,11 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
             let [map_a, map_b] = [&*operands.maps[0], &*operands.maps[1]];
             // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K;
             // scales are read in that order.
-            let tile = Place { row, col, slice };
             let mut step = match size_of::<T>() {
                 1 => 0,
-                _ => work.first_step(tile, steps, B::ALONG_K),
+                _ => work.first_step(col as u32, steps, B::ALONG_K),
             };
+            let tile = Place { row, col, slice };
             let (row, col) = (row as i32, col as i32 + 64 * first as i32);
             let (start, [batch_a, batch_b]) = (work.first_k(slice), work.numbers(slice));
             // Here, where the first copy is ready to start: so far nothing was read that the kernel

@@ -1,9 +1,9 @@
-//! Equal shares of the work for all clusters, whatever the number of tiles: stream-K (Osama, Merrill,
-//! Cecka, Garland, Owens: "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix
-//! Multiplication on the GPU", arXiv 2301.03598), in its hybrid form.
+//! Equal shares of the work for all clusters, whatever the number of tiles: stream-K in its hybrid
+//! form (Osama and others, "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix
+//! Multiplication on the GPU", arXiv 2301.03598).
 //!
-//! All steps of some tiles, those of the first after another, then those of the second, are cut into
-//! as many shares as there are clusters; the other tiles fill whole waves, and are dealt out as in
+//! All steps of some tiles, those of one behind those of another, are cut into as many shares as
+//! there are clusters; the other tiles fill whole waves, and are dealt out as in
 //! [`ClusterTiles`](super::tiles::ClusterTiles). A cluster goes through its share from its end to
 //! its beginning. What it has of a tile whose last steps are another's is open: it puts these sums
 //! into memory, with a key beside them. Who has a tile's last steps adds those of the clusters
@@ -14,7 +14,7 @@
 //! order of their numbers, on all GPUs seen so far, which CUB's scans and CUTLASS's stream-K rely on
 //! too: whoever is waited for runs, whatever else the GPU does.
 
-use super::tiles::{ORDER_GROUP, Place, spread};
+use super::tiles::{ORDER_GROUP, Place, SPREAD, TOGETHER};
 use super::write::{sync, thread_of_group};
 use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup, Work};
 use crate::Sum;
@@ -119,10 +119,11 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
         self.width = width as u32;
         self.steps = self.p.k.div_ceil(T::DEPTH.into()) as u32;
         let (tiles, clusters) = (rows as u32 * cols as u32, cluster::cluster_dim_x());
-        // None where they fill whole waves; else those of the last wave, and of the one before it.
+        // None where they fill whole waves; else those of the last wave, and of the one before it
+        // where the last is so small that many clusters would share a tile.
         self.cut = match tiles % clusters {
             0 => 0,
-            _ if tiles < clusters => tiles,
+            last if 2 * last >= clusters || tiles < clusters => last,
             last => clusters + last,
         };
         let cluster = cluster::cluster_idx_x();
@@ -179,10 +180,15 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
         self.piece[1]
     }
 
-    /// Open pieces, the first of all shares, begin where their tiles do.
+    /// Open pieces, the first of all shares, begin where their tiles do, and are spread as tiles of
+    /// one row are.
     #[inline(always)]
-    fn first_step(&self, _: Place, steps: u32, b_along_k: bool) -> u32 {
-        spread(self.extent[0] == 1, cluster::cluster_idx_x(), b_along_k, 0) % steps
+    fn first_step(&self, _: u32, steps: u32, b_along_k: bool) -> u32 {
+        let together = if b_along_k { 1 } else { TOGETHER };
+        match self.extent[0] {
+            1 => cluster::cluster_idx_x() / together * SPREAD % steps,
+            _ => 0,
+        }
     }
 
     #[inline(always)]

@@ -10,18 +10,9 @@ pub const ORDER_GROUP: usize = 16;
 
 /// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and
 /// twice an odd number, so that all pairs of any power of two are gone through.
-const SPREAD: u32 = 6;
+pub const SPREAD: u32 = 6;
 /// Neighbouring tiles that begin with the same step where B lies along its columns.
-const TOGETHER: u32 = 16;
-
-/// Where tile number `number` begins along K, were there no end to it: of `is_alone` nobody shares
-/// the tiles of B, which lie along K or not; of those that share them, all have one `part`.
-#[inline(always)]
-pub fn spread(is_alone: bool, number: u32, b_along_k: bool, part: u32) -> u32 {
-    let together = if b_along_k { 1 } else { TOGETHER };
-    let number = if is_alone { number / together } else { 0 };
-    (number + part) * SPREAD
-}
+pub const TOGETHER: u32 = 16;
 
 /// Where a tile is.
 #[derive(Clone, Copy)]
@@ -80,14 +71,17 @@ impl<G: Geometry> ClusterTiles<G> {
         self.end = self.rows * self.cols;
     }
 
-    /// The step along K with which a tile of a slice begins whose first column is `col`: the first,
-    /// but for a C of one row of tiles, and for parts of K. Where nobody shares an operand, blocks
-    /// that are at different places of their rows at one time spread their reads over the memory:
-    /// rows and parts are often multiples of some KiB apart. Where B lies along its columns,
-    /// neighbours read neighbouring bytes of a row, and stay together.
+    /// The step along K with which the tile begins whose first column is `col`: the first, but for
+    /// a C of one row of tiles. There nobody shares B, and blocks that are at different places of
+    /// their columns at one time spread their reads over the memory. Where B lies along its
+    /// columns, neighbours read neighbouring bytes of a row, and stay together.
     #[inline(always)]
-    pub fn first_step(&self, col: u32, part: u32, steps: u32, is_along_k: bool) -> u32 {
-        spread(self.rows == 1, col / self.width, is_along_k, part) % steps
+    pub fn first_step(&self, col: u32, steps: u32, is_along_k: bool) -> u32 {
+        let together = if is_along_k { 1 } else { TOGETHER };
+        match self.rows {
+            1 => col / (self.width * together) * SPREAD % steps,
+            _ => 0,
+        }
     }
 
     /// Where this block's part of the next tile starts.

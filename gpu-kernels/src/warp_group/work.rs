@@ -28,6 +28,12 @@ pub trait Work<T: WarpGroup, G> {
     /// kernels before this one have ended, which may write there.
     fn begin(&mut self, width: usize);
 
+    /// Columns of a tile where they are fewer than the kernel's; else 0.
+    #[inline(always)]
+    fn tile_cols(&self) -> u32 {
+        0
+    }
+
     /// Rows that a tile's copy brings, of A and of B.
     fn box_rows<A: Side<T>, B: Side<T>>(&self) -> [u32; 2];
 
@@ -48,8 +54,9 @@ pub trait Work<T: WarpGroup, G> {
     /// Steps of the sums of a slice; at least one.
     fn steps(&self, slice: u32) -> u32;
 
-    /// The step along K with which the tile begins, of a B that is read in rows along K or is not.
-    fn first_step(&self, place: Place, steps: u32, b_along_k: bool) -> u32;
+    /// The step along K with which the tile begins whose first column is `col`, of a B that is read
+    /// in rows along K or is not.
+    fn first_step(&self, col: u32, steps: u32, b_along_k: bool) -> u32;
 
     /// Where the slice's K starts in the maps of A and B.
     fn first_k(&self, slice: u32) -> u32;
@@ -116,14 +123,28 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool> Work<T, G> for OneProduct<'_
 
     #[inline(always)]
     fn begin(&mut self, width: usize) {
-        self.tiles = ClusterTiles::new(self.p, width);
+        let width = if self.tile_cols() == 0 { width as u32 } else { self.tile_cols() };
+        self.tiles = ClusterTiles::new(self.p, width as usize);
+    }
+
+    #[inline(always)]
+    fn tile_cols(&self) -> u32 {
+        // Only of these kernels the host says so.
+        match !DIRECT && G::GROUPS == 1 && G::CLUSTER == 1 {
+            true => self.p.slices.tile_cols,
+            false => 0,
+        }
     }
 
     #[inline(always)]
     fn box_rows<A: Side<T>, B: Side<T>>(&self) -> [u32; 2] {
-        match DIRECT {
-            true => [GROUP_ROWS as u32; 2],
-            false => [A::box_rows(self.p.m), B::box_rows(self.p.n)],
+        if DIRECT {
+            return [GROUP_ROWS as u32; 2];
+        }
+        let (of_a, of_b) = (A::box_rows(self.p.m), B::box_rows(self.p.n));
+        match self.tile_cols() {
+            0 => [of_a, of_b],
+            cols => [of_a, of_b.min(cols)],
         }
     }
 
@@ -154,9 +175,8 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool> Work<T, G> for OneProduct<'_
     }
 
     #[inline(always)]
-    fn first_step(&self, Place { col, slice, .. }: Place, steps: u32, b_along_k: bool) -> u32 {
-        let part = if self.p.slices.map_k == 0 { 0 } else { slice };
-        self.tiles.first_step(col as u32, part, steps, b_along_k)
+    fn first_step(&self, col: u32, steps: u32, b_along_k: bool) -> u32 {
+        self.tiles.first_step(col, steps, b_along_k)
     }
 
     #[inline(always)]
@@ -174,10 +194,10 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool> Work<T, G> for OneProduct<'_
         self.sources
     }
 
-    /// Rows past C's end are past that of its map.
+    /// Rows past C's end are past that of its map, of which boxes have the columns of whole tiles.
     #[inline(always)]
     fn has_box(&self, _: u64) -> bool {
-        !DIRECT
+        !DIRECT && self.tile_cols() == 0
     }
 }
 
@@ -355,8 +375,8 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     }
 
     #[inline(always)]
-    fn first_step(&self, place: Place, steps: u32, b_along_k: bool) -> u32 {
-        self.tiles.first_step(place.col as u32, 0, steps, b_along_k)
+    fn first_step(&self, col: u32, steps: u32, b_along_k: bool) -> u32 {
+        self.tiles.first_step(col, steps, b_along_k)
     }
 
     /// Behind the end of maps that the host makes where K is 0, where copies bring zeros.

@@ -21,6 +21,8 @@ pub struct Ways {
     pub epilogues: bool,
     /// By whole boxes, where C's map is used: for any of the groups, and for this one.
     pub boxes: [bool; 2],
+    /// Columns of the tile where they are fewer than the kernel's; else 0.
+    pub tile_cols: u32,
 }
 
 /// Applies an epilogue to the sums of a group's rows and columns of C from `at` on.
@@ -67,7 +69,11 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
 ) {
     // N.B. Places of columns do not change from tile to tile. Unless the stride is a new number for
     // each, the compiler computes all of them before the first tile, and keeps them in memory.
-    let fresh = GemmParams { c_col_stride: misc::afresh_i64(p.c_col_stride), ..*p };
+    let n = match ways.tile_cols {
+        0 => p.n,
+        cols => p.n.min(at.col + u64::from(cols)),
+    };
+    let fresh = GemmParams { n, c_col_stride: misc::afresh_i64(p.c_col_stride), ..*p };
     let geometry = PhantomData::<G>;
     let to_slice = i64::from(at.slice) * p.slices.c;
     let start = operands.start.wrapping_byte_offset(to_slice as isize);
@@ -102,7 +108,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
 
     /// Elements of 16 bits go past shared memory by whole boxes, while the next tile is multiplied,
     /// where C's map is used. From the registers go those of 32 bits, of which pairs fill whole
-    /// sectors, and those of the usual C whose old values take part.
+    /// sectors, and those of the usual C whose old values take part, or whose tiles are narrow.
     ///
     /// # Safety
     /// As [`write`].
@@ -130,7 +136,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
                 return true;
             }
             let tile = OutputTile::new(operands.start, p, (at.row, at.col), [GROUP_ROWS, 2 * SUMS]);
-            let is_usual = C::CODE == T::Output::CODE && p.reads_c != 0;
+            let is_usual = C::CODE == T::Output::CODE && (p.reads_c != 0 || ways.tile_cols != 0);
             let by_pairs = (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
             if by_pairs {
                 write_pairs::<T, C, SUMS>(tile, p, sums);

@@ -42,7 +42,7 @@ impl Block {
                 block.put(at, bytes_of(&params.slices.$field));
             )*};
         }
-        put_slices!(last_k a b c count map_k map_batch);
+        put_slices!(last_k a b c count map_k map_batch tile_cols);
         block.put_epilogue(offset_of!(GemmParams<S>, epilogue), &params.epilogue);
         block
     }
@@ -149,6 +149,7 @@ mod tests {
                     count: 55,
                     map_k: 56,
                     map_batch: 57,
+                    tile_cols: 58,
                 })
                 .epilogue(epilogue);
             let block = Block::new(&params);

@@ -29,7 +29,7 @@ pub(super) unsafe fn enqueue(
     let len = part_len(chosen.kernel, product.k, chosen.parts);
     let parts = match chosen.parts {
         1 => Parts::ONE,
-        count => Parts { count, len, bytes },
+        count => Parts { count, len, bytes, ..Parts::ONE },
     };
     let memory = driver.allocate(total)?;
     let plain = Product {

@@ -21,8 +21,9 @@ pub(super) fn of_operands(
         0 => (1, 0),
         _ => (slices.count, step),
     };
-    let map_a = operand_map(driver, *dtype, a_layout, a, further(batch.a))?;
-    let map_b = operand_map(driver, *dtype, &b_layout.apply(Op::Transpose), b, further(batch.b))?;
+    let of_b = b_layout.apply(Op::Transpose);
+    let map_a = operand_map(driver, *dtype, a_layout, (a, 0), further(batch.a))?;
+    let map_b = operand_map(driver, *dtype, &of_b, (b, slices.tile_cols), further(batch.b))?;
     // The address is that of the first element, past the layout's offset.
     let from_there = Layout { offset: 0, ..*c_layout };
     let is_mapped = mappable(&from_there, *output, c)
@@ -64,17 +65,19 @@ pub(super) fn of_one(
     Ok([map_a, map_b, map_c])
 }
 
-/// The map of an operand of (outer, k), whose rows are the extent that is contiguous.
+/// The map of an operand of (outer, k), whose rows are the extent that is contiguous. Boxes of one
+/// that lies along K have `most` rows, where that is not 0.
 fn operand_map(
     driver: &dyn Driver,
     dtype: DType,
     layout: &Layout,
-    address: u64,
+    (address, most): (u64, u32),
     batch: (u32, isize),
 ) -> Result<TensorMap, Error> {
     match layout.strides.col == 1 && layout.strides.row != 1 {
         true => {
             let rows = box_rows(layout.shape.rows as u64);
+            let rows = if most == 0 { rows } else { rows.min(most) };
             encode(driver, dtype, layout, address, rows, batch)
         }
         false => encode(driver, dtype, &layout.apply(Op::Transpose), address, 64, batch),

@@ -11,14 +11,13 @@ use gemm_spec::{
 use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 19] = [
+pub(super) const CANDIDATES: [&str; 18] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
     "warp_group_64x64",
     "warp_group_direct_64x64",
     "warp_group_stream_k_128x256",
-    "warp_group_stream_k_64x128",
     "warp_group_stream_k_64x64",
     "k11_tensor_deep",
     "k11_tensor_core",
@@ -32,6 +31,9 @@ pub(super) const CANDIDATES: [&str; 19] = [
     "skinny_rows",
     "skinny_row",
 ];
+
+/// Columns of tiles that are tried where a kernel may have fewer than its own.
+const NARROW: [usize; 5] = [56, 48, 40, 32, 24];
 
 /// What the choice of a kernel goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,6 +141,8 @@ pub(crate) struct Chosen {
     pub copied: [bool; 2],
     /// Parts of K, each summed on its own.
     pub parts: usize,
+    /// As [`Plan::tile_cols`](super::Plan::tile_cols).
+    pub tile_cols: usize,
     /// What is computed apart.
     pub rest: Option<Rest>,
     pub prediction: Prediction,
@@ -158,8 +162,16 @@ impl Chosen {
             // A grid has no more layers.
             _ => task.k.div_ceil(part_len(kernel, task.k, parts.min(MAX_GRID_Y))).max(1),
         };
-        let prediction = predict(kernel, copied, parts, task, info);
-        Chosen { kernel, copied, parts, rest: None, prediction }
+        let of = |tile_cols: usize| {
+            let prediction = predict(&kernel.narrowed(tile_cols), copied, parts, task, info);
+            Chosen { kernel, copied, parts, tile_cols, rest: None, prediction }
+        };
+        // Of equals the first, which has whole tiles.
+        let narrow = NARROW.iter().filter(|_| kernel.narrows() && parts == 1 && task.batch <= 1);
+        narrow.fold(of(0), |best, &tile_cols| {
+            let narrow = of(tile_cols);
+            if narrow.compare(&best).is_lt() { narrow } else { best }
+        })
     }
 
     /// The one that is predicted to be faster, first.
@@ -369,8 +381,9 @@ pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> R
     if kernel.joins() {
         let [rows, cols, depth] = kernel.tiles.block.map(|extent| extent.max(1));
         let rows = rows.saturating_mul(kernel.cluster().max(1));
-        let tiles = shape.rows.div_ceil(rows) as u128 * shape.cols.div_ceil(cols) as u128;
-        limit("steps of all tiles", tiles * task.k.div_ceil(depth) as u128, u32::MAX)?;
+        let tiles = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
+        let steps = tiles.saturating_mul(task.k.div_ceil(depth));
+        limit("steps of all tiles", steps as u128, u32::MAX)?;
     }
     // x is covered by one grid; y is cut into panels.
     let Some(mut launches) = kernel.launches(shape) else {

@@ -23,6 +23,8 @@ pub struct Rest {
     pub kernel: &'static Kernel,
     /// Parts of their K, as [`Plan::parts`](crate::Plan::parts).
     pub parts: usize,
+    /// As [`Plan::tile_cols`](crate::Plan::tile_cols).
+    pub tile_cols: usize,
 }
 
 impl Rest {
@@ -112,8 +114,9 @@ impl Chosen {
             rest: rest.prediction.total(),
             ..own
         };
-        let rest = Rest { of_rows, from, kernel: rest.kernel, parts: rest.parts };
-        Some(Chosen { rest: Some(rest), prediction, ..*self })
+        let Chosen { kernel, parts, tile_cols, .. } = rest;
+        let rest = Rest { of_rows, from, kernel, parts, tile_cols };
+        Some(Chosen { rest: Some(rest), prediction, tile_cols: 0, ..*self })
     }
 }
 
@@ -155,7 +158,7 @@ mod tests {
         let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
         let found = Task { along_k, maps: true, ..task };
         let kernel = instance(variant, [false; 2], &found, device.info()).unwrap();
-        let rest = Some(Rest { of_rows, from, kernel, parts });
+        let rest = Some(Rest { of_rows, from, kernel, parts, tile_cols: 0 });
         device
             .backend
             .plans()

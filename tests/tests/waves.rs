@@ -1,0 +1,112 @@
+//! Products whose tiles do not fill whole waves of a GPU: by equal shares of all steps (stream-K),
+//! and in tiles of fewer columns.
+
+use gemmite::emulator::Options;
+use gemmite::{Device, Gemm, Layout, Matrix, MatrixMut, Op, OutputOf, Shape, Strides, bf16, f16};
+use gemmite::{Element, Plan, random};
+use gemmite_tests::{cuda, say};
+
+/// Few multiprocessors, so that small products have several waves.
+fn emulated(multiprocessors: u32) -> Device {
+    let multiprocessors = Some(multiprocessors);
+    Device::emulator_with(&Options { multiprocessors, ..Options::default() }).unwrap()
+}
+
+/// C = 2 op(A) op(B) - C by a kernel or the library's choice, of small integers, into a C with
+/// gaps, against the CPU; returns the plan. Twice, which gives the same bits.
+fn check<T: Element, C: OutputOf<T> + Element<Scalar = f32> + PartialEq>(
+    device: &Device,
+    kernel: &str,
+    [m, n, k]: [usize; 3],
+    (ops, gap): ([Op; 2], usize),
+) -> Plan {
+    let stored = |op, rows, cols| match op {
+        Op::None => Shape::new(rows, cols),
+        Op::Transpose => Shape::new(cols, rows),
+    };
+    let of = |shape, seed| -> Matrix<T> { random::integers(shape, seed, -1..=1).unwrap() };
+    let (a, b) = (of(stored(ops[0], m, k), 1), of(stored(ops[1], k, n), 2));
+    let strides = Strides::new((n + gap) as isize, 1);
+    let layout = Layout { shape: Shape::new(m, n), strides, offset: 0 };
+    let old: Matrix<C> = random::integers(Shape::new(m, n + gap), 3, -9..=9).unwrap();
+    let gemm = Gemm::<T, C>::default().op_a(ops[0]).op_b(ops[1]);
+    let gemm = gemm.alpha(2.0).beta(-1.0);
+    let run = |gemm: &Gemm<T, C>, device: &Device| {
+        let mut c = old.as_slice().to_vec();
+        gemm.run_into(device, &a, &b, MatrixMut::new(&mut c, layout).unwrap()).unwrap();
+        c
+    };
+    let expected = run(&gemm, &Device::cpu());
+    let gemm = gemm.kernel(kernel);
+    let plan = gemm.plan_on(device, a.view().layout(), b.view().layout()).unwrap();
+    for _ in 0..2 {
+        let is_right = run(&gemm, device) == expected;
+        assert!(is_right, "{m}x{n}x{k} {ops:?}, gap {gap}, on {}: {plan}", device.name());
+    }
+    plan
+}
+
+const NT: [Op; 2] = [Op::None, Op::Transpose];
+const LAYOUTS: [[Op; 2]; 4] =
+    [[Op::None, Op::None], NT, [Op::Transpose, Op::None], [Op::Transpose, Op::Transpose]];
+
+/// The kernels of equal shares over shapes with fewer tiles than clusters, more, and whole waves.
+fn shares(device: &Device, shapes: &[[usize; 3]]) {
+    for kernel in ["warp_group_stream_k_64x64", "warp_group_stream_k_128x256"] {
+        for (i, &shape) in shapes.iter().enumerate() {
+            let ops = LAYOUTS[i % 4];
+            check::<bf16, bf16>(device, kernel, shape, (ops, 0));
+            check::<bf16, f32>(device, kernel, shape, (ops, 4));
+            check::<f16, f16>(device, kernel, shape, (LAYOUTS[(i + 1) % 4], 8));
+            check::<f16, f32>(device, kernel, shape, (LAYOUTS[(i + 2) % 4], 3));
+        }
+    }
+    say(&format!("shares on {}", device.name()));
+}
+
+#[test]
+fn emulated_shares() {
+    let shapes = [[64, 64, 1024], [200, 136, 320], [72, 520, 264], [264, 512, 128]];
+    shares(&emulated(6), &shapes);
+}
+
+#[test]
+fn cuda_shares() {
+    let Some(device) = cuda() else { return };
+    shares(
+        &device,
+        &[
+            [64, 64, 16_384],
+            [512, 512, 4096],
+            [16, 4096, 1024],
+            [1000, 2056, 520],
+            [4104, 4096, 256],
+            [2048, 2112, 640],
+        ],
+    );
+}
+
+/// Products that the library computes in narrow tiles.
+fn narrow(device: &Device, shapes: &[[usize; 3]]) {
+    for &shape in shapes {
+        let auto = |gap| check::<bf16, bf16>(device, "warp_group_64x64", shape, (NT, gap));
+        for plan in [auto(0), auto(8), auto(1)] {
+            assert!(plan.tile_cols > 0, "{plan} on {}", device.name());
+        }
+        check::<bf16, f32>(device, "warp_group_64x64", shape, (NT, 0));
+        check::<f16, f16>(device, "warp_group_64x64", shape, ([Op::Transpose; 2], 2));
+        check::<f16, f32>(device, "warp_group_64x64", shape, (NT, 3));
+    }
+    say(&format!("narrow tiles on {}", device.name()));
+}
+
+#[test]
+fn emulated_narrow_tiles() {
+    narrow(&emulated(10), &[[16, 800, 128], [1, 404, 72], [72, 396, 136]]);
+}
+
+#[test]
+fn cuda_narrow_tiles() {
+    let Some(device) = cuda() else { return };
+    narrow(&device, &[[1, 4096, 1024], [16, 10_240, 512], [64, 4100, 2048], [72, 5000, 264]]);
+}
