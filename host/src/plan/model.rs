@@ -43,7 +43,7 @@ const SPREAD: f64 = 1.25;
 /// Bytes of sums that a multiprocessor writes in a microsecond.
 const SUMS_RATE: f64 = 25e3;
 /// By how much a step of a tile that is cut takes longer where there are whole ones too.
-const SKEW: f64 = 0.18;
+const SKEW: f64 = 0.1;
 /// Microseconds from a key to who waits for it.
 const JOIN: f64 = 1.0;
 /// Bytes of another's sums that a multiprocessor reads in a microsecond.
