@@ -44,6 +44,9 @@ pub enum KernelFamily {
     WarpGroupDirect,
     /// The same with equal shares of all steps of all tiles (`warp_group`): stream-K.
     WarpGroupStreamK,
+    /// The same with tiles of fewer columns, for as many of them as there are multiprocessors
+    /// (`warp_group`).
+    WarpGroupNarrow,
     /// Few rows of C: B is read once, K is dealt out to warps (`skinny`).
     Skinny,
     /// No product: an operand is copied, to rows along K (`repack`).
@@ -64,6 +67,7 @@ impl KernelFamily {
                 | KernelFamily::WarpGroupGrouped
                 | KernelFamily::WarpGroupDirect
                 | KernelFamily::WarpGroupStreamK
+                | KernelFamily::WarpGroupNarrow
         )
     }
 
@@ -100,6 +104,7 @@ impl KernelFamily {
             KernelFamily::WarpGroupGrouped => "they go on from product to product",
             KernelFamily::WarpGroupDirect => "they bring odd operands element by element",
             KernelFamily::WarpGroupStreamK => "all have equal shares of all steps of all tiles",
+            KernelFamily::WarpGroupNarrow => "tiles have as many columns as make them whole waves",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",
@@ -308,6 +313,7 @@ impl Kernel {
             | KernelFamily::WarpGroupGrouped
             | KernelFamily::WarpGroupDirect
             | KernelFamily::WarpGroupStreamK
+            | KernelFamily::WarpGroupNarrow
             | KernelFamily::Skinny
             | KernelFamily::Repack
             | KernelFamily::Finish
@@ -364,7 +370,8 @@ impl Kernel {
             | KernelFamily::WarpGroupScaled
             | KernelFamily::WarpGroupGrouped
             | KernelFamily::WarpGroupDirect
-            | KernelFamily::WarpGroupStreamK => {
+            | KernelFamily::WarpGroupStreamK
+            | KernelFamily::WarpGroupNarrow => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
                 let c =
@@ -408,11 +415,12 @@ impl Kernel {
     /// Whether its tiles may have fewer columns than [`Tiles::block`] says, for more of them; see
     /// [`Slices::tile_cols`](crate::Slices::tile_cols).
     pub const fn narrows(&self) -> bool {
-        matches!(self.family, KernelFamily::WarpGroup)
-            && matches!(self.stored, Stored::Nt | Stored::Tt)
-            && self.tiles.block[0] == 64
-            && self.tiles.block[1] == 64
-            && self.tiles.cluster == 1
+        matches!(self.family, KernelFamily::WarpGroupNarrow)
+    }
+
+    /// Whether it takes the sums through biases and activations that the parameter block has.
+    pub const fn has_epilogues(&self) -> bool {
+        matches!(self.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupStreamK)
     }
 
     /// The same with tiles of so many columns, or its own where that is 0.
@@ -459,7 +467,8 @@ impl Kernel {
             | KernelFamily::WarpGroupScaled
             | KernelFamily::WarpGroupGrouped
             | KernelFamily::WarpGroupDirect
-            | KernelFamily::WarpGroupStreamK => self.shared_bytes(),
+            | KernelFamily::WarpGroupStreamK
+            | KernelFamily::WarpGroupNarrow => self.shared_bytes(),
             _ => 0,
         }
     }

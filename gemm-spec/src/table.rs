@@ -419,6 +419,10 @@ static FAMILIES: &[&[Kernel]] = &[
         crate::warp_group_stream_k_kernels!(rows)
     },
     {
+        const FAMILY: KernelFamily = KernelFamily::WarpGroupNarrow;
+        crate::warp_group_narrow_kernels!(rows)
+    },
+    {
         const FAMILY: KernelFamily = KernelFamily::Skinny;
         crate::skinny_kernels!(rows)
     },

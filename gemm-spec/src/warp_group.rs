@@ -51,14 +51,14 @@ macro_rules! warp_group_kernels {
         (warp_group_64x128_nt_bf16, "warp_group_64x128", bf16, Nt, [64, 128, 64], 2, 8),
         (warp_group_64x128_tn_bf16, "warp_group_64x128", bf16, Tn, [64, 128, 64], 2, 8),
         (warp_group_64x128_tt_bf16, "warp_group_64x128", bf16, Tt, [64, 128, 64], 2, 8),
-        (warp_group_64x64_nn_f16, "warp_group_64x64", f16, Nn, [64, 64, 64], 1, 13),
-        (warp_group_64x64_nt_f16, "warp_group_64x64", f16, Nt, [64, 64, 64], 1, 13),
-        (warp_group_64x64_tn_f16, "warp_group_64x64", f16, Tn, [64, 64, 64], 1, 13),
-        (warp_group_64x64_tt_f16, "warp_group_64x64", f16, Tt, [64, 64, 64], 1, 13),
-        (warp_group_64x64_nn_bf16, "warp_group_64x64", bf16, Nn, [64, 64, 64], 1, 13),
-        (warp_group_64x64_nt_bf16, "warp_group_64x64", bf16, Nt, [64, 64, 64], 1, 13),
-        (warp_group_64x64_tn_bf16, "warp_group_64x64", bf16, Tn, [64, 64, 64], 1, 13),
-        (warp_group_64x64_tt_bf16, "warp_group_64x64", bf16, Tt, [64, 64, 64], 1, 13),
+        (warp_group_64x64_nn_f16, "warp_group_64x64", f16, Nn, [64, 64, 64], 1, 8),
+        (warp_group_64x64_nt_f16, "warp_group_64x64", f16, Nt, [64, 64, 64], 1, 8),
+        (warp_group_64x64_tn_f16, "warp_group_64x64", f16, Tn, [64, 64, 64], 1, 8),
+        (warp_group_64x64_tt_f16, "warp_group_64x64", f16, Tt, [64, 64, 64], 1, 8),
+        (warp_group_64x64_nn_bf16, "warp_group_64x64", bf16, Nn, [64, 64, 64], 1, 8),
+        (warp_group_64x64_nt_bf16, "warp_group_64x64", bf16, Nt, [64, 64, 64], 1, 8),
+        (warp_group_64x64_tn_bf16, "warp_group_64x64", bf16, Tn, [64, 64, 64], 1, 8),
+        (warp_group_64x64_tt_bf16, "warp_group_64x64", bf16, Tt, [64, 64, 64], 1, 8),
         }
     };
 }
@@ -202,34 +202,60 @@ macro_rules! warp_group_stream_k_kernels {
         ),
         (
             warp_group_stream_k_64x64_nn_f16, "warp_group_stream_k_64x64", f16, Nn,
-            [64, 64, 64], 1, 13
+            [64, 64, 64], 1, 8
         ),
         (
             warp_group_stream_k_64x64_nt_f16, "warp_group_stream_k_64x64", f16, Nt,
-            [64, 64, 64], 1, 13
+            [64, 64, 64], 1, 8
         ),
         (
             warp_group_stream_k_64x64_tn_f16, "warp_group_stream_k_64x64", f16, Tn,
-            [64, 64, 64], 1, 13
+            [64, 64, 64], 1, 8
         ),
         (
             warp_group_stream_k_64x64_tt_f16, "warp_group_stream_k_64x64", f16, Tt,
-            [64, 64, 64], 1, 13
+            [64, 64, 64], 1, 8
         ),
         (
             warp_group_stream_k_64x64_nn_bf16, "warp_group_stream_k_64x64", bf16, Nn,
-            [64, 64, 64], 1, 13
+            [64, 64, 64], 1, 8
         ),
         (
             warp_group_stream_k_64x64_nt_bf16, "warp_group_stream_k_64x64", bf16, Nt,
-            [64, 64, 64], 1, 13
+            [64, 64, 64], 1, 8
         ),
         (
             warp_group_stream_k_64x64_tn_bf16, "warp_group_stream_k_64x64", bf16, Tn,
-            [64, 64, 64], 1, 13
+            [64, 64, 64], 1, 8
         ),
         (
             warp_group_stream_k_64x64_tt_bf16, "warp_group_stream_k_64x64", bf16, Tt,
+            [64, 64, 64], 1, 8
+        ),
+        }
+    };
+}
+
+/// Calls `$with!` once with every `warp_group` kernel whose tiles may have fewer columns than its
+/// own: as [`warp_group_kernels!`](crate::warp_group_kernels).
+#[macro_export]
+macro_rules! warp_group_narrow_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_narrow_64x64_nt_f16, "warp_group_narrow_64x64", f16, Nt,
+            [64, 64, 64], 1, 13
+        ),
+        (
+            warp_group_narrow_64x64_tt_f16, "warp_group_narrow_64x64", f16, Tt,
+            [64, 64, 64], 1, 13
+        ),
+        (
+            warp_group_narrow_64x64_nt_bf16, "warp_group_narrow_64x64", bf16, Nt,
+            [64, 64, 64], 1, 13
+        ),
+        (
+            warp_group_narrow_64x64_tt_bf16, "warp_group_narrow_64x64", bf16, Tt,
             [64, 64, 64], 1, 13
         ),
         }

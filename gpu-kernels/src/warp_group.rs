@@ -315,7 +315,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             write::finish(epilogue, p, place, &mut sums);
             // If any group's rows make a box, the first one's do.
             let boxes = [first_row, place.row].map(|row| work.has_box(row));
-            let epilogues = S::EPILOGUES && W::IS_ONE && !W::IS_DIRECT;
+            let epilogues = S::EPILOGUES && W::EPILOGUES;
             let ways = Ways { epilogues, boxes, tile_cols: work.tile_cols() };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
             if !early {
@@ -410,7 +410,7 @@ unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>
 /// `with (parameters,) => value`.
 #[macro_export]
 macro_rules! warp_group {
-    ($((
+    (@entries $product:ident; $((
         $name:ident, $variant:literal, $element:ident, $stored:ident,
         [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
     ) $(with ($($parameter:tt)*) => $epilogue:expr)?,)*) => {$(
@@ -441,7 +441,7 @@ macro_rules! warp_group {
             // SAFETY: the host's promise, passed on.
             unsafe {
                 let operands = $crate::warp_group::Operands { maps: [a, b, c], start };
-                let product = $crate::warp_group::OneProduct::new(&operands, &p);
+                let product = $crate::warp_group::OneProduct::$product(&operands, &p);
                 let epilogue = $crate::epilogue_or_plain!($($epilogue)?);
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
@@ -467,4 +467,5 @@ macro_rules! warp_group {
             { $bn / 2 },
         > $arguments
     };
+    ($($rows:tt)*) => { $crate::warp_group! { @entries new; $($rows)* } };
 }

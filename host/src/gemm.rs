@@ -214,6 +214,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         let turned = of_kernel.orient(&self.kernel, device);
         // Buffers of a GPU start at multiples of 256 bytes.
         let chosen = choose(&Task::of(&of_kernel, [0, 0]))?;
+        let chosen = chosen.for_epilogue(product, &self.kernel);
         Ok(Plan::new(product, turned, chosen, device))
     }
 

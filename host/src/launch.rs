@@ -131,7 +131,7 @@ pub(crate) unsafe fn enqueue(
     let turned = product.orient(choice, driver.info());
     let addresses = if turned { transposed(addresses) } else { addresses };
     let task = Task::of(&product, [addresses.a, addresses.b]);
-    let chosen = driver.choose(choice, &task)?;
+    let chosen = driver.choose(choice, &task)?.for_epilogue(&product, choice);
     if let KernelChoice::Own(own) = choice {
         own.check_alone(&product)?;
     }
@@ -151,7 +151,7 @@ pub(crate) unsafe fn enqueue(
     match unsafe { enqueue_chosen(driver, &product, &addresses, chosen) } {
         // There is no memory, and nothing has been launched that writes to C.
         Err(error) if error.is_out_of_memory() && takes_memory && may_change => {
-            let chosen = driver.choose(choice, &task.in_place())?;
+            let chosen = driver.choose(choice, &task.in_place())?.for_epilogue(&product, choice);
             // SAFETY: the caller's promise.
             unsafe { enqueue_chosen(driver, &product, &addresses, chosen) }
         }
@@ -167,7 +167,7 @@ unsafe fn enqueue_chosen(
     addresses: &Addresses,
     chosen: Chosen,
 ) -> Result<(), Error> {
-    let has_epilogue = chosen.kernel.takes_maps() && is_within_kernel(product, addresses);
+    let has_epilogue = chosen.kernel.has_epilogues() && is_within_kernel(product, addresses);
     // Other epilogues need memory, which may be lacking when part of C has been written.
     if let Some(rest) = chosen.rest.filter(|_| product.fusion.is_none() || has_epilogue) {
         // SAFETY: the caller's promise.
@@ -178,9 +178,8 @@ unsafe fn enqueue_chosen(
         match chosen.parts > 1 || !(product.fusion.is_none() || has_epilogue) {
             true => finish::enqueue(driver, product, addresses, chosen),
             false => {
-                // Epilogues of the kernel's own are for whole tiles.
-                let tile_cols = if product.fusion.is_none() { chosen.tile_cols } else { 0 };
-                multiply(driver, product, addresses, chosen, Parts { tile_cols, ..Parts::ONE })
+                let parts = Parts { tile_cols: chosen.tile_cols, ..Parts::ONE };
+                multiply(driver, product, addresses, chosen, parts)
             }
         }
     }
@@ -197,8 +196,7 @@ unsafe fn enqueue_apart(
     (chosen, rest): (Chosen, Rest),
 ) -> Result<(), Error> {
     let own = Chosen { copied: [false; 2], rest: None, ..chosen };
-    let Rest { kernel, parts, tile_cols, .. } = rest;
-    let apart = Chosen { kernel, parts, tile_cols, ..own };
+    let apart = Chosen { kernel: rest.kernel, parts: rest.parts, ..own };
     // SAFETY: the caller's promise.
     unsafe {
         let copies = copies::enqueue(driver, product, addresses, chosen.copied)?;

@@ -421,7 +421,7 @@ pub struct Plan {
     /// kernel behind: 1 is none. Where the device lacks the memory, there are none either.
     pub parts: usize,
     /// Columns of a block's tile, where they are fewer than the kernel's, so that there are as many
-    /// tiles as multiprocessors; else 0. Products with an epilogue have whole tiles.
+    /// tiles as multiprocessors; else 0.
     pub tile_cols: usize,
     /// The last rows or columns, where they are computed apart, because they would be a wave of
     /// their own. Not where sums go to memory for an epilogue that the kernel has not.
@@ -458,7 +458,7 @@ impl Plan {
             turned,
             copied,
             parts,
-            tile_cols: if product.fusion.is_none() { tile_cols } else { 0 },
+            tile_cols,
             rest,
             prediction,
             multiprocessors: info.multiprocessors,
@@ -560,7 +560,7 @@ impl fmt::Display for Plan {
                 all => write!(f, " and {} more launches", all - 1)?,
             }
         }
-        if let Some(Rest { of_rows, from, kernel, parts, .. }) = self.rest {
+        if let Some(Rest { of_rows, from, kernel, parts }) = self.rest {
             let what = if of_rows { "rows" } else { "columns" };
             write!(f, "; {what} from {from} on by {}", kernel.variant)?;
             if parts > 1 {

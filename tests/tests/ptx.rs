@@ -34,6 +34,7 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
             let numbers = size_of::<[GroupedProduct; GROUPED_MAX]>();
             vec![3 * 128 * GROUPED_MAX + numbers, 8, 8, block]
         }
+        KernelFamily::WarpGroupStreamK => vec![128, 128, 128, 8, block, 8, 8, 8],
         _ if kernel.takes_maps() => vec![128, 128, 128, 8, block],
         _ => vec![8, 8, 8, block],
     }
@@ -154,14 +155,16 @@ fn no_barrier_was_copied() {
                 KernelFamily::WarpGroup
                 | KernelFamily::WarpGroupScaled
                 | KernelFamily::WarpGroupGrouped
-                | KernelFamily::WarpGroupDirect => {
+                | KernelFamily::WarpGroupDirect
+                | KernelFamily::WarpGroupStreamK
+                | KernelFamily::WarpGroupNarrow => {
                     let outputs = kernel.dtype.outputs().iter();
                     let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
-                    let by_boxes = if kernel.takes_maps() { by_boxes } else { 0 };
-                    // The usual C once more, with an epilogue, which products with scales and lists
-                    // have not.
-                    let finished = kernel.family == KernelFamily::WarpGroup
-                        && kernel.dtype.output().size_bytes() == 2;
+                    let has_boxes = kernel.takes_maps() && !kernel.narrows();
+                    let by_boxes = if has_boxes { by_boxes } else { 0 };
+                    // The usual C once more, with an epilogue, where the kernel has these.
+                    let finished =
+                        kernel.has_epilogues() && kernel.dtype.output().size_bytes() == 2;
                     let finished = usize::from(finished);
                     let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
                     let before = if boxes > C_BOXES { 1 } else { groups };
@@ -170,7 +173,9 @@ fn no_barrier_was_copied() {
                     let clears = ![KernelFamily::WarpGroupGrouped, KernelFamily::WarpGroupDirect]
                         .contains(&kernel.family);
                     let cleared = 2 * usize::from(clears && !kernel.stored.takes([false; 2]));
-                    (by_boxes + finished) * (before + groups) + 2 * groups + cleared
+                    // Behind sums that are put down for others, and behind those that were read.
+                    let joined = if kernel.joins() { 2 * groups } else { 0 };
+                    (by_boxes + finished) * (before + groups) + 2 * groups + cleared + joined
                 }
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);

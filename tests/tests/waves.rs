@@ -89,13 +89,13 @@ fn cuda_shares() {
 /// Products that the library computes in narrow tiles.
 fn narrow(device: &Device, shapes: &[[usize; 3]]) {
     for &shape in shapes {
-        let auto = |gap| check::<bf16, bf16>(device, "warp_group_64x64", shape, (NT, gap));
+        let auto = |gap| check::<bf16, bf16>(device, "warp_group_narrow_64x64", shape, (NT, gap));
         for plan in [auto(0), auto(8), auto(1)] {
             assert!(plan.tile_cols > 0, "{plan} on {}", device.name());
         }
-        check::<bf16, f32>(device, "warp_group_64x64", shape, (NT, 0));
-        check::<f16, f16>(device, "warp_group_64x64", shape, ([Op::Transpose; 2], 2));
-        check::<f16, f32>(device, "warp_group_64x64", shape, (NT, 3));
+        check::<bf16, f32>(device, "warp_group_narrow_64x64", shape, (NT, 0));
+        check::<f16, f16>(device, "warp_group_narrow_64x64", shape, ([Op::Transpose; 2], 2));
+        check::<f16, f32>(device, "warp_group_narrow_64x64", shape, (NT, 3));
     }
     say(&format!("narrow tiles on {}", device.name()));
 }

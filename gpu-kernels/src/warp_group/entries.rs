@@ -15,6 +15,12 @@ use gemm_spec::{GemmParams, ScaleParams};
 type tf32 = cuda_std::wgmma::Tf32;
 gemm_spec::warp_group_kernels!(warp_group);
 
+/// The same in tiles that may have fewer columns.
+macro_rules! narrow {
+    ($($rows:tt)*) => { warp_group! { @entries narrow; $($rows)* } };
+}
+gemm_spec::warp_group_narrow_kernels!(narrow);
+
 /// Makes entry points from rows of a list of kernels that take scales.
 macro_rules! scaled {
     ($((

@@ -103,6 +103,7 @@ impl<'a, T: WarpGroup, G: Geometry> StreamK<'a, T, G> {
 impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
     /// Not with what `next` keeps of the piece until its sums are written.
     const IS_ONE: bool = false;
+    const EPILOGUES: bool = true;
     const IS_DIRECT: bool = false;
 
     #[inline(always)]

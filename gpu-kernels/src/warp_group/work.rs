@@ -12,9 +12,11 @@ use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct};
 /// The tiles that are left to a cluster, one after the other, and the product of each. All threads
 /// that go through it see the same tiles.
 pub trait Work<T: WarpGroup, G> {
-    /// Whether it is one product, or slices of one shape: only these get epilogues, and have C's
-    /// old values brought near. For lists there are no registers.
+    /// Whether it is one product, or slices of one shape: only these have C's old values brought
+    /// near. For lists there are no registers.
     const IS_ONE: bool;
+    /// Whether its products get epilogues.
+    const EPILOGUES: bool;
     /// Whether A and B have no maps, and come element by element.
     const IS_DIRECT: bool;
 
@@ -82,16 +84,17 @@ pub trait Work<T: WarpGroup, G> {
     }
 }
 
-/// One product, or slices of one shape, of operands that have maps or not.
+/// One product, or slices of one shape, of operands that have maps or not; in tiles that may have
+/// fewer columns than the kernel's, or not.
 #[derive(Clone, Copy)]
-pub struct OneProduct<'a, T: WarpGroup, G, const DIRECT: bool> {
+pub struct OneProduct<'a, T: WarpGroup, G, const DIRECT: bool, const NARROW: bool> {
     operands: &'a Operands<T>,
     p: &'a GemmParams<T::Sum>,
     sources: [*const T; 2],
     tiles: ClusterTiles<G>,
 }
 
-impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, false> {
+impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, false, false> {
     /// All of it, of operands that have maps.
     #[inline(always)]
     pub fn new(operands: &'a Operands<T>, p: &'a GemmParams<T::Sum>) -> Self {
@@ -99,7 +102,15 @@ impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, false> {
     }
 }
 
-impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, true> {
+impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, false, true> {
+    /// All of it, of operands that have maps, in tiles of as many columns as the block says.
+    #[inline(always)]
+    pub fn narrow(operands: &'a Operands<T>, p: &'a GemmParams<T::Sum>) -> Self {
+        OneProduct { operands, p, sources: [ptr::null(); 2], tiles: ClusterTiles::none() }
+    }
+}
+
+impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, true, false> {
     /// All of it, of operands that have none and begin there.
     #[inline(always)]
     pub fn direct(
@@ -111,8 +122,11 @@ impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, true> {
     }
 }
 
-impl<T: WarpGroup, G: Geometry, const DIRECT: bool> Work<T, G> for OneProduct<'_, T, G, DIRECT> {
+impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, G>
+    for OneProduct<'_, T, G, DIRECT, NARROW>
+{
     const IS_ONE: bool = true;
+    const EPILOGUES: bool = !DIRECT && !NARROW;
     const IS_DIRECT: bool = DIRECT;
 
     #[inline(always)]
@@ -129,11 +143,7 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool> Work<T, G> for OneProduct<'_
 
     #[inline(always)]
     fn tile_cols(&self) -> u32 {
-        // Only of these kernels the host says so.
-        match !DIRECT && G::GROUPS == 1 && G::CLUSTER == 1 {
-            true => self.p.slices.tile_cols,
-            false => 0,
-        }
+        if NARROW { self.p.slices.tile_cols } else { 0 }
     }
 
     #[inline(always)]
@@ -194,10 +204,10 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool> Work<T, G> for OneProduct<'_
         self.sources
     }
 
-    /// Rows past C's end are past that of its map, of which boxes have the columns of whole tiles.
+    /// Rows past C's end are past that of its map, whose boxes have the columns of whole tiles.
     #[inline(always)]
     fn has_box(&self, _: u64) -> bool {
-        !DIRECT && self.tile_cols() == 0
+        !DIRECT && !NARROW
     }
 }
 
@@ -309,6 +319,7 @@ impl<'a, T: WarpGroup, G: Geometry> List<'a, T, G> {
 
 impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     const IS_ONE: bool = false;
+    const EPILOGUES: bool = false;
     const IS_DIRECT: bool = false;
 
     /// Those of the first product, with which most blocks begin.

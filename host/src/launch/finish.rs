@@ -28,7 +28,7 @@ pub(super) unsafe fn enqueue(
     let total = total.ok_or_else(|| Error::new(Kind::TooLarge { shape, dtype }))?;
     let len = part_len(chosen.kernel, product.k, chosen.parts);
     let parts = match chosen.parts {
-        1 => Parts::ONE,
+        1 => Parts { tile_cols: chosen.tile_cols, ..Parts::ONE },
         count => Parts { count, len, bytes, ..Parts::ONE },
     };
     let memory = driver.allocate(total)?;

@@ -11,11 +11,12 @@ use gemm_spec::{
 use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 18] = [
+pub(super) const CANDIDATES: [&str; 19] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
     "warp_group_64x64",
+    "warp_group_narrow_64x64",
     "warp_group_direct_64x64",
     "warp_group_stream_k_128x256",
     "warp_group_stream_k_64x64",
@@ -34,6 +35,20 @@ pub(super) const CANDIDATES: [&str; 18] = [
 
 /// Columns of tiles that are tried where a kernel may have fewer than its own.
 const NARROW: [usize; 5] = [56, 48, 40, 32, 24];
+
+/// The columns of tiles with which the multiprocessor that has most of a C's columns has the fewest;
+/// 0 where these are the kernel's own.
+fn narrow(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> usize {
+    let [rows, all, _] = kernel.tiles.block;
+    let multiprocessors = info.multiprocessors.unwrap_or(1) as usize;
+    let most_of_one = |cols: usize| {
+        let tiles = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
+        tiles.div_ceil(multiprocessors).saturating_mul(cols)
+    };
+    // Of equals the first, which is the widest.
+    let best = [all].into_iter().chain(NARROW).min_by_key(|&cols| most_of_one(cols));
+    best.filter(|&cols| cols != all).unwrap_or(0)
+}
 
 /// What the choice of a kernel goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,16 +177,27 @@ impl Chosen {
             // A grid has no more layers.
             _ => task.k.div_ceil(part_len(kernel, task.k, parts.min(MAX_GRID_Y))).max(1),
         };
-        let of = |tile_cols: usize| {
-            let prediction = predict(&kernel.narrowed(tile_cols), copied, parts, task, info);
-            Chosen { kernel, copied, parts, tile_cols, rest: None, prediction }
+        let narrows = kernel.narrows() && parts == 1 && task.batch <= 1;
+        let tile_cols = if narrows { narrow(kernel, task.shape, info) } else { 0 };
+        let prediction = predict(&kernel.narrowed(tile_cols), copied, parts, task, info);
+        Chosen { kernel, copied, parts, tile_cols, rest: None, prediction }
+    }
+
+    /// The same, with a kernel that has an epilogue of its own in the place of the one that has not
+    /// and was the library's choice: tiles may be narrow for nothing else.
+    pub(crate) fn for_epilogue(self, product: &Product, choice: &KernelChoice) -> Self {
+        let is_free = *choice == KernelChoice::Auto && !product.fusion.is_none();
+        if !is_free || !self.kernel.narrows() {
+            return self;
+        }
+        let Kernel { dtype, stored, .. } = *self.kernel;
+        let is_whole = |kernel: &&Kernel| {
+            kernel.variant == "warp_group_64x64" && kernel.dtype == dtype && kernel.stored == stored
         };
-        // Of equals the first, which has whole tiles.
-        let narrow = NARROW.iter().filter(|_| kernel.narrows() && parts == 1 && task.batch <= 1);
-        narrow.fold(of(0), |best, &tile_cols| {
-            let narrow = of(tile_cols);
-            if narrow.compare(&best).is_lt() { narrow } else { best }
-        })
+        match gemm_spec::kernels().find(is_whole) {
+            Some(kernel) => Chosen { kernel, tile_cols: 0, ..self },
+            None => self,
+        }
     }
 
     /// The one that is predicted to be faster, first.

@@ -82,6 +82,7 @@ impl Class {
                     | WarpGroupScaled
                     | WarpGroupDirect
                     | WarpGroupStreamK
+                    | WarpGroupNarrow
                     | Skinny
                     | Repack
                     | Finish
@@ -94,11 +95,11 @@ impl Class {
 const TENSOR_CORE: &str = "k11_tensor_core";
 
 /// The variants of [`Class::WarpGroups`] that take maps. Those that do not always begin with the
-/// first k, run where these do, and are no reason to turn a product. Shares of a tile's steps, which
-/// go by the number of tiles, keep no order.
+/// first k, run where these do, and are no reason to turn a product. Shares of a tile's steps and
+/// narrow tiles, which go by the number of tiles, keep no order.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
     let is_one = |variant: &str| {
-        let others = ["direct", "stream_k"];
+        let others = ["direct", "stream_k", "narrow"];
         variant.starts_with("warp_group") && !others.iter().any(|other| variant.contains(other))
     };
     CANDIDATES.into_iter().filter(move |variant| is_one(variant))
@@ -130,9 +131,10 @@ pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> 
 pub(super) fn keeps_order(kernel: &Kernel, task: &Task) -> bool {
     match task.rows {
         Rows::Free => true,
-        Rows::Alike => !begins_anywhere(kernel, task.shape) && !kernel.joins(),
+        _ if kernel.joins() || kernel.narrows() => false,
+        Rows::Alike => !begins_anywhere(kernel, task.shape),
         // The kernel has some epilogues itself, others come behind it.
-        Rows::AlikeAndFused => kernel.family != KernelFamily::WarpGroup && !kernel.joins(),
+        Rows::AlikeAndFused => kernel.family != KernelFamily::WarpGroup,
     }
 }
 

@@ -44,6 +44,9 @@ const SPREAD: f64 = 1.25;
 const SUMS_RATE: f64 = 25e3;
 /// By how much a step of a tile that is cut takes longer where there are whole ones too.
 const SKEW: f64 = 0.1;
+/// What part of the memory's rate equal shares get, in which most multiprocessors go from one tile
+/// to another at a time of their own.
+const SHARES: f64 = 0.9;
 /// Microseconds from a key to who waits for it.
 const JOIN: f64 = 1.0;
 /// Bytes of another's sums that a multiprocessor reads in a microsecond.
@@ -89,7 +92,9 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("warp_group_128x256" | "warp_group_stream_k_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
         ("warp_group_128x128", _) => (tensor(692.0), 0.25, 1.2, 1),
         ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.0, 1),
-        ("warp_group_64x64" | "warp_group_stream_k_64x64", _) => (tensor(346.0), 0.12, 0.8, 1),
+        ("warp_group_64x64" | "warp_group_stream_k_64x64" | "warp_group_narrow_64x64", _) => {
+            (tensor(346.0), 0.12, 0.8, 1)
+        }
         // A step's elements are on their way as one; then both blocks share one way to them.
         ("warp_group_direct_64x64", _) => (115.0, 0.8, 1.5, 2),
         ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
@@ -210,7 +215,10 @@ pub(super) fn predict(
     let mut prediction = Prediction {
         launches: LAUNCH,
         visible: match kernel.takes_maps() {
-            true => VISIBLE_COPIES + (of_c / traffic.max(1.0)).powi(2) * visible_of_c(kernel),
+            true => {
+                let of_c = (of_c / traffic.max(1.0)).powi(2) * visible_of_c(kernel);
+                of_c + visible_of_copies(kernel, task)
+            }
             false => VISIBLE,
         },
         multiplying,
@@ -247,6 +255,17 @@ fn visible_of_c(kernel: &Kernel) -> f64 {
     }
 }
 
+/// What part of multiplying is not hidden behind copies of operands: more where tiles have few
+/// columns, for each of which the rows of A come from the L2 cache.
+fn visible_of_copies(kernel: &Kernel, task: &Task) -> f64 {
+    let [rows, cols, _] = kernel.tiles.block;
+    let rows = rows.min(task.shape.rows);
+    match kernel.narrows() {
+        true => 2.0 * VISIBLE_COPIES * (rows as f64 / cols as f64).max(1.0),
+        false => VISIBLE_COPIES,
+    }
+}
+
 /// Microseconds that memory takes for so many bytes. The last tiles of kernels that copy them,
 /// fewer than there are multiprocessors, do not get all that it could give.
 fn waiting(
@@ -261,10 +280,10 @@ fn waiting(
     let (cluster, count) = (kernel.cluster() as f64, parts.max(task.batch) as f64);
     let clusters = (down as f64 / cluster).ceil() * across as f64 * count;
     let at_once = (multiprocessors / cluster).floor().max(1.0);
-    // Equal shares have no last ones.
-    let (clusters, last) = match kernel.joins() {
-        true => (at_once, 0.0),
-        false => (clusters, clusters % at_once),
+    // Equal shares have no last ones, but ends within tiles.
+    let (clusters, last, rate) = match kernel.joins() {
+        true => (at_once, 0.0, rate * SHARES),
+        false => (clusters, clusters % at_once, rate),
     };
     if !kernel.takes_maps() {
         return bytes / rate;

@@ -23,8 +23,6 @@ pub struct Rest {
     pub kernel: &'static Kernel,
     /// Parts of their K, as [`Plan::parts`](crate::Plan::parts).
     pub parts: usize,
-    /// As [`Plan::tile_cols`](crate::Plan::tile_cols).
-    pub tile_cols: usize,
 }
 
 impl Rest {
@@ -88,7 +86,8 @@ impl Chosen {
     fn cut_at(&self, of_rows: bool, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
         let Chosen { kernel, copied, parts, prediction: whole, .. } = *self;
         let multiprocessors = info.multiprocessors? as usize;
-        if !kernel.takes_maps() || kernel.joins() || parts > 1 || !task.splits {
+        let has_waves = kernel.takes_maps() && !kernel.joins() && !kernel.narrows();
+        if !has_waves || parts > 1 || !task.splits {
             return None;
         }
         let ([rows, cols, _], cluster) = (kernel.tiles.block, kernel.cluster());
@@ -114,16 +113,15 @@ impl Chosen {
             rest: rest.prediction.total(),
             ..own
         };
-        let Chosen { kernel, parts, tile_cols, .. } = rest;
-        let rest = Rest { of_rows, from, kernel, parts, tile_cols };
-        Some(Chosen { rest: Some(rest), prediction, tile_cols: 0, ..*self })
+        let rest = Rest { of_rows, from, kernel: rest.kernel, parts: rest.parts };
+        Some(Chosen { rest: Some(rest), prediction, ..*self })
     }
 }
 
 /// The fastest way to compute a task whose operands are described by maps.
 fn fastest(task: &Task, info: &DeviceInfo) -> Option<Chosen> {
     let kernels = CANDIDATES.iter().filter_map(|variant| instance(variant, [false; 2], task, info));
-    let kernels = kernels.filter(|kernel| kernel.takes_maps());
+    let kernels = kernels.filter(|kernel| kernel.takes_maps() && !kernel.narrows());
     let all = kernels.flat_map(|kernel| {
         let of = move |parts| Chosen::new(kernel, [false; 2], parts, task, info);
         splits(kernel, task, info).map(of)
@@ -158,7 +156,7 @@ mod tests {
         let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
         let found = Task { along_k, maps: true, ..task };
         let kernel = instance(variant, [false; 2], &found, device.info()).unwrap();
-        let rest = Some(Rest { of_rows, from, kernel, parts, tile_cols: 0 });
+        let rest = Some(Rest { of_rows, from, kernel, parts });
         device
             .backend
             .plans()

@@ -67,7 +67,8 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         | KernelFamily::WarpGroupScaled
         | KernelFamily::WarpGroupGrouped
         | KernelFamily::WarpGroupDirect
-        | KernelFamily::WarpGroupStreamK => of_groups(kernel, thread),
+        | KernelFamily::WarpGroupStreamK
+        | KernelFamily::WarpGroupNarrow => of_groups(kernel, thread),
     }
 }
 
