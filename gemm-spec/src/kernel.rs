@@ -431,10 +431,10 @@ impl Kernel {
         self
     }
 
-    /// Whether blocks join what they have of a tile, in memory that the launch brings: one that
-    /// takes `sums: *mut S`, with room for the tile of each of its blocks, `keys: *mut u64`, one for
-    /// each group of four warps that multiplies, and `key: u64` behind the parameters of every
-    /// kernel.
+    /// Whether blocks join what they have of a tile, in memory that the launch brings: such a
+    /// kernel takes `sums: *mut S`, with room for the tile of each of its blocks, `keys: *mut u64`,
+    /// one for each group of four warps that multiplies, and `key: u64` behind the parameters of
+    /// every kernel.
     pub const fn joins(&self) -> bool {
         matches!(self.family, KernelFamily::WarpGroupStreamK)
     }

@@ -98,7 +98,17 @@ impl Engine {
         let no_terms = case.k == 0 || case.alpha::<C>() == C::Scalar::ZERO;
         let a = self.on_device(case.a::<T>().layout, case.op_a);
         let b = self.on_device(case.b::<T>().layout, case.op_b);
-        no_terms || ![a, b].iter().all(is_mappable::<T>) || !self.is_stored_for(T::DTYPE, [a, b])
+        // Of a C in columns the transposed product is computed, and of one that has few.
+        let c = self.on_device(case.c::<C>().layout, Op::None);
+        let is_turned = match case.m.min(case.n) <= 16 {
+            true => case.n < case.m,
+            false => c.strides.row == 1 && c.strides.col != 1,
+        };
+        let stored = match is_turned {
+            true => [b, a].map(|layout| layout.apply(Op::Transpose)),
+            false => [a, b],
+        };
+        no_terms || ![a, b].iter().all(is_mappable::<T>) || !self.is_stored_for(T::DTYPE, stored)
     }
 
     /// Whether its kernel has an instance for A and B as they are stored.

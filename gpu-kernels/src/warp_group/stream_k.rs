@@ -11,8 +11,8 @@
 //!
 //! An open piece is the first of a share, and what waits for it mostly the last of another, so that
 //! nobody waits long. A cluster waits for clusters of smaller numbers alone. Blocks begin in the
-//! order of their numbers, on all GPUs seen so far, which CUB's scans and CUTLASS's stream-K rely on
-//! too: whoever is waited for runs, whatever else the GPU does.
+//! order of their numbers, on all GPUs seen so far, which CUB's scans and CUTLASS's stream-K rely
+//! on too: whoever is waited for runs, whatever else the GPU does.
 
 use super::tiles::{ORDER_GROUP, Place, SPREAD, TOGETHER};
 use super::write::{sync, thread_of_group};

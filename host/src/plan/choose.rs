@@ -36,8 +36,8 @@ pub(super) const CANDIDATES: [&str; 19] = [
 /// Columns of tiles that are tried where a kernel may have fewer than its own.
 const NARROW: [usize; 5] = [56, 48, 40, 32, 24];
 
-/// The columns of tiles with which the multiprocessor that has most of a C's columns has the fewest;
-/// 0 where these are the kernel's own.
+/// The columns of tiles with which the multiprocessor that has most of a C's columns has the
+/// fewest; 0 where these are the kernel's own.
 fn narrow(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> usize {
     let [rows, all, _] = kernel.tiles.block;
     let multiprocessors = info.multiprocessors.unwrap_or(1) as usize;
