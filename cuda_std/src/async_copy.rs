@@ -6,6 +6,7 @@
 //! after a barrier behind the wait.
 
 use crate::gpu_only;
+use crate::mbarrier::Mbarrier;
 use crate::shared::SharedPtr;
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
@@ -76,6 +77,23 @@ pub fn walk<T>(pointer: *const T, bytes: i64) -> *const T {
 pub fn commit_group() {
     // SAFETY: no operands; without options the compiler keeps it behind the copies.
     unsafe { asm!("cp.async.commit_group;", options(nostack)) }
+}
+
+/// Has the barrier count an arrival of this thread when all copies that it has started so far have
+/// arrived; they need no group then.
+///
+/// Lowers to `cp.async.mbarrier.arrive.noinc.shared.b64` (PTX ISA, `cp.async.mbarrier.arrive`).
+///
+/// # Safety
+/// The barrier is ready, and this arrival is one of those that it was made for.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn arrive_on(barrier: SharedPtr<Mbarrier>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("cp.async.mbarrier.arrive.noinc.shared.b64 [{}];", in(reg32) barrier.address(),
+            options(nostack));
+    }
 }
 
 /// Waits until at most the latest `PENDING` of this thread's groups are still on their way.

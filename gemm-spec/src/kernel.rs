@@ -364,7 +364,10 @@ impl Kernel {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let a = Tiles::tensor_len([rows, depth], bytes);
                 let b = Tiles::tensor_len([cols, depth], bytes);
-                a.saturating_add(b).saturating_mul(stages).saturating_mul(bytes)
+                // Two barriers a stage, of 8 bytes, where warps do not wait for each other.
+                let barriers = if self.overlaps() { 16 } else { 0 };
+                let stage = a.saturating_add(b).saturating_mul(bytes);
+                stage.saturating_add(barriers).saturating_mul(stages)
             }
             KernelFamily::WarpGroup
             | KernelFamily::WarpGroupScaled
@@ -404,6 +407,7 @@ impl Kernel {
     pub const fn overlaps(&self) -> bool {
         self.is_resident()
             || matches!(self.family, KernelFamily::Repack | KernelFamily::FinishOverlapped)
+            || matches!((self.family, self.dtype), (KernelFamily::TensorCore, DType::F64))
     }
 
     /// Whether one launch computes several slices; see [`Slices`](crate::Slices). Step 9 does not,

@@ -203,9 +203,11 @@ macro_rules! k11_tensor_core_sm80_kernels {
 macro_rules! k11_tensor_core_sm90_kernels {
     ($with:ident) => {
         $with! {
-        (k11_tensor_core_f64, "k11_tensor_core", f64, [64, 128, 16], [64, 32], [16, 8], 3, 2),
-        (k11_tensor_64x64_f64, "k11_tensor_64x64", f64, [64, 64, 16], [32, 32], [16, 8], 4, 2),
-        (k11_tensor_32x32_f64, "k11_tensor_32x32", f64, [32, 32, 32], [16, 16], [16, 8], 4, 3),
+        (k11_tensor_core_f64, "k11_tensor_core", f64, [128, 128, 16], [64, 32], [16, 8], 5, 1),
+        (k11_tensor_64x128_f64, "k11_tensor_64x128", f64, [64, 128, 16], [32, 32], [16, 8], 5, 1),
+        (k11_tensor_64x64_f64, "k11_tensor_64x64", f64, [64, 64, 16], [32, 16], [16, 8], 4, 2),
+        (k11_tensor_32x64_f64, "k11_tensor_32x64", f64, [32, 64, 32], [16, 16], [16, 8], 6, 1),
+        (k11_tensor_32x32_f64, "k11_tensor_32x32", f64, [32, 32, 32], [16, 16], [16, 8], 6, 2),
         (k11_tensor_deep_i8, "k11_tensor_deep", i8, [128, 256, 128], [64, 64], [16, 8], 3, 1),
         }
     };

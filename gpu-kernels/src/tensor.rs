@@ -45,11 +45,17 @@ impl<T> StoredTile<T> {
 pub trait TensorCore: Element {
     /// The instruction's extent along K.
     const K: usize;
-    /// Whether registers are left to read the factors of the next instructions before these.
-    const AHEAD: bool;
+    /// Instructions of a warp's tile up to which registers are left to read the factors of the next
+    /// ones before these.
+    const AHEAD: usize;
     /// Whether registers are left to start a step's copies one by one among its instructions, and
     /// not all before them.
     const SPREAD: bool;
+    /// Extents along K that are one instruction.
+    const RUN: usize = 1;
+    /// Whether a warp waits for copies and not for the block's other warps, and kernels overlap:
+    /// for elements of compute capability 9.0.
+    const FREE: bool = false;
     /// A lane's part of 16 rows of A.
     type A: Copy;
     /// A lane's part of 8 columns of B.
@@ -84,6 +90,22 @@ pub trait TensorCore: Element {
     /// All lanes of the warp together.
     unsafe fn multiply(a: &Self::A, b: &Self::B, sums: &mut Self::Sums);
 
+    /// Adds the products of `N` neighbouring extents of K, in one instruction where there is one.
+    ///
+    /// # Safety
+    /// All lanes of the warp together.
+    #[inline(always)]
+    unsafe fn multiply_run<const N: usize>(
+        a: [Self::A; N],
+        b: [Self::B; N],
+        sums: &mut Self::Sums,
+    ) {
+        for i in 0..N {
+            // SAFETY: the caller's promise.
+            unsafe { Self::multiply(&a[i], &b[i], sums) };
+        }
+    }
+
     /// Sum number i of a lane's four.
     fn sum(sums: &Self::Sums, i: usize) -> Self::Sum;
 
@@ -114,7 +136,7 @@ macro_rules! half_tensor {
     ($half:ident, $multiply:ident) => {
         impl TensorCore for $half {
             const K: usize = 16;
-            const AHEAD: bool = true;
+            const AHEAD: usize = usize::MAX;
             const SPREAD: bool = true;
             type A = [u32; 4];
             type B = [u32; 2];
@@ -174,7 +196,7 @@ macro_rules! half_tensor {
 /// transposed, and taken apart (`bytes_across_k`).
 impl TensorCore for i8 {
     const K: usize = 32;
-    const AHEAD: bool = true;
+    const AHEAD: usize = usize::MAX;
     const SPREAD: bool = false;
     type A = [u32; 4];
     type B = [u32; 2];
@@ -291,8 +313,10 @@ half_tensor!(bf16, multiply_bf16);
 
 impl TensorCore for f64 {
     const K: usize = 4;
-    const AHEAD: bool = false;
+    const AHEAD: usize = 8;
     const SPREAD: bool = true;
+    const RUN: usize = 2;
+    const FREE: bool = true;
     type A = [f64; 2];
     type B = f64;
     type Sums = [f64; 4];
@@ -328,6 +352,21 @@ impl TensorCore for f64 {
     }
 
     #[inline(always)]
+    unsafe fn multiply_run<const N: usize>(a: [[f64; 2]; N], b: [f64; N], sums: &mut [f64; 4]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match N {
+                2 => *sums = mma::multiply_f64_k8([a[0], a[1]], [b[0], b[1]], *sums),
+                _ => {
+                    for i in 0..N {
+                        Self::multiply(&a[i], &b[i], sums);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
     fn sum(sums: &[f64; 4], i: usize) -> f64 {
         sums[i]
     }
@@ -337,7 +376,7 @@ impl TensorCore for f64 {
 /// a_p b_q 256^(p + q) over p + q < 4, ten products of bytes without sign, each exact.
 impl TensorCore for i32 {
     const K: usize = 16;
-    const AHEAD: bool = false;
+    const AHEAD: usize = 0;
     const SPREAD: bool = false;
     /// Byte p of the elements in the p-th two words.
     type A = [[u32; 2]; 4];

@@ -8,7 +8,11 @@ const N: Op = Op::None;
 const T: Op = Op::Transpose;
 
 /// Every case. With the environment variable `GEMMITE_CASES=small` those of more than 50,000
-/// products are left out, for runs under a sanitizer.
+/// products are left out, for runs under a sanitizer, and with `GEMMITE_CASES=small:2/6` all of
+/// these but every sixth from number 2 on, for several of them at a time.
+///
+/// # Panics
+/// The variable is neither.
 pub fn table() -> Vec<Case> {
     let mut cases = shapes();
     cases.extend(transposes());
@@ -17,10 +21,24 @@ pub fn table() -> Vec<Case> {
     cases.extend(copied());
     cases.extend(numbers());
     cases.extend(chunks());
-    if std::env::var("GEMMITE_CASES").is_ok_and(|which| which == "small") {
-        cases.retain(|case| case.products() <= 50_000);
+    match std::env::var("GEMMITE_CASES") {
+        Ok(which) => chosen(cases, &which),
+        Err(_) => cases,
     }
-    cases
+}
+
+fn chosen(mut cases: Vec<Case>, which: &str) -> Vec<Case> {
+    let numbers = match which.split_once(':') {
+        Some((_, of)) => of.split_once('/').and_then(|(part, parts)| {
+            Some((part.parse().ok()?, parts.parse().ok()?)).filter(|&(part, parts)| part < parts)
+        }),
+        None => Some((0, 1)),
+    };
+    let numbers = numbers.filter(|_| which.split(':').next() == Some("small"));
+    let (part, parts): (usize, usize) =
+        numbers.unwrap_or_else(|| panic!("GEMMITE_CASES is small or small:PART/PARTS, not {which}"));
+    cases.retain(|case| case.products() <= 50_000);
+    cases.into_iter().skip(part).step_by(parts).collect()
 }
 
 /// Empty, single, around the tiles of 8, 16, 32, 128 and 256, prime, long and thin.
@@ -252,5 +270,31 @@ mod tests {
         let cases = table();
         let names: HashSet<_> = cases.iter().map(|case| case.name.clone()).collect();
         assert_eq!(names.len(), cases.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_all_small_cases_once() {
+        let all = || shapes().into_iter().chain(places()).collect();
+        let names = |which: &str| -> Vec<String> {
+            chosen(all(), which).iter().map(|case| format!("{case:?}")).collect()
+        };
+        let mut parts: Vec<String> =
+            (0..6).flat_map(|part| names(&format!("small:{part}/6"))).collect();
+        let mut whole = names("small");
+        assert!(whole.len() > 20 && whole.len() < shapes().len() + places().len());
+        parts.sort_unstable();
+        whole.sort_unstable();
+        assert_eq!(parts, whole);
+    }
+
+    #[test]
+    #[should_panic(expected = "small:PART/PARTS, not small:6/6")]
+    fn there_is_no_part_behind_the_last() {
+        chosen(shapes(), "small:6/6");
     }
 }

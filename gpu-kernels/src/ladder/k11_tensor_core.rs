@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! as step 10, but in place of each lane's outer products:
-//!     for k in 0..BK step KI:                              KI: 16; i8 32, f64 4
+//!     for k in 0..BK step KI:                              KI: 16; i8 32, f64 8
 //!         a[i] = 16 rows of tile_a, KI of K                for each 16 rows of the warp's tile
 //!         b[j] = 8 columns of tile_b, KI of K              for each 8 columns
 //!         sum[i][j] += a[i] * b[j]                         one instruction, 16 x 8 x KI products
@@ -25,6 +25,10 @@
 //! that C keeps, so that packs of 16 bytes go in as they are in all four transposes. Padding of 16
 //! or 32 bytes a row spreads the rows that are read together over all banks.
 //!
+//! In f64 no barrier of the block stands in the loop: each stage has two of its own (`mbarrier`),
+//! on which its copies and the warps that have read it are counted. So a warp waits for nothing but
+//! data, and reads while others multiply.
+//!
 //! # Preconditions
 //!
 //! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; a matrix
@@ -39,12 +43,12 @@
 //! 7.1, i32 2.33 and not 4.4.
 
 use super::k10_grouped_order::GROUP;
-use super::parts::{Operand, Ring, TileCourier, TileShape};
+use super::parts::{Arrivals, Operand, Ring, TileCourier, TileShape};
 use crate::tensor::{StoredTile, TensorCore};
 use crate::{Element, Epilogue, OutputTile, SharedTile, Sum, apply};
 use core::ops::Range;
 use cuda_std::misc::afresh;
-use cuda_std::{async_copy, thread};
+use cuda_std::{grid, thread};
 use gemm_spec::{GemmParams, Tiles, order};
 
 /// Computes a warp's MT x NT tiles of 16 x 8 elements of C, with the block's other warps.
@@ -62,6 +66,7 @@ pub unsafe fn tensor_core<
     const NA: usize,
     const NB: usize,
     const PENDING: u32,
+    const RUN: usize,
     E: Epilogue<T>,
 >(
     (a, b, c): (*const T, *const T, *mut T::Output),
@@ -77,13 +82,18 @@ pub unsafe fn tensor_core<
         (u64::from(row) * bm as u64, u64::from(col) * bn as u64)
     };
     let (row, col) = place(thread::block_idx_x());
+    if T::FREE {
+        // The next kernel of the stream may get ready; the one before may still run.
+        grid::launch_dependents();
+        grid::wait_for_grids();
+    }
     let (a, b) = (Operand::a(a, &p, row), Operand::b(b, &p, col));
     let mut sums = [[T::NO_SUMS; NT]; MT];
     // SAFETY: the caller's promise.
     unsafe {
         macro_rules! multiply {
             ($a_along_k:literal, $b_along_k:literal, $packs:literal) => {{
-                main_loop::<T, MT, NT, NA, NB, PENDING, $a_along_k, $b_along_k, $packs>(
+                main_loop::<T, MT, NT, NA, NB, PENDING, RUN, $a_along_k, $b_along_k, $packs>(
                     (a, b),
                     p.k,
                     tiles,
@@ -190,6 +200,7 @@ unsafe fn main_loop<
     const NA: usize,
     const NB: usize,
     const PENDING: u32,
+    const RUN: usize,
     const A_ALONG_K: bool,
     const B_ALONG_K: bool,
     const PACKS: bool,
@@ -216,14 +227,22 @@ unsafe fn main_loop<
     // due(slot) copies stand before the product of that number.
     let copies = TileCourier::<T, NA, A_ALONG_K, PACKS>::COPIES
         + TileCourier::<T, NB, B_ALONG_K, PACKS>::COPIES;
-    let slots = if T::SPREAD { (bk / T::K - 1) * MT * NT } else { 1 };
+    let depth_of_run = T::K * RUN;
+    let reads_ahead = MT * NT <= T::AHEAD;
+    let slots = if T::SPREAD { (bk / depth_of_run - 1) * MT * NT } else { 1 };
     assert!(slots > 0, "a step has two instructions along K at least");
-    let due = |slot: usize| ((slot + 1) * copies).div_ceil(slots).min(copies);
+    // Steps that a warp may be ahead of another, and the product behind which it needs the others
+    // to have read the stage that it fills: half a step gives them time.
+    let slack = usize::from(T::FREE && stages > 3);
+    let late = if T::FREE { slots / 2 } else { 0 };
+    assert!(!T::FREE || late > 0, "a step has two products at least before its last extent of K");
+    let due =
+        |slot: usize| ((slot + 1).saturating_sub(late) * copies).div_ceil(slots - late).min(copies);
     // The first step has what K has more than whole steps.
     let mut left = depth.div_ceil(bk as u64);
     // SAFETY: elements of A and B are read only inside of the matrices. A stage is read after its
-    // copies have arrived at every thread (the wait, then the barrier), and written again after
-    // another barrier.
+    // copies have arrived at every thread, and written again when all warps have read it, as
+    // `Arrivals` has them wait.
     unsafe {
         let memory_b = memory.add(size_a);
         let mut a = TileCourier::<T, NA, A_ALONG_K, PACKS>::new(a, memory, shape_a);
@@ -233,59 +252,101 @@ unsafe fn main_loop<
             a.start_first(shape_a, first);
             b.start_first(shape_b, first);
         }
-        async_copy::commit_group();
+        let mut arrivals: Arrivals<PENDING> = match T::FREE {
+            true => {
+                Arrivals::apart(memory.add(stages * stage / bytes).cast(), stages, slack, threads)
+            }
+            false => Arrivals::together(stages),
+        };
+        arrivals.copies_started(0);
         let mut fill = Ring::new(stages, stage);
         let mut read = fill;
-        for ahead in 1..stages - 1 {
+        for ahead in 1..stages - 1 - slack {
             let hop = fill.step();
             a.hop(hop);
             b.hop(hop);
             start((&mut a, &mut b), (shape_a, shape_b), 0..copies, left > ahead as u64);
-            async_copy::commit_group();
+            arrivals.copies_started(ahead);
         }
         let hop = fill.step();
         a.hop(hop);
         b.hop(hop);
-        // Then the stage that is filled comes right before the one that is read, and makes the hop
-        // that the other made a step before.
-        let mut hop = fill.step();
-        async_copy::wait_group::<PENDING>();
-        thread::sync_threads();
+        arrivals.wait_full();
         let (row, col) = warp_place(tiles, super::warp_and_lane().0);
         let mut tile_a = stored::<T, A_ALONG_K>(memory, shape_a, row, T::place_a(A_ALONG_K));
         let mut tile_b = stored::<T, B_ALONG_K>(memory_b, shape_b, col, T::place_b(B_ALONG_K));
         // The factors of the first k of a step are read at the end of the step before.
-        let mut now = (read_a::<T, MT>(tile_a, 0), read_b::<T, NT>(tile_b, 0));
+        let mut now = Factors::<T, MT, NT, RUN>::read(tile_a, tile_b, 0);
         while left > 0 {
             left -= 1;
-            let more = left > stages as u64 - 2;
+            let more = left > (stages - 2 - slack) as u64;
             start((&mut a, &mut b), (shape_a, shape_b), 0..due(0), more);
-            for step in 0..bk / T::K {
-                let mut k = (step + 1) * T::K;
+            for step in 0..bk / depth_of_run {
+                let mut k = (step + 1) * depth_of_run;
                 if k == bk {
-                    async_copy::commit_group();
-                    async_copy::wait_group::<PENDING>();
-                    thread::sync_threads();
+                    arrivals.next();
+                    let hop = fill.step();
                     a.hop(hop);
                     b.hop(hop);
-                    hop = read.step();
+                    let hop = read.step();
                     tile_a = tile_a.hop(hop);
                     tile_b = tile_b.hop(hop);
                     k = 0;
                 }
-                let factors = || (read_a::<T, MT>(tile_a, k), read_b::<T, NT>(tile_b, k));
-                let ahead = if T::AHEAD { factors() } else { now };
+                let ahead = if reads_ahead { Factors::read(tile_a, tile_b, k) } else { now };
                 for m in 0..MT {
                     for n in 0..NT {
                         let slot = (step * MT + m) * NT + n;
-                        T::multiply(&now.0[m], &now.1[n / 2][n % 2], &mut sums[m][n]);
+                        let (of_a, of_b) = now.of(m, n);
+                        T::multiply_run(of_a, of_b, &mut sums[m][n]);
+                        if slot + 1 == late {
+                            arrivals.wait_empty();
+                        }
                         let due = due(slot)..due(slot + 1);
                         start((&mut a, &mut b), (shape_a, shape_b), due, more);
                     }
                 }
-                now = if T::AHEAD { ahead } else { factors() };
+                now = if reads_ahead { ahead } else { Factors::read(tile_a, tile_b, k) };
             }
         }
+    }
+}
+
+/// A warp's factors of one instruction: of RUN times [`TensorCore::K`] values of k.
+#[derive(Clone, Copy)]
+struct Factors<T: TensorCore, const MT: usize, const NT: usize, const RUN: usize> {
+    a: [[T::A; MT]; RUN],
+    /// Number n is in element n % 2 of n / 2.
+    b: [[[T::B; 2]; NT]; RUN],
+}
+
+impl<T: TensorCore, const MT: usize, const NT: usize, const RUN: usize> Factors<T, MT, NT, RUN> {
+    /// From `k` on.
+    ///
+    /// # Safety
+    /// As [`TensorCore::read_a`].
+    #[inline(always)]
+    unsafe fn read(tile_a: StoredTile<T>, tile_b: StoredTile<T>, k: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut a = [read_a::<T, MT>(tile_a, k); RUN];
+            let mut b = [read_b::<T, NT>(tile_b, k); RUN];
+            for i in 1..RUN {
+                a[i] = read_a::<T, MT>(tile_a, k + i * T::K);
+                b[i] = read_b::<T, NT>(tile_b, k + i * T::K);
+            }
+            Factors { a, b }
+        }
+    }
+
+    /// Those of the sums number m and n.
+    #[inline(always)]
+    fn of(&self, m: usize, n: usize) -> ([T::A; RUN], [T::B; RUN]) {
+        let (mut a, mut b) = ([self.a[0][m]; RUN], [self.b[0][n / 2][n % 2]; RUN]);
+        for i in 1..RUN {
+            (a[i], b[i]) = (self.a[i][m], self.b[i][n / 2][n % 2]);
+        }
+        (a, b)
     }
 }
 
@@ -412,6 +473,7 @@ macro_rules! k11_tensor_core {
                     { $bm * $bk / PER_PACK },
                     { $bn * $bk / PER_PACK },
                     { $stages - 2 },
+                    { <$element as $crate::tensor::TensorCore>::RUN },
                     _,
                 >(operands, p, TILES, memory, $crate::epilogue_or_plain!($($epilogue)?))
             }

@@ -1,9 +1,11 @@
 //! What several steps of the ladder do in the same way.
 
+mod arrivals;
 mod async_courier;
 mod courier;
 mod tile_courier;
 
+pub use arrivals::Arrivals;
 pub use async_courier::{AsyncCourier, TileShape};
 pub use courier::Courier;
 pub use tile_courier::TileCourier;

@@ -19,7 +19,6 @@ use super::write::{sync, thread_of_group};
 use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup, Work};
 use crate::Sum;
 use core::marker::PhantomData;
-use core::ptr;
 use cuda_std::atomic::{AtomicU64, Ordering};
 use cuda_std::{cluster, misc};
 use gemm_spec::{GemmParams, order};
@@ -104,13 +103,6 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
     /// Not with what `next` keeps of the piece until its sums are written.
     const IS_ONE: bool = false;
     const EPILOGUES: bool = true;
-    const IS_DIRECT: bool = false;
-
-    #[inline(always)]
-    unsafe fn prefetch_maps(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.operands.prefetch_maps() };
-    }
 
     #[inline(always)]
     fn begin(&mut self, width: usize) {
@@ -162,10 +154,6 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
         Some(Place { row, col: u64::from(col) * u64::from(self.width), slice: 0 })
     }
 
-    /// They are parameters, and read wherever they are used.
-    #[inline(always)]
-    fn read(&mut self) {}
-
     #[inline(always)]
     fn operands(&self) -> &Operands<T> {
         self.operands
@@ -195,21 +183,6 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
     #[inline(always)]
     fn first_k(&self, _: u32) -> u32 {
         self.piece[0] * T::DEPTH
-    }
-
-    #[inline(always)]
-    fn numbers(&self, _: u32) -> [i32; 2] {
-        [0; 2]
-    }
-
-    #[inline(always)]
-    fn sources(&self) -> [*const T; 2] {
-        [ptr::null(); 2]
-    }
-
-    #[inline(always)]
-    fn has_box(&self, _: u64) -> bool {
-        true
     }
 
     #[inline(always)]

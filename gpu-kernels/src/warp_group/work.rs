@@ -18,13 +18,18 @@ pub trait Work<T: WarpGroup, G> {
     /// Whether its products get epilogues.
     const EPILOGUES: bool;
     /// Whether A and B have no maps, and come element by element.
-    const IS_DIRECT: bool;
+    const IS_DIRECT: bool = false;
 
-    /// Has maps brought near, for the first copies not to wait for them.
+    /// Has maps brought near, for the first copies not to wait for them: of a list those of the
+    /// first product, with which most blocks begin.
     ///
     /// # Safety
     /// There are maps.
-    unsafe fn prefetch_maps(&self);
+    #[inline(always)]
+    unsafe fn prefetch_maps(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.operands().prefetch_maps() };
+    }
 
     /// Deals out tiles of `width` columns. Where [`Self::next`] reads memory, this waits until the
     /// kernels before this one have ended, which may write there.
@@ -44,8 +49,10 @@ pub trait Work<T: WarpGroup, G> {
     fn next(&mut self) -> Option<Place>;
 
     /// Reads what [`Self::operands`] and [`Self::params`] have of the tile's product, which is not
-    /// kept in registers while tiles are multiplied.
-    fn read(&mut self);
+    /// kept in registers while tiles are multiplied. Where they are parameters, they are read
+    /// wherever they are used.
+    #[inline(always)]
+    fn read(&mut self) {}
 
     /// The product's operands, as [`Self::read`] found them.
     fn operands(&self) -> &Operands<T>;
@@ -64,14 +71,23 @@ pub trait Work<T: WarpGroup, G> {
     fn first_k(&self, slice: u32) -> u32;
 
     /// The numbers of the slice's matrices in the maps of A and B.
-    fn numbers(&self, slice: u32) -> [i32; 2];
+    #[inline(always)]
+    fn numbers(&self, _slice: u32) -> [i32; 2] {
+        [0; 2]
+    }
 
     /// The first elements of A and B, where they have no maps; a slice's are further on.
-    fn sources(&self) -> [*const T; 2];
+    #[inline(always)]
+    fn sources(&self) -> [*const T; 2] {
+        [ptr::null(); 2]
+    }
 
     /// Whether a box of C may be written whose first row is `row`: as far as it lies in C's map, it
     /// is the product's.
-    fn has_box(&self, row: u64) -> bool;
+    #[inline(always)]
+    fn has_box(&self, _row: u64) -> bool {
+        true
+    }
 
     /// Joins a group's sums of the tile with those that other clusters have of it. Whether they are
     /// all of the tile's then, and this one writes them.
@@ -130,12 +146,6 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     const IS_DIRECT: bool = DIRECT;
 
     #[inline(always)]
-    unsafe fn prefetch_maps(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.operands.prefetch_maps() };
-    }
-
-    #[inline(always)]
     fn begin(&mut self, width: usize) {
         let width = if self.tile_cols() == 0 { width as u32 } else { self.tile_cols() };
         self.tiles = ClusterTiles::new(self.p, width as usize);
@@ -162,10 +172,6 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     fn next(&mut self) -> Option<Place> {
         self.tiles.next()
     }
-
-    /// They are parameters, and read wherever they are used.
-    #[inline(always)]
-    fn read(&mut self) {}
 
     #[inline(always)]
     fn operands(&self) -> &Operands<T> {
@@ -320,14 +326,6 @@ impl<'a, T: WarpGroup, G: Geometry> List<'a, T, G> {
 impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     const IS_ONE: bool = false;
     const EPILOGUES: bool = false;
-    const IS_DIRECT: bool = false;
-
-    /// Those of the first product, with which most blocks begin.
-    #[inline(always)]
-    unsafe fn prefetch_maps(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.operands.prefetch_maps() };
-    }
 
     #[inline(always)]
     fn begin(&mut self, width: usize) {
@@ -399,11 +397,6 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     #[inline(always)]
     fn numbers(&self, _: u32) -> [i32; 2] {
         [0, if self.has_offsets() { self.next as i32 - 1 } else { 0 }]
-    }
-
-    #[inline(always)]
-    fn sources(&self) -> [*const T; 2] {
-        [ptr::null(); 2]
     }
 
     /// Rows past the product's are the next one's where all have one C.

@@ -11,7 +11,7 @@ use gemm_spec::{
 use std::cmp::Ordering;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 19] = [
+pub(super) const CANDIDATES: [&str; 21] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
@@ -22,7 +22,9 @@ pub(super) const CANDIDATES: [&str; 19] = [
     "warp_group_stream_k_64x64",
     "k11_tensor_deep",
     "k11_tensor_core",
+    "k11_tensor_64x128",
     "k11_tensor_64x64",
+    "k11_tensor_32x64",
     "k11_tensor_32x32",
     "k10_grouped_order",
     "k10_grouped_64x64",

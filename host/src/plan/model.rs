@@ -100,11 +100,13 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
         ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
         ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
-        ("k11_tensor_core", F64) => (58.0, 0.75, 3.0, 2),
+        ("k11_tensor_core", F64) => (62.0, 0.9, 2.0, 1),
         ("k11_tensor_64x64", F16 | BF16) => (168.0, 0.7, 2.0, 4),
         ("k11_tensor_64x64", I8) => (296.0, 0.7, 2.0, 4),
-        ("k11_tensor_64x64", _) => (49.5, 0.42, 2.0, 2),
-        ("k11_tensor_32x32", _) => (31.0, 0.45, 1.3, 3),
+        ("k11_tensor_64x128", _) => (57.0, 0.6, 2.0, 1),
+        ("k11_tensor_64x64", _) => (52.0, 0.4, 2.0, 2),
+        ("k11_tensor_32x64", _) => (39.5, 0.42, 1.5, 1),
+        ("k11_tensor_32x32", _) => (31.0, 0.36, 1.3, 2),
         ("k11_tensor_core", _) => (56.0, 1.3, 4.0, 1),
         ("k10_grouped_order", F32) => (48.2, 1.6, 3.0, 2),
         ("k10_grouped_64x64", _) => (31.0, 0.54, 2.0, 4),
@@ -135,6 +137,11 @@ impl Speed {
         let (trillions, step, tile, blocks) = measured(kernel);
         Speed { operations: trillions * 1e6 / MULTIPROCESSORS, step, tile, blocks }
     }
+}
+
+/// Blocks of a kernel that are on a multiprocessor at one time.
+pub(super) fn blocks_at_once(kernel: &Kernel) -> usize {
+    Speed::of(kernel).blocks
 }
 
 /// K of all parts but the last, where it is split into `parts`: whole steps of the kernel.

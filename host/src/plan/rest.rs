@@ -2,10 +2,10 @@
 //! where they would be a wave of their own in which most multiprocessors have nothing to do.
 
 use super::choose::{CANDIDATES, Chosen, Task, instance};
-use super::model::{Prediction, predict, splits};
+use super::model::{Prediction, blocks_at_once, predict, splits};
 use super::{Fusion, Product};
 use crate::device::DeviceInfo;
-use gemm_spec::{Kernel, Layout, Shape};
+use gemm_spec::{Kernel, KernelFamily, Layout, Shape};
 use std::ops::Range;
 
 /// What part of its time a product has to keep, at most, for two launches to be worth it.
@@ -86,12 +86,16 @@ impl Chosen {
     fn cut_at(&self, of_rows: bool, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
         let Chosen { kernel, copied, parts, prediction: whole, .. } = *self;
         let multiprocessors = info.multiprocessors? as usize;
-        let has_waves = kernel.takes_maps() && !kernel.joins() && !kernel.narrows();
+        // Kernels of which the second begins while the first one ends.
+        let maps = kernel.takes_maps();
+        let overlaps = maps || kernel.family == KernelFamily::TensorCore && kernel.overlaps();
+        let has_waves = overlaps && !kernel.joins() && !kernel.narrows();
         if !has_waves || parts > 1 || !task.splits {
             return None;
         }
         let ([rows, cols, _], cluster) = (kernel.tiles.block, kernel.cluster());
-        let (rows, at_once) = (rows * cluster, (multiprocessors / cluster).max(1));
+        let at_once = (multiprocessors / cluster).max(1) * blocks_at_once(kernel);
+        let rows = rows * cluster;
         let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
         let full = down.checked_mul(across)? / at_once * at_once;
         let (from, extent) = match of_rows {
@@ -104,9 +108,9 @@ impl Chosen {
         let [main, rest] = split(of_rows, from, task.shape);
         // As the kernels find the operands.
         let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
-        let task = Task { along_k, maps: true, ..*task };
+        let task = Task { along_k, maps: maps || task.maps, ..*task };
         let own = predict(kernel, [false; 2], 1, &Task { shape: main, ..task }, info);
-        let rest = fastest(&Task { shape: rest, ..task }, info)?;
+        let rest = fastest(&Task { shape: rest, ..task }, maps, info)?;
         let prediction = Prediction {
             launches: whole.launches,
             copies: whole.copies,
@@ -118,10 +122,10 @@ impl Chosen {
     }
 }
 
-/// The fastest way to compute a task whose operands are described by maps.
-fn fastest(task: &Task, info: &DeviceInfo) -> Option<Chosen> {
+/// The fastest way to compute a task as it is by kernels that take maps, or by others.
+fn fastest(task: &Task, maps: bool, info: &DeviceInfo) -> Option<Chosen> {
     let kernels = CANDIDATES.iter().filter_map(|variant| instance(variant, [false; 2], task, info));
-    let kernels = kernels.filter(|kernel| kernel.takes_maps() && !kernel.narrows());
+    let kernels = kernels.filter(|kernel| kernel.takes_maps() == maps && !kernel.narrows());
     let all = kernels.flat_map(|kernel| {
         let of = move |parts| Chosen::new(kernel, [false; 2], parts, task, info);
         splits(kernel, task, info).map(of)

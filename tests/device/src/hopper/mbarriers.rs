@@ -1,7 +1,7 @@
 //! `cuda_std::mbarrier`.
 
 use cuda_std::mbarrier::{Mbarrier, Parity, fence_init};
-use cuda_std::{SharedPtr, cluster, kernel, shared_array, thread, tma, warp};
+use cuda_std::{SharedPtr, async_copy, cluster, kernel, shared_array, thread, tma, warp};
 
 /// What a barrier answers: bit 0 to 3 are `test` of an even, of an odd phase, `try_wait` of the
 /// same.
@@ -62,14 +62,33 @@ pub unsafe fn phases(bytes: *const u32, out: *mut u32) {
     }
 }
 
-/// One block of 64 threads: the first warp puts `count` words for each lane through a ring of 3
-/// stages, the second warp takes them and leaves them at `out`, in order: words of a lane are 32
-/// apart.
+macro_rules! rings {
+    ($($name:ident, $copies:literal;)*) => {$(
+        /// One block of 64 threads: the first warp puts `count` words for each lane through a ring
+        /// of 3 stages, the second warp takes them and leaves them at `out`, in order: words of a
+        /// lane are 32 apart.
+        ///
+        /// # Safety
+        /// `words` and `out` point to 32 * `count` words; nothing else accesses those at `out`.
+        #[kernel(max_threads = 64)]
+        pub unsafe fn $name(words: *const u32, count: u32, out: *mut u32) {
+            // SAFETY: the caller's promise.
+            unsafe { pass_through_ring::<$copies>(words, count, out) }
+        }
+    )*};
+}
+
+rings! {
+    ring, false;
+    ring_of_copies, true;
+}
+
+/// With COPIES the words are copied asynchronously, and the copies arrive for their threads.
 ///
 /// # Safety
-/// `words` and `out` point to 32 * `count` words; nothing else accesses those at `out`.
-#[kernel(max_threads = 64)]
-pub unsafe fn ring(words: *const u32, count: u32, out: *mut u32) {
+/// As the kernels.
+#[inline(always)]
+unsafe fn pass_through_ring<const COPIES: bool>(words: *const u32, count: u32, out: *mut u32) {
     const STAGES: usize = 3;
     let (warp, lane) = (thread::thread_idx_x() / 32, warp::lane_id() as usize);
     // SAFETY: the caller's promise; a stage is written when its readers have arrived at `empty`,
@@ -91,8 +110,14 @@ pub unsafe fn ring(words: *const u32, count: u32, out: *mut u32) {
             let place = stages.add(32 * stage + lane);
             if warp == 0 {
                 empty.add(stage).wait(parity.flipped());
-                place.write(words.add(32 * i + lane).read());
-                full.add(stage).arrive();
+                let word = words.add(32 * i + lane);
+                if COPIES {
+                    async_copy::copy_if(true, place, word, true);
+                    async_copy::arrive_on(full.add(stage));
+                } else {
+                    place.write(word.read());
+                    full.add(stage).arrive();
+                }
             } else {
                 full.add(stage).wait(parity);
                 // Another lane's.

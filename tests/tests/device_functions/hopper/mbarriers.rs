@@ -27,11 +27,13 @@ fn a_phase_ends_with_its_arrivals_and_bytes() {
 fn a_ring_keeps_its_order() {
     const COUNT: usize = 1000;
     sm_90a(|gpu| {
-        let words = random_words(32 * COUNT);
-        let (from, out) = (Buffer::new(&words), Buffer::<u32>::zeros(32 * COUNT));
-        let count = COUNT as u32;
-        Launch::new(1, 64).run(gpu, "ring", &[(&from).into(), count.into(), (&out).into()]);
-        assert_eq!(out.download(), words);
+        for kernel in ["ring", "ring_of_copies"] {
+            let words = random_words(32 * COUNT);
+            let (from, out) = (Buffer::new(&words), Buffer::<u32>::zeros(32 * COUNT));
+            let count = COUNT as u32;
+            Launch::new(1, 64).run(gpu, kernel, &[(&from).into(), count.into(), (&out).into()]);
+            assert!(out.download() == words, "{kernel}");
+        }
     });
 }
 

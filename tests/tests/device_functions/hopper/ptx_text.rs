@@ -30,6 +30,7 @@ const LOWERINGS: &[(&str, &[&str])] = &[
         "phases",
         &["cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", "nanosleep.u32"],
     ),
+    ("ring_of_copies", &["cp.async.mbarrier.arrive.noinc.shared.b64 ["]),
     ("remote_arrival", &["mapa.shared::cluster.u32", "mbarrier.arrive.shared::cluster.b64 _,"]),
     ("cluster_indices", &["%cluster_ctarank", "%cluster_nctarank"]),
     ("cluster_indices", &["%clusterid.x", "%clusterid.y", "%clusterid.z"]),
