@@ -35,8 +35,8 @@ fn chosen(mut cases: Vec<Case>, which: &str) -> Vec<Case> {
         None => Some((0, 1)),
     };
     let numbers = numbers.filter(|_| which.split(':').next() == Some("small"));
-    let (part, parts): (usize, usize) =
-        numbers.unwrap_or_else(|| panic!("GEMMITE_CASES is small or small:PART/PARTS, not {which}"));
+    let (part, parts): (usize, usize) = numbers
+        .unwrap_or_else(|| panic!("GEMMITE_CASES is small or small:PART/PARTS, not {which}"));
     cases.retain(|case| case.products() <= 50_000);
     cases.into_iter().skip(part).step_by(parts).collect()
 }
@@ -271,11 +271,6 @@ mod tests {
         let names: HashSet<_> = cases.iter().map(|case| case.name.clone()).collect();
         assert_eq!(names.len(), cases.len());
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn parts_are_all_small_cases_once() {
