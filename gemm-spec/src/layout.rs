@@ -167,9 +167,6 @@ impl Layout {
         let Some(col_reach) = reach(self.shape.cols, self.strides.col) else {
             return Err(LayoutError::Overflow);
         };
-        if self.offset > isize::MAX as usize {
-            return Err(LayoutError::Overflow);
-        }
         // Each term is at most 2^126 in magnitude, so the sums of three stay in an i128.
         let min = self.offset as i128 + min0(row_reach) + min0(col_reach);
         let max = self.offset as i128 + max0(row_reach) + max0(col_reach);
@@ -199,8 +196,6 @@ impl Layout {
         let (row, col) = (self.strides.row.unsigned_abs(), self.strides.col.unsigned_abs());
         match (row, col) {
             (0, 0) => rows > 1 || cols > 1,
-            (0, _) => rows > 1,
-            (_, 0) => cols > 1,
             _ => {
                 let g = gcd(row, col);
                 col / g < rows && row / g < cols
@@ -237,6 +232,7 @@ const fn gcd(mut a: usize, mut b: usize) -> usize {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use std::string::ToString;
 
     #[test]
     fn check_agrees_with_enumeration() {
@@ -280,6 +276,22 @@ mod tests {
         let broadcast = Layout::strided(Shape::new(max, 1), Strides::new(0, 0));
         assert_eq!(broadcast.check(1), Ok(()));
         assert_eq!(Shape::new(max, 2).checked_len(), None);
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let layout = Layout { offset: 3, ..Layout::row_major(Shape::new(2, 5)) };
+        assert_eq!(layout.check(13), Ok(()));
+        let short = LayoutError::TooShort { need: 13, have: 12 };
+        assert_eq!(layout.check(12), Err(short));
+        assert_eq!(short.to_string(), "the buffer has 12 elements and the layout needs 13");
+        let back = Layout { strides: Strides::new(-5, 1), ..layout };
+        assert_eq!(back.check(12), Err(LayoutError::BeforeStart));
+        let far = Layout { offset: isize::MAX as usize + 1, ..layout };
+        assert_eq!(far.check(usize::MAX), Err(LayoutError::Overflow));
+        for error in [LayoutError::BeforeStart, LayoutError::Overflow] {
+            assert!(error.to_string().starts_with("strides reach"));
+        }
     }
 
     fn small_layouts() -> impl Iterator<Item = Layout> {

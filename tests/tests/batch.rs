@@ -144,19 +144,46 @@ fn problems(shapes: &[(usize, usize, usize)]) -> impl Iterator<Item = Problem> {
     })
 }
 
-fn check_all(device: &Device, kernels: &[&str], shapes: &[(usize, usize, usize)]) {
-    for problem in problems(shapes) {
+type Sizes<'a> = &'a [(usize, usize, usize)];
+
+fn check_each<T: Element, C: OutputOf<T> + Debug>(device: &Device, kernels: &[&str], of: Sizes) {
+    for problem in problems(of) {
         for kernel in kernels {
-            check::<bf16, bf16>(device, kernel, &problem);
-            check::<bf16, f32>(device, kernel, &problem);
-            check::<f32, f32>(device, kernel, &problem);
-            check::<f64, f64>(device, kernel, &problem);
-            check::<i8, i32>(device, kernel, &problem);
-            check::<F8E4M3, f16>(device, kernel, &problem);
-            check::<f16, f16>(device, kernel, &problem);
-            check::<i32, i32>(device, kernel, &problem);
+            check::<T, C>(device, kernel, &problem);
         }
     }
+}
+
+/// Calls `check_each` for every dtype, and makes a test of each on a GPU, for all kernels.
+macro_rules! each_dtype {
+    ($($on_cuda:ident: $type:ty => $output:ty;)*) => {
+        fn check_all(device: &Device, kernels: &[&str], shapes: Sizes) {
+            $(check_each::<$type, $output>(device, kernels, shapes);)*
+        }
+
+        $(
+            #[test]
+            fn $on_cuda() {
+                let Some(device) = cuda() else { return };
+                let kernels: Vec<&str> =
+                    std::iter::once("auto").chain(gemm_spec::variants()).collect();
+                let shapes =
+                    [(130, 72, 40), (1, 300, 70), (70, 2, 129), (300, 260, 203), (9, 7, 0)];
+                check_each::<$type, $output>(&device, &kernels, &shapes);
+            }
+        )*
+    };
+}
+
+each_dtype! {
+    batches_on_cuda_bf16: bf16 => bf16;
+    batches_on_cuda_bf16_to_f32: bf16 => f32;
+    batches_on_cuda_f32: f32 => f32;
+    batches_on_cuda_f64: f64 => f64;
+    batches_on_cuda_i8: i8 => i32;
+    batches_on_cuda_f8e4m3: F8E4M3 => f16;
+    batches_on_cuda_f16: f16 => f16;
+    batches_on_cuda_i32: i32 => i32;
 }
 
 #[test]
@@ -182,12 +209,8 @@ fn batches_on_the_emulator() {
 }
 
 #[test]
-fn batches_on_cuda() {
+fn more_than_a_grid_has_layers_on_cuda() {
     let Some(device) = cuda() else { return };
-    let kernels: Vec<&str> = std::iter::once("auto").chain(gemm_spec::variants()).collect();
-    let shapes = [(130, 72, 40), (1, 300, 70), (70, 2, 129), (300, 260, 203), (9, 7, 0)];
-    check_all(&device, &kernels, &shapes);
-    // More than a grid has layers.
     let count = 70_000;
     let shape = Shape::new(count, 3);
     let a: Matrix<f32> = random::integers(shape, 1, -3..=3).unwrap();

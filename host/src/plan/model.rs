@@ -48,7 +48,7 @@ const SKEW: f64 = 0.1;
 /// to another at a time of their own.
 const SHARES: f64 = 0.9;
 /// Microseconds from a key to who waits for it.
-const JOIN: f64 = 1.0;
+const JOIN: f64 = 1.3;
 /// Bytes of another's sums that a multiprocessor reads in a microsecond.
 const JOIN_RATE: f64 = 60e3;
 
@@ -100,13 +100,13 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
         ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
         ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
-        ("k11_tensor_core", F64) => (62.0, 0.9, 2.0, 1),
+        ("k11_tensor_core", F64) => (62.5, 1.1, 2.0, 1),
         ("k11_tensor_64x64", F16 | BF16) => (168.0, 0.7, 2.0, 4),
         ("k11_tensor_64x64", I8) => (296.0, 0.7, 2.0, 4),
-        ("k11_tensor_64x128", _) => (57.0, 0.6, 2.0, 1),
-        ("k11_tensor_64x64", _) => (52.0, 0.4, 2.0, 2),
-        ("k11_tensor_32x64", _) => (39.5, 0.42, 1.5, 1),
-        ("k11_tensor_32x32", _) => (31.0, 0.36, 1.3, 2),
+        ("k11_tensor_64x128", _) => (60.0, 0.55, 2.0, 1),
+        ("k11_tensor_64x64", _) => (53.5, 0.44, 1.2, 2),
+        ("k11_tensor_32x64", _) => (40.0, 0.42, 0.3, 1),
+        ("k11_tensor_32x32", _) => (33.0, 0.2, 0.8, 2),
         ("k11_tensor_core", _) => (56.0, 1.3, 4.0, 1),
         ("k10_grouped_order", F32) => (48.2, 1.6, 3.0, 2),
         ("k10_grouped_64x64", _) => (31.0, 0.54, 2.0, 4),

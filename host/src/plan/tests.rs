@@ -1,11 +1,14 @@
 //! Choices and checks for made-up devices.
 
 use super::*;
+use crate::OwnKernel;
 use crate::device::DeviceKind;
 use gemm_spec::{Strides, Tiles, kernels};
 use proptest::prelude::*;
+use std::collections::HashSet;
 
 mod fusion;
+mod narrow;
 
 fn gpu() -> DeviceInfo {
     DeviceInfo {
@@ -49,6 +52,14 @@ pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
         unmapped: None,
         rows: Rows::Free,
     }
+}
+
+/// A kernel of f32 that is the table's own.
+fn own_kernel(variant: &str) -> OwnKernel {
+    let row = Kernel::find(variant, DType::F32).unwrap();
+    let text: &str = String::leak(crate::ptx::of_kernel(row));
+    // SAFETY: it is what the row says.
+    unsafe { OwnKernel::new(text, row.name, row) }.unwrap()
 }
 
 /// A product of bf16.
@@ -390,6 +401,8 @@ fn products_are_turned_to_few_rows_and_contiguous_rows() {
     assert!(!turned(product((4, 4), Strides::new(1, 4))).1);
     let gated = Fusion { gated: true, ..Fusion::default() };
     assert!(!turned(Product { fusion: gated, ..by_columns }).1);
+    let own = KernelChoice::Own(own_kernel("k10_grouped_order"));
+    assert!(!by_columns.oriented(&own, &hopper()).1);
     // One column is a row, whatever its stride was.
     let (row, _) = turned(product((30, 1), Strides::new(1, 1)));
     assert_eq!((row.c.strides, row.a.strides), (Strides::new(32, 1), Strides::new(16, 1)));
@@ -518,6 +531,10 @@ proptest! {
             indices.collect()
         };
         prop_assert_eq!(copied.len(), len);
+        let distinct = copied.iter().collect::<HashSet<_>>().len();
+        let (first, end) = span(&source);
+        prop_assert_eq!(dense, shape.is_empty() || end - first == distinct && distinct == len);
+        prop_assert_eq!(copy.shape, shape);
         prop_assert!(copy.check(len).is_ok());
         for (i, j) in (0..shape.rows).flat_map(|i| (0..shape.cols).map(move |j| (i, j))) {
             prop_assert_eq!(copied[copy.index(i, j)], layout.index(i, j));

@@ -2,7 +2,7 @@
 
 use crate::SharedTile;
 use cuda_std::mbarrier::{Mbarrier, Parity};
-use cuda_std::{async_copy, thread, warp};
+use cuda_std::{async_copy, thread};
 
 /// How a warp knows that a stage's copies have arrived, and that it may be filled again: all
 /// threads of the block meet once a step, or each stage has two barriers that count who has come so
@@ -46,7 +46,7 @@ impl<const PENDING: u32> Arrivals<PENDING> {
             if thread::thread_idx_x() == 0 {
                 for stage in 0..stages {
                     barriers.add(stage).init(threads as u32);
-                    barriers.add(stages + stage).init(threads as u32 / 32);
+                    barriers.add(stages + stage).init(threads as u32);
                 }
             }
             thread::sync_threads();
@@ -77,7 +77,7 @@ impl<const PENDING: u32> Arrivals<PENDING> {
         }
     }
 
-    /// Waits until all warps have given back the stage that is filled in this step; at once in the
+    /// Waits until all threads have given back the stage that is filled in this step; at once in the
     /// first round.
     ///
     /// # Safety
@@ -104,10 +104,7 @@ impl<const PENDING: u32> Arrivals<PENDING> {
         unsafe {
             self.copies_started(self.filled().0 as usize);
             if let Some(barriers) = self.barriers {
-                warp::sync_warp(u32::MAX);
-                if thread::thread_idx_x() % 32 == 0 {
-                    barriers.add((self.stages + self.stage) as usize).arrive();
-                }
+                barriers.add((self.stages + self.stage) as usize).arrive();
                 self.stage += 1;
                 if self.stage == self.stages {
                     self.stage = 0;

@@ -1,0 +1,39 @@
+//! Tiles of fewer columns than the kernel's.
+
+use super::*;
+
+/// 64 rows, as many columns, operands along K where maps reach.
+fn chosen(cols: usize, k: usize) -> Chosen {
+    let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, (64, cols)) };
+    super::super::choose(&KernelChoice::Auto, &task, &h100()).unwrap()
+}
+
+#[test]
+fn they_are_as_many_as_fill_waves() {
+    // 256 tiles of 40 on 132 multiprocessors, where 64 columns make 160.
+    let narrow = chosen(10_240, 8192);
+    assert_eq!((narrow.kernel.variant, narrow.tile_cols), ("warp_group_narrow_64x64", 40));
+    assert_eq!(chosen(12_288, 4096).tile_cols, 48);
+    // 128 tiles of 64 are one each.
+    let whole = chosen(8192, 8192);
+    assert_eq!((whole.kernel.narrows(), whole.tile_cols), (false, 0));
+}
+
+#[test]
+fn kernels_with_epilogues_take_their_place_where_there_is_one() {
+    let narrow = chosen(10_240, 8192);
+    let shapes = [(64, 8192), (8192, 10_240)].map(|(rows, cols)| Shape::new(rows, cols));
+    let [a, b] = shapes.map(Layout::row_major);
+    let plain = product(a, b);
+    let relu = Fusion { activation: crate::Activation::Relu, ..Fusion::default() };
+    let layer = Product { fusion: relu, ..plain };
+    let auto = KernelChoice::Auto;
+    let whole = narrow.for_epilogue(&layer, &auto);
+    let found = (whole.kernel.variant, whole.kernel.stored, whole.tile_cols);
+    assert_eq!(found, ("warp_group_64x64", narrow.kernel.stored, 0));
+    // Not for a product without, nor for a kernel that was asked for, nor one with an epilogue.
+    assert_eq!(narrow.for_epilogue(&plain, &auto), narrow);
+    assert_eq!(narrow.for_epilogue(&layer, &"warp_group_narrow_64x64".into()), narrow);
+    let other = chosen(8192, 8192);
+    assert_eq!(other.for_epilogue(&layer, &auto), other);
+}
