@@ -9,6 +9,7 @@ use gemm_spec::{
     DType, Kernel, KernelFamily, Layout, MAX_GRID_Y, Precision, Shape, Tiles, is_along_k,
 };
 use std::cmp::Ordering;
+use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
 pub(super) const CANDIDATES: [&str; 21] = [
@@ -124,14 +125,54 @@ impl Task {
     /// the precision asked for, then those that have more.
     pub(super) fn instances(&self, variant: &str) -> [Option<&'static Kernel>; 2] {
         [self.precision, Precision::Full]
-            .map(|precision| Kernel::find_in(variant, self.dtype, precision))
+            .map(|precision| instances(variant, self.dtype, precision).next())
     }
 
     /// The instance of a variant for the operands as they are stored.
     pub(super) fn find(&self, variant: &str) -> Option<&'static Kernel> {
-        let find = |precision| Kernel::find_for(variant, self.dtype, precision, self.along_k);
-        find(self.precision).or_else(|| find(Precision::Full))
+        let find = |precision| {
+            instances(variant, self.dtype, precision)
+                .find(|kernel| kernel.stored.takes(self.along_k))
+        };
+        find(self.precision)
+            .or_else(|| find(Precision::Full).filter(|_| self.precision != Precision::Full))
     }
+}
+
+/// What the table has of a dtype, looked for once: a plan asks dozens of times.
+struct OfDtype {
+    dtype: DType,
+    kernels: Vec<&'static Kernel>,
+    /// Those of [`CANDIDATES`] that have an instance.
+    candidates: Vec<&'static str>,
+}
+
+fn of_dtype(dtype: DType) -> Option<&'static OfDtype> {
+    static ALL: LazyLock<Vec<OfDtype>> = LazyLock::new(|| {
+        let of = |dtype| {
+            let kernels: Vec<_> = gemm_spec::kernels().filter(|of| of.dtype == dtype).collect();
+            let has = |variant: &&str| kernels.iter().any(|kernel| kernel.variant == *variant);
+            let candidates = CANDIDATES.into_iter().filter(has).collect();
+            OfDtype { dtype, kernels, candidates }
+        };
+        DType::ALL.map(of).into()
+    });
+    ALL.iter().find(|of| of.dtype == dtype)
+}
+
+/// Those of [`CANDIDATES`] that have an instance of the dtype.
+pub(super) fn candidates_of(dtype: DType) -> impl Iterator<Item = &'static str> {
+    of_dtype(dtype).into_iter().flat_map(|of| of.candidates.iter().copied())
+}
+
+/// The instances of a variant.
+fn instances(
+    variant: &str,
+    dtype: DType,
+    precision: Precision,
+) -> impl Iterator<Item = &'static Kernel> {
+    let kernels = of_dtype(dtype).into_iter().flat_map(|of| of.kernels.iter().copied());
+    kernels.filter(move |kernel| kernel.precision == precision && kernel.variant == variant)
 }
 
 /// Whether a tensor map can describe a matrix (CUDA driver API, `cuTensorMapEncodeTiled`): it is
@@ -219,7 +260,7 @@ pub(crate) fn choose(
 ) -> Result<Chosen, Error> {
     let plain = |kernel| Chosen::new(kernel, [false; 2], 1, task, info);
     match choice {
-        KernelChoice::Auto => match candidates(task, info).min_by(Chosen::compare) {
+        KernelChoice::Auto => match fastest(task, info) {
             Some(chosen) => Ok(chosen),
             None if task.rows != Rows::Free => {
                 Err(Error::new(Kind::NotInvariant { kernel: None, shape: task.shape }))
@@ -319,16 +360,30 @@ fn planned(
     Ok(chosen.cut(task, info))
 }
 
+/// The fastest of [`candidates`].
+fn fastest(task: &Task, info: &DeviceInfo) -> Option<Chosen> {
+    let whole: Vec<Chosen> = ways(task, info).collect();
+    let best = whole.iter().min_by(|a, b| a.compare(b))?.prediction.total();
+    // What is left to a kernel without its last wave is half of its time at least.
+    let may_be = whole.iter().filter(|way| way.prediction.total() <= 2.0 * best);
+    may_be.map(|way| way.cut(task, info)).min_by(Chosen::compare)
+}
+
 /// Every way to compute a task that the library knows.
 pub(crate) fn candidates(task: &Task, info: &DeviceInfo) -> impl Iterator<Item = Chosen> {
-    let ways = CANDIDATES.iter().flat_map(move |variant| with_copies(variant, task, info));
+    ways(task, info).map(move |way| way.cut(task, info))
+}
+
+/// The same with no rest apart.
+fn ways(task: &Task, info: &DeviceInfo) -> impl Iterator<Item = Chosen> {
+    let ways = candidates_of(task.dtype).flat_map(move |of| with_copies(of, task, info));
     let ways = ways.filter(move |(kernel, _)| {
         // Blocks that join need memory.
         may_be_chosen(kernel, task, info) && (task.splits || !kernel.joins())
     });
     ways.flat_map(move |(kernel, copied)| {
         let splits = splits(kernel, task, info).filter(|&parts| parts == 1 || task.splits);
-        splits.map(move |parts| Chosen::new(kernel, copied, parts, task, info).cut(task, info))
+        splits.map(move |parts| Chosen::new(kernel, copied, parts, task, info))
     })
 }
 

@@ -1,7 +1,7 @@
 //! The last rows or columns of a C that fills the GPU some times and a little more: computed apart,
 //! where they would be a wave of their own in which most multiprocessors have nothing to do.
 
-use super::choose::{CANDIDATES, Chosen, Task, instance};
+use super::choose::{Chosen, Task, candidates_of, instance};
 use super::model::{Prediction, blocks_at_once, predict, splits};
 use super::{Fusion, Product};
 use crate::device::DeviceInfo;
@@ -124,7 +124,8 @@ impl Chosen {
 
 /// The fastest way to compute a task as it is by kernels that take maps, or by others.
 fn fastest(task: &Task, maps: bool, info: &DeviceInfo) -> Option<Chosen> {
-    let kernels = CANDIDATES.iter().filter_map(|variant| instance(variant, [false; 2], task, info));
+    let kernels =
+        candidates_of(task.dtype).filter_map(|variant| instance(variant, [false; 2], task, info));
     let kernels = kernels.filter(|kernel| kernel.takes_maps() == maps && !kernel.narrows());
     let all = kernels.flat_map(|kernel| {
         let of = move |parts| Chosen::new(kernel, [false; 2], parts, task, info);
