@@ -77,8 +77,8 @@ impl<const PENDING: u32> Arrivals<PENDING> {
         }
     }
 
-    /// Waits until all threads have given back the stage that is filled in this step; at once in the
-    /// first round.
+    /// Waits until all threads have given back the stage that is filled in this step; at once in
+    /// the first round.
     ///
     /// # Safety
     /// By all threads.

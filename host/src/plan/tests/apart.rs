@@ -1,0 +1,65 @@
+//! What is left of whole waves.
+
+use super::*;
+
+#[test]
+fn what_would_be_a_wave_of_its_own_is_computed_apart() {
+    let h100 = h100();
+    let plan = |shape, k| {
+        let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, shape) };
+        super::super::choose(&KernelChoice::Auto, &task, &h100).unwrap()
+    };
+    // 66 clusters of two blocks of 128 x 256: 256 tiles, and those of a row more.
+    let cut = plan((4097, 4096), 4096);
+    let rest = cut.rest.unwrap();
+    assert_eq!((cut.kernel.variant, rest.of_rows, rest.from), ("warp_group_128x256", true, 4096));
+    let whole = plan((4096, 4096), 4096);
+    assert_eq!(whole.rest, None);
+    assert!(cut.prediction.total() < 1.15 * whole.prediction.total());
+    assert!(cut.prediction.rest > 0.0 && cut.prediction.total() > whole.prediction.total());
+    let rest = plan((512, 28_672), 4096).rest.unwrap();
+    // 224 tiles, of which 66 clusters have 198 at a time.
+    assert_eq!((rest.of_rows, rest.from), (false, 99 * 256));
+    // Not parts of K, no kernel without maps, and not less than a wave.
+    let task = Task { maps: true, along_k: [true; 2], ..task(DType::BF16, (4097, 4096)) };
+    let may_be_cut = |of: &Chosen| of.parts == 1 && of.kernel.takes_maps();
+    assert!(candidates(&task, &h100).all(|of| of.rest.is_none() || may_be_cut(&of)));
+    let small = Task { shape: Shape::new(300, 300), ..task };
+    assert!(candidates(&small, &h100).all(|of| of.rest.is_none()));
+    // Neither a batch nor rows that have to be alike.
+    for task in [Task { batch: 2, splits: false, ..task }, Task { splits: false, ..task }] {
+        assert_eq!(super::super::choose(&KernelChoice::Auto, &task, &h100).unwrap().rest, None);
+    }
+    // Copies are both ones', and predicted.
+    let task = Task { unmapped: Some([true; 2]), maps: false, along_k: [true, false], ..task };
+    let copied = super::super::choose(&KernelChoice::Auto, &task, &h100).unwrap();
+    let rest = copied.rest.unwrap();
+    assert!(copied.copied == [true; 2] && copied.prediction.copies > 0.0);
+    assert!(rest.kernel.stored.takes([true; 2]) && !rest.kernel.stored.takes([true, false]));
+    let task = Task { unmapped: None, maps: true, along_k: [true; 2], ..task };
+    // A kernel that is asked for by its name computes all.
+    assert_eq!(
+        super::super::choose(&"warp_group_128x256".into(), &task, &h100).unwrap().rest,
+        None
+    );
+}
+
+/// In f64, whose kernels take no maps but begin while others end.
+#[test]
+fn rows_of_f64_are_apart_too() {
+    let h100 = h100();
+    let task = Task { k: 1033, ..task(DType::F64, (1021, 1031)) };
+    let chosen = super::super::choose(&KernelChoice::Auto, &task, &h100).unwrap();
+    let rest = chosen.rest.unwrap();
+    // 16 x 9 tiles of 64 x 128 would be a wave and 12 tiles.
+    assert_eq!(
+        (chosen.kernel.variant, rest.of_rows, rest.from),
+        ("k11_tensor_64x128", false, 1024)
+    );
+    assert!(!rest.kernel.takes_maps() && rest.kernel.dtype == DType::F64);
+    let whole = Task { shape: Shape::new(1024, 1024), ..task };
+    assert_eq!(super::super::choose(&KernelChoice::Auto, &whole, &h100).unwrap().rest, None);
+    // Those of f32 do not overlap.
+    let task = Task { dtype: DType::F32, ..task };
+    assert!(candidates(&task, &h100).all(|of| of.rest.is_none()));
+}
