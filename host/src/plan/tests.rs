@@ -505,6 +505,13 @@ proptest! {
 }
 
 #[test]
+fn lengths_end_where_slices_do() {
+    let most = isize::MAX as usize;
+    assert_eq!(Shape::new(1, most).checked_len(), Some(most));
+    assert_eq!(Shape::new(2, most).checked_len(), None);
+}
+
+#[test]
 fn a_kernel_with_no_tile_is_refused() {
     let row = *kernels().find(|kernel| kernel.dtype == DType::F32).unwrap();
     let kernel = Kernel { tiles: Tiles::square(0), ..row };

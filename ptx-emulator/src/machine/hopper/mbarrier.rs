@@ -263,7 +263,12 @@ fn act(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         if !c.is_eager() {
             return c.arrive_later(i, operation, &groups);
         }
-        c.complete_copies()?;
+        // Their writes came when they started, before this arrival and those before it: copies that
+        // an earlier one counts, and that come only now, are ordered by that one.
+        let (rank, warp, end) = (c.rank, c.warp.index, c.warp.copies.started);
+        for lane in lanes_of(c.mask) {
+            c.land_copies((rank, warp, lane), end)?;
+        }
     }
     for Group { place, lanes, number } in groups {
         let weak = matches!(operation.action, Action::Init | Action::Invalidate);
