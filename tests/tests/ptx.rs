@@ -109,7 +109,7 @@ fn tensor_products(kernel: &Kernel) -> usize {
     }
     let Tiles { block: [_, _, depth], warp, thread, .. } = kernel.tiles;
     let (k, each) = match kernel.dtype {
-        DType::F64 => (4, 1),
+        DType::F64 => (8, 1),
         DType::I8 => (32, 1),
         DType::I32 => (16, 10), // products of bytes
         _ => (16, 1),
@@ -147,7 +147,10 @@ fn no_barrier_was_copied() {
                 // One before the first step and one in each, in four loops: each operand in packs
                 // or not.
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => 8,
-                // The same in eight loops: each operand stored along K or not, in packs or not.
+                // Where stages have barriers of their own, one in front of each of eight loops:
+                // each operand stored along K or not, in packs or not.
+                KernelFamily::TensorCore if kernel.overlaps() => 8,
+                // And one in each.
                 KernelFamily::TensorCore => 16,
                 // For each output of 16 bits, one before its boxes are written, of all groups where
                 // the last stage is among them, and one behind; for sums that leave one by one, two
