@@ -8,8 +8,8 @@ const N: Op = Op::None;
 const T: Op = Op::Transpose;
 
 /// Every case. With the environment variable `GEMMITE_CASES=small` those of more than 50,000
-/// products are left out, for runs under a sanitizer, and with `GEMMITE_CASES=small:2/6` all of
-/// these but every sixth from number 2 on, for several of them at a time.
+/// products are left out, for runs under a sanitizer, and with `GEMMITE_CASES=small:2/6` there
+/// is every sixth of these, from number 2 on: for several runs at a time.
 ///
 /// # Panics
 /// The variable is neither.

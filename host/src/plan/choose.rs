@@ -134,8 +134,7 @@ impl Task {
             instances(variant, self.dtype, precision)
                 .find(|kernel| kernel.stored.takes(self.along_k))
         };
-        find(self.precision)
-            .or_else(|| find(Precision::Full).filter(|_| self.precision != Precision::Full))
+        find(self.precision).or_else(|| find(Precision::Full))
     }
 }
 
