@@ -176,29 +176,6 @@ pub unsafe fn multiply_u8(a: [u32; 2], b: u32, c: [u32; 4]) -> [u32; 4] {
     [c0, c1, c2, c3]
 }
 
-/// 16 x 4 times 4 x 8 elements of f64. Compute capability 9.0.
-///
-/// `a`: rows `group` and `group` + 8 at K `member`. `b`: column `group` at K `member`. Lowers to
-/// `mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64` (PTX ISA, `mma`).
-///
-/// # Safety
-/// As the module says.
-#[gpu_only]
-#[inline(always)]
-pub unsafe fn multiply_f64(a: [f64; 2], b: f64, c: [f64; 4]) -> [f64; 4] {
-    let [mut c0, mut c1, mut c2, mut c3] = c;
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!(
-            "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {{{0}, {1}, {2}, {3}}}, \
-                {{{4}, {5}}}, {{{6}}}, {{{0}, {1}, {2}, {3}}};",
-            inout(reg64) c0, inout(reg64) c1, inout(reg64) c2, inout(reg64) c3,
-            in(reg64) a[0], in(reg64) a[1], in(reg64) b, options(nostack)
-        );
-    }
-    [c0, c1, c2, c3]
-}
-
 /// 16 x 8 times 8 x 8 elements of f64. Compute capability 9.0.
 ///
 /// `a`: rows `group` and `group` + 8 at K `member`, then at K `member` + 4. `b`: column `group` at
@@ -208,7 +185,7 @@ pub unsafe fn multiply_f64(a: [f64; 2], b: f64, c: [f64; 4]) -> [f64; 4] {
 /// As the module says.
 #[gpu_only]
 #[inline(always)]
-pub unsafe fn multiply_f64_k8(a: [[f64; 2]; 2], b: [f64; 2], c: [f64; 4]) -> [f64; 4] {
+pub unsafe fn multiply_f64(a: [[f64; 2]; 2], b: [f64; 2], c: [f64; 4]) -> [f64; 4] {
     let [mut c0, mut c1, mut c2, mut c3] = c;
     // SAFETY: the caller's promise.
     unsafe {

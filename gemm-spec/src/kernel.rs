@@ -358,8 +358,7 @@ impl Kernel {
                 padded.saturating_mul(self.dtype.size_bytes())
             }
             KernelFamily::Skinny => self.tiles.skinny_len(16 / sum).saturating_mul(sum),
-            // Each row followed by 16 bytes.
-            KernelFamily::Repack => block[0] * (block[1] * self.dtype.size_bytes() + 16),
+            KernelFamily::Repack => block[0] * block[1] * self.dtype.size_bytes(),
             KernelFamily::TensorCore => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let a = Tiles::tensor_len([rows, depth], bytes);

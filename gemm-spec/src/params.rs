@@ -157,10 +157,14 @@ impl GroupedProduct {
 }
 
 /// Sizes and strides of copies to rows that are contiguous, by a kernel with the parameters
-/// `source: *const T`, `target: *mut T`, both the addresses of element (0, 0), and this block.
+/// `source: *const T`, `target: *mut T`, both the addresses of element (0, 0), and this block; then
+/// the same three of other copies, of which there may be none.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RepackParams {
+    /// Matrices, each of which has a layer of the grid's blocks along z: those of the first copies,
+    /// then those of the others.
+    pub layers: u64,
     /// Rows.
     pub rows: u64,
     /// Columns.
@@ -172,8 +176,7 @@ pub struct RepackParams {
     /// Elements from (i, j) to (i + 1, j) in the target: 16 bytes, times a number that is at least
     /// the row's. What a row has behind its columns is written too.
     pub pitch: u64,
-    /// Elements from matrix to matrix in the source, of which a grid has a layer of blocks along z
-    /// for each.
+    /// Elements from matrix to matrix in the source.
     pub source_step: i64,
     /// The same in the target.
     pub target_step: i64,
@@ -181,12 +184,11 @@ pub struct RepackParams {
 
 impl RepackParams {
     /// The block's bytes, as words.
-    pub fn words(&self) -> [u64; 7] {
-        let RepackParams { rows, cols, row_stride, col_stride, pitch, source_step, target_step } =
-            *self;
-        let signed = [row_stride, col_stride, source_step, target_step].map(i64::cast_unsigned);
-        let [row_stride, col_stride, source_step, target_step] = signed;
-        [rows, cols, row_stride, col_stride, pitch, source_step, target_step]
+    pub fn words(&self) -> [u64; 8] {
+        let RepackParams { layers, rows, cols, pitch, .. } = *self;
+        let signed = [self.row_stride, self.col_stride, self.source_step, self.target_step];
+        let [row_stride, col_stride, source_step, target_step] = signed.map(i64::cast_unsigned);
+        [layers, rows, cols, row_stride, col_stride, pitch, source_step, target_step]
     }
 }
 

@@ -219,9 +219,9 @@ macro_rules! k11_tensor_core_sm90_kernels {
 macro_rules! repack_kernels {
     ($with:ident) => {
         $with! {
-        (repack_i8, "repack", i8, [64, 64, 1], [64, 64], [4, 4], 1, 1),
+        (repack_i8, "repack", i8, [128, 128, 1], [128, 128], [8, 8], 1, 1),
         (repack_f16, "repack", f16, [64, 64, 1], [64, 64], [4, 4], 1, 1),
-        (repack_f32, "repack", f32, [64, 64, 1], [64, 64], [4, 4], 1, 1),
+        (repack_f32, "repack", f32, [64, 32, 1], [64, 32], [4, 2], 1, 1),
         }
     };
 }

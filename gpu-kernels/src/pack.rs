@@ -28,6 +28,7 @@ macro_rules! packs {
 packs! {
     i8: 16 of 0,
     i32: 4 of 0,
+    u32: 4 of 0,
     F8E4M3: 16 of F8E4M3::from_bits(0),
     F8E5M2: 16 of F8E5M2::from_bits(0),
     f16: 8 of f16::from_bits(0),

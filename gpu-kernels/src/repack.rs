@@ -1,152 +1,329 @@
-//! Copies an operand to rows along K, for kernels that read it in no other way.
+//! Copies operands to rows along K, for kernels that read them in no other way.
 //!
 //! # Idea
 //!
 //! ```text
-//! for each tile of 64 x 64 elements, in parallel:
-//!     read it along the extent in which the source is contiguous, 16 bytes at a time
-//!     put it into shared memory, row by row
-//!     write its rows, 16 bytes at a time
+//! for each tile of so many rows of 128 bytes, in parallel:
+//!     a source that is contiguous along its rows:   read 16 bytes, write them
+//!     down its columns:   read 16 bytes of each of so many columns as make a word
+//!                         put the words into shared memory, each into its row
+//!                         write the rows, 16 bytes at a time
 //! ```
+//!
+//! Where 16 bytes of the source do not start at a multiple of 16, they are cut out of the two
+//! times 16 bytes that do.
 //!
 //! # Mapping
 //!
-//! A block of 256 threads copies a tile; of several matrices, each has a layer of the grid. Where
-//! the source is contiguous down its columns, the lanes of a warp read 64 bytes of each of 8
-//! columns.
+//! A block of 256 threads copies a tile. Each matrix has a layer of the grid, those of one operand
+//! before those of the other. Where the source is contiguous down its columns, the lanes of a warp
+//! read 64 bytes of each of 8 columns, or of twice or four times as many.
 //!
 //! # Shared memory
 //!
-//! The tile, each row followed by 16 bytes, so that neighbouring rows begin in different banks.
+//! The tile, for sources that are contiguous down their columns. In a row chunks of 16 bytes change
+//! places by the row's number, so that words that are written together lie in different banks.
 //!
 //! # Preconditions
 //!
-//! Those of [`RepackParams`], and a grid from `Kernel::launches`. Any strides; elements move by
-//! packs of 16 bytes where those of the source are contiguous and aligned, else one by one. The
-//! target starts at a multiple of 16 bytes.
+//! Those of [`RepackParams`], and a grid of the larger of both operands' `Kernel::launches`. Any
+//! strides; elements move by packs of 16 bytes where those of the source are contiguous and do not
+//! begin or end its row or column, else one by one. Of the source nothing is read but its
+//! elements. The targets start at a multiple of 16 bytes.
 
 use crate::{Packed, SharedTile, pack};
-use cuda_std::thread;
+use cuda_std::{mma, thread};
 use gemm_spec::RepackParams;
 
-/// Rows and columns of a tile.
-const TILE: usize = 64;
+/// Bytes of a tile's row: a line of memory.
+const LINE: usize = 128;
+/// Packs of 16 bytes in it.
+const PACKS: usize = LINE / 16;
+/// Words in it.
+const WORDS: usize = LINE / 4;
 /// Threads of a block.
 const THREADS: usize = 256;
 
-/// Elements from row to row of a tile.
-const fn pitch<T: Packed>() -> usize {
-    TILE + T::LANES
-}
+/// 16 bytes.
+type Words = [u32; 4];
 
-/// Copies the block's tile.
+/// An operand that is copied, or none: its first element and that of its copy.
+pub type Copied<T> = (*const T, *mut T, RepackParams);
+
+/// Copies the block's tile, of `N` packs for each thread: of the first operand in its layers of the
+/// grid, of the second in the others.
 ///
 /// # Safety
 ///
-/// By all threads of a block of `THREADS`; the pointers and the block of parameters describe a
-/// source that may be read and a target that may be written, which nothing else touches meanwhile;
-/// `tile` has `TILE` rows of `pitch` elements in the block's shared memory, at a multiple of 16
-/// bytes.
+/// By all threads of a block of `THREADS`; the pointers and the blocks of parameters describe
+/// sources that may be read and targets that may be written, which nothing else touches meanwhile;
+/// the tile is the block's own shared memory, at a multiple of 16 bytes, `N * THREADS` packs.
 #[inline(always)]
-pub unsafe fn repack<T: Packed>(
-    source: *const T,
-    target: *mut T,
-    p: &RepackParams,
-    tile: SharedTile<T>,
+pub unsafe fn repack<T: Packed, const N: usize>(
+    first: Copied<T>,
+    second: Copied<T>,
+    tile: SharedTile<u32>,
 ) {
-    const { assert!((TILE * TILE).is_multiple_of(THREADS * T::LANES)) };
-    let matrix = i64::from(thread::block_idx_z());
-    let source = source.wrapping_offset((matrix * p.source_step) as isize);
-    let target = target.wrapping_offset((matrix * p.target_step) as isize);
-    let row = u64::from(thread::block_idx_y()) * TILE as u64;
-    let col = u64::from(thread::block_idx_x()) * TILE as u64;
-    let packs_across = TILE / T::LANES;
-    let down = p.row_stride.unsigned_abs() < p.col_stride.unsigned_abs();
-    // SAFETY: elements of the source are read only inside of it, packs only where they are; the
-    // tile is read when all of it has been written.
-    unsafe {
-        for v in 0..TILE * TILE / (THREADS * T::LANES) {
-            let i = thread::thread_idx_x() as usize + v * THREADS;
-            let (to_row, to_col) = match down {
-                true => place_down::<T>(i),
-                false => (i / packs_across, i % packs_across * T::LANES),
-            };
-            let at = (row + to_row as u64, col + to_col as u64);
-            let to = tile.add(to_row * pitch::<T>() + to_col);
-            match down {
-                true => bring::<T, true>(source, p, at, to),
-                false => bring::<T, false>(source, p, at, to),
-            }
-        }
-        thread::sync_threads();
-        for v in 0..TILE * TILE / (THREADS * T::LANES) {
-            let i = thread::thread_idx_x() as usize + v * THREADS;
-            let (from_row, from_col) = (i / packs_across, i % packs_across * T::LANES);
-            let (row, col) = (row + from_row as u64, col + from_col as u64);
-            if row < p.rows && col < p.cols {
-                let lanes = pack::read_shared(tile.add(from_row * pitch::<T>() + from_col));
-                pack::write_global(target.wrapping_add((row * p.pitch + col) as usize), lanes);
-            }
-        }
-    }
-}
-
-/// Row and column of the tile's pack number `i`, down its columns: four packs below each other in
-/// each of eight columns, then the next eight lanes' packs.
-#[inline(always)]
-fn place_down<T: Packed>(i: usize) -> (usize, usize) {
-    let groups_down = TILE / T::LANES / 4;
-    let (lane, group) = (i % 32, i / 32);
-    let row = (group % groups_down * 4 + lane % 4) * T::LANES;
-    (row, group / groups_down * 8 + lane / 4)
-}
-
-/// Brings a pack of the source from (row, col) on, down its column or along its row, to that place
-/// of the tile; 0 for elements outside of the source.
-///
-/// # Safety
-/// The source may be read, and the tile's elements written.
-#[inline(always)]
-unsafe fn bring<T: Packed, const DOWN: bool>(
-    source: *const T,
-    p: &RepackParams,
-    (row, col): (u64, u64),
-    to: SharedTile<T>,
-) {
-    let (left_down, left_across) = (p.rows.saturating_sub(row), p.cols.saturating_sub(col));
-    let (stride, other) =
-        if DOWN { (p.row_stride, p.col_stride) } else { (p.col_stride, p.row_stride) };
-    let left = match DOWN {
-        true if left_across > 0 => left_down,
-        false if left_down > 0 => left_across,
-        _ => 0,
+    let (layer, of_first) = (thread::block_idx_z(), first.2.layers as u32);
+    let is_first = layer < of_first;
+    // N.B. Number by number: blocks that are chosen as a whole go through local memory.
+    let (a, b) = (first.2, second.2);
+    let p = RepackParams {
+        layers: either(is_first, a.layers, b.layers),
+        rows: either(is_first, a.rows, b.rows),
+        cols: either(is_first, a.cols, b.cols),
+        row_stride: either(is_first, a.row_stride, b.row_stride),
+        col_stride: either(is_first, a.col_stride, b.col_stride),
+        pitch: either(is_first, a.pitch, b.pitch),
+        source_step: either(is_first, a.source_step, b.source_step),
+        target_step: either(is_first, a.target_step, b.target_step),
     };
-    let offset = row as i64 * p.row_stride + col as i64 * p.col_stride;
-    let start = source.wrapping_offset(offset as isize);
-    let bytes = (other as u64).wrapping_mul(size_of::<T>() as u64);
-    let in_packs = stride == 1 && (source as u64 | bytes).is_multiple_of(16);
-    let step = if DOWN { pitch::<T>() } else { 1 };
-    // SAFETY: the elements lie in the source, and a pack of them starts at a multiple of 16 bytes.
+    let (source, target) =
+        (either(is_first, first.0, second.0), either(is_first, first.1, second.1));
+    let matrix = if is_first { layer } else { layer - of_first };
+    // SAFETY: the caller's promise.
+    unsafe { copy::<T, N>((source, target, p), matrix, tile) }
+}
+
+/// The first, or the second.
+#[inline(always)]
+fn either<X>(is_first: bool, first: X, second: X) -> X {
+    if is_first { first } else { second }
+}
+
+/// Copies the block's tile of the operand's matrix number `matrix`, as far as it has one.
+///
+/// # Safety
+/// As [`repack`].
+#[inline(always)]
+unsafe fn copy<T: Packed, const N: usize>(
+    (source, target, p): Copied<T>,
+    matrix: u32,
+    tile: SharedTile<u32>,
+) {
+    let source = source.wrapping_offset((i64::from(matrix) * p.source_step) as isize);
+    let target = target.wrapping_offset((i64::from(matrix) * p.target_step) as isize);
+    let row = u64::from(thread::block_idx_y()) * rows::<N>() as u64;
+    let col = u64::from(thread::block_idx_x()) * (LINE / size_of::<T>()) as u64;
+    if row >= p.rows || col >= p.cols {
+        return;
+    }
+    let number = thread::thread_idx_x() as usize;
+    // Where the thread's packs go that it writes.
+    let to: [_; N] = core::array::from_fn(|v| {
+        let i = number + v * THREADS;
+        (i / PACKS, i % PACKS)
+    });
+    let of_target = |(to_row, to_pack): (usize, usize)| {
+        (row + to_row as u64, col + (to_pack * T::LANES) as u64)
+    };
+    // SAFETY: only elements of the source are read, and rows of the target written to the end of
+    // their pitch; the tile is read when all of it has been written.
     unsafe {
-        if in_packs && left >= T::LANES as u64 {
-            let lanes = pack::read_global(start);
-            if DOWN {
-                for (l, &element) in lanes.as_ref().iter().enumerate() {
-                    to.add(l * step).write(element);
-                }
-            } else {
-                pack::write_shared(to, lanes);
-            }
+        let packs = if p.row_stride.unsigned_abs() < p.col_stride.unsigned_abs() {
+            let from = down::<T, N>(number).map(|(pack, of_col)| {
+                let at = (row + (pack * T::LANES) as u64, col + of_col as u64);
+                Pieces::down(source, &p, at)
+            });
+            put::<T, N>(tile, number, read(from));
+            thread::sync_threads();
+            to.map(|(row, pack)| pack::read_shared(tile.add(word::<T>(row, pack * 4))))
         } else {
-            for l in 0..T::LANES {
-                let mut element = T::ZEROS.as_ref()[0];
-                if (l as u64) < left {
-                    element = start.wrapping_offset(l as isize * stride as isize).read();
-                }
-                to.add(l * step).write(element);
+            read(to.map(|to| Pieces::across(source, &p, of_target(to))))
+        };
+        for v in 0..N {
+            let (row, col) = of_target(to[v]);
+            if row < p.rows && col < p.cols {
+                let target = target.wrapping_add((row * p.pitch + col) as usize);
+                pack::write_global(target.cast::<u32>(), packs[v]);
             }
         }
     }
+}
+
+/// Rows of a tile of `N` packs for each thread.
+const fn rows<const N: usize>() -> usize {
+    N * THREADS / PACKS
+}
+
+/// Columns of a source of such elements whose elements of one row make a word.
+const fn columns<T>() -> usize {
+    4 / size_of::<T>()
+}
+
+/// Where the packs come from that a thread brings down the source's columns: the number of each,
+/// downwards, and its column. Those of a word stand together.
+///
+/// Four packs below each other in eight words' columns are a warp's.
+#[inline(always)]
+fn down<T: Packed, const N: usize>(number: usize) -> [(usize, usize); N] {
+    let groups_down = rows::<N>() / T::LANES / 4;
+    core::array::from_fn(|v| {
+        let (lane, group) = (number % 32, number / 32 + v / columns::<T>() * (THREADS / 32));
+        let pack = group % groups_down * 4 + lane % 4;
+        let word = group / groups_down * 8 + lane / 4;
+        (pack, word * columns::<T>() + v % columns::<T>())
+    })
+}
+
+/// The place of a word in the tile.
+#[inline(always)]
+fn word<T: Packed>(row: usize, word: usize) -> usize {
+    row * WORDS + (word ^ (row / T::LANES % 4 * 8))
+}
+
+/// Puts the packs that [`down`] names into the tile, each word into its row.
+///
+/// # Safety
+/// The thread alone touches these words.
+#[inline(always)]
+unsafe fn put<T: Packed, const N: usize>(tile: SharedTile<u32>, number: usize, packs: [Words; N]) {
+    let places = down::<T, N>(number);
+    let columns = columns::<T>();
+    for word_of_thread in 0..N / columns {
+        let v = word_of_thread * columns;
+        let (pack, col) = places[v];
+        for l in 0..T::LANES {
+            // The element of each column, the first the lowest.
+            let of = |c: usize| packs[v + c][l / columns];
+            let words = match columns {
+                1 => of(0),
+                2 => mma::permute_bytes(of(0), of(1), if l % 2 == 0 { 0x5410 } else { 0x7632 }),
+                _ => {
+                    let pair =
+                        |c| mma::permute_bytes(of(c), of(c + 1), 0x40 + 0x11 * (l as u32 % 4));
+                    mma::permute_bytes(pair(0), pair(2), 0x5410)
+                }
+            };
+            let to = word::<T>(pack * T::LANES + l, col / columns);
+            // SAFETY: the caller's promise.
+            unsafe { tile.add(to).write(words) };
+        }
+    }
+}
+
+/// As many elements as make a pack, along a row or column of the source.
+#[derive(Clone, Copy)]
+struct Pieces<T> {
+    start: *const T,
+    /// Elements of the row or column in front of the first, and from it on: 64 at most.
+    before: u32,
+    left: u32,
+    /// Elements from one to the next.
+    stride: i64,
+}
+
+impl<T: Packed> Pieces<T> {
+    /// From (row, col) on down the column, as far as the source has that.
+    #[inline(always)]
+    fn down(source: *const T, p: &RepackParams, (row, col): (u64, u64)) -> Self {
+        let left = if col < p.cols { p.rows.saturating_sub(row) } else { 0 };
+        Pieces::new(source, p, (row, col), (row, left, p.row_stride))
+    }
+
+    /// From (row, col) on along the row, as far as the source has that.
+    #[inline(always)]
+    fn across(source: *const T, p: &RepackParams, (row, col): (u64, u64)) -> Self {
+        let left = if row < p.rows { p.cols.saturating_sub(col) } else { 0 };
+        Pieces::new(source, p, (row, col), (col, left, p.col_stride))
+    }
+
+    #[inline(always)]
+    fn new(
+        source: *const T,
+        p: &RepackParams,
+        (row, col): (u64, u64),
+        (before, left, stride): (u64, u64, i64),
+    ) -> Self {
+        let offset = row as i64 * p.row_stride + col as i64 * p.col_stride;
+        let start = source.wrapping_offset(offset as isize);
+        Pieces { start, before: before.min(64) as u32, left: left.min(64) as u32, stride }
+    }
+
+    /// Bytes of the first element behind a multiple of 16.
+    #[inline(always)]
+    fn shift(&self) -> u32 {
+        self.start as u32 % 16
+    }
+
+    /// Bytes to the second 16: where the first are all, it is they once more.
+    #[inline(always)]
+    fn second(&self) -> u32 {
+        if self.shift() == 0 { 0 } else { 16 }
+    }
+
+    /// Whether the pack is contiguous, and so is what lies in the same chunks of 16 bytes, all of
+    /// the same row or column.
+    #[inline(always)]
+    fn is_quick(&self) -> bool {
+        let size = size_of::<T>() as u32;
+        self.stride == 1
+            && self.before * size >= self.shift()
+            && self.left * size + self.shift() >= 16 + self.second()
+    }
+
+    /// The pack, out of two chunks.
+    ///
+    /// # Safety
+    /// The elements may be read, and [`Self::is_quick`] says so.
+    #[inline(always)]
+    unsafe fn quick(&self) -> [Words; 2] {
+        let first = self.start.wrapping_byte_sub(self.shift() as usize);
+        let second = first.wrapping_byte_add(self.second() as usize);
+        // SAFETY: the caller's promise.
+        unsafe { [first, second].map(|chunk| pack::read_global(chunk.cast::<u32>())) }
+    }
+
+    /// The pack, element by element; 0 for those that there are not.
+    ///
+    /// # Safety
+    /// The elements that there are may be read.
+    #[inline(always)]
+    unsafe fn one_by_one(&self) -> Words {
+        let mut pack = T::ZEROS;
+        for (l, element) in pack.as_mut().iter_mut().enumerate() {
+            if (l as u32) < self.left {
+                let at = self.start.wrapping_offset((l as i64 * self.stride) as isize);
+                // SAFETY: the caller's promise.
+                *element = unsafe { at.read() };
+            }
+        }
+        // SAFETY: a pack is 16 bytes.
+        unsafe { core::mem::transmute_copy(&pack) }
+    }
+}
+
+/// Reads packs: all chunks are on their way before the first is used.
+///
+/// # Safety
+/// The elements may be read.
+#[inline(always)]
+unsafe fn read<T: Packed, const N: usize>(packs: [Pieces<T>; N]) -> [Words; N] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if packs.iter().all(Pieces::is_quick) {
+            let chunks = packs.map(|of| of.quick());
+            core::array::from_fn(|v| cut(chunks[v], packs[v].shift()))
+        } else {
+            packs.map(|of| of.one_by_one())
+        }
+    }
+}
+
+/// 16 bytes of 32, `shift` bytes from the first.
+#[inline(always)]
+fn cut([first, second]: [Words; 2], shift: u32) -> Words {
+    let [a, b, c, d] = first;
+    let [e, f, g, h] = second;
+    // N.B. Word by word: arrays that are chosen from go through local memory.
+    let pick = |bit, near, far| if shift & bit == 0 { near } else { far };
+    let (a, b, c) = (pick(8, a, c), pick(8, b, d), pick(8, c, e));
+    let (d, e, f) = (pick(8, d, f), pick(8, e, g), pick(8, f, h));
+    let (a, b, c) = (pick(4, a, b), pick(4, b, c), pick(4, c, d));
+    let (d, e) = (pick(4, d, e), pick(4, e, f));
+    let selector = 0x3210 + 0x1111 * (shift % 4);
+    let cut = |low, high| mma::permute_bytes(low, high, selector);
+    [cut(a, b), cut(b, c), cut(c, d), cut(d, e)]
 }
 
 /// Makes entry points from rows of a list.
@@ -160,20 +337,27 @@ macro_rules! entries {
         ///
         /// # Safety
         ///
-        /// The pointers and the block describe a source that the grid may read and a target that it
-        /// may write, which nothing else touches during the launch; the grid is one of
-        /// `Kernel::launches`.
+        /// The pointers and the blocks describe sources that the grid may read and targets that it
+        /// may write, which nothing else touches during the launch; the grid is the larger of both
+        /// operands' `Kernel::launches`, with a layer for each of their matrices.
         #[cuda_std::kernel(max_threads = 256, min_blocks = $min_blocks)]
-        pub unsafe fn $name(source: *const $element, target: *mut $element, p: RepackParams) {
-            const { assert!($bm == TILE && $bn == TILE && $bm * $bn / ($tm * $tn) == THREADS) };
-            let tile = cuda_std::shared_array![
-                $element; TILE * (TILE + <$element as Packed>::LANES)
-            ];
+        pub unsafe fn $name(
+            a: *const $element,
+            copy_of_a: *mut $element,
+            of_a: RepackParams,
+            b: *const $element,
+            copy_of_b: *mut $element,
+            of_b: RepackParams,
+        ) {
+            const N: usize = $bm * PACKS / THREADS;
+            const { assert!($bn * size_of::<$element>() == LINE && $bm == rows::<N>()) };
+            const { assert!($bm * $bn / ($tm * $tn) == THREADS) };
+            let tile = cuda_std::shared_array![u32; $bm * WORDS];
             // The kernel that reads the copy may get ready; the one before has ended.
             grid::launch_dependents();
             grid::wait_for_grids();
             // SAFETY: the tile is this block's own; the rest is the host's promise, passed on.
-            unsafe { repack(source, target, &p, tile) }
+            unsafe { repack::<_, N>((a, copy_of_a, of_a), (b, copy_of_b, of_b), tile) }
         }
     )*};
 }
@@ -187,19 +371,39 @@ gemm_spec::repack_kernels!(entries);
 mod tests {
     use super::*;
 
+    /// What the device's instruction does.
     #[test]
-    fn packs_down_the_columns_cover_the_tile_once() {
-        fn check<T: Packed>() {
-            let mut seen = [[false; TILE]; TILE];
-            for i in 0..TILE * TILE / T::LANES {
-                let (row, col) = place_down::<T>(i);
-                for l in 0..T::LANES {
-                    assert!(!std::mem::replace(&mut seen[row + l][col], true));
+    fn a_pack_is_cut_out_of_two() {
+        let bytes: [u8; 32] = std::array::from_fn(|i| i as u8 + 1);
+        let word = |i: usize| u32::from_le_bytes(std::array::from_fn(|j| bytes[4 * i + j]));
+        let chunks = [0, 4].map(|first| std::array::from_fn(|i| word(first + i)));
+        for shift in 0..16 {
+            let words = cut(chunks, shift as u32).map(u32::to_le_bytes);
+            assert_eq!(words.as_flattened(), &bytes[shift..shift + 16], "{shift} bytes further");
+        }
+    }
+
+    #[test]
+    fn packs_down_the_columns_cover_the_tile_once_and_meet_in_no_bank() {
+        fn check<T: Packed, const N: usize>() {
+            let mut seen = vec![false; rows::<N>() * WORDS];
+            for warp in 0..THREADS / 32 {
+                for v in (0..N).step_by(columns::<T>()) {
+                    for l in 0..T::LANES {
+                        let mut banks = [false; 32];
+                        for lane in 0..32 {
+                            let (pack, col) = down::<T, N>(warp * 32 + lane)[v];
+                            let at = word::<T>(pack * T::LANES + l, col / columns::<T>());
+                            assert!(!std::mem::replace(&mut seen[at], true));
+                            assert!(!std::mem::replace(&mut banks[at % 32], true));
+                        }
+                    }
                 }
             }
-            assert!(seen.as_flattened().iter().all(|&seen| seen));
+            assert!(seen.iter().all(|&seen| seen));
         }
-        check::<i8>();
-        check::<f32>();
+        check::<i8, 4>();
+        check::<f16, 2>();
+        check::<f32, 2>();
     }
 }

@@ -51,8 +51,6 @@ pub trait TensorCore: Element {
     /// Whether registers are left to start a step's copies one by one among its instructions, and
     /// not all before them.
     const SPREAD: bool;
-    /// Extents along K that are one instruction.
-    const RUN: usize = 1;
     /// Whether a warp waits for copies and not for the block's other warps, and kernels overlap:
     /// for elements of compute capability 9.0.
     const FREE: bool = false;
@@ -89,22 +87,6 @@ pub trait TensorCore: Element {
     /// # Safety
     /// All lanes of the warp together.
     unsafe fn multiply(a: &Self::A, b: &Self::B, sums: &mut Self::Sums);
-
-    /// Adds the products of `N` neighbouring extents of K, in one instruction where there is one.
-    ///
-    /// # Safety
-    /// All lanes of the warp together.
-    #[inline(always)]
-    unsafe fn multiply_run<const N: usize>(
-        a: [Self::A; N],
-        b: [Self::B; N],
-        sums: &mut Self::Sums,
-    ) {
-        for i in 0..N {
-            // SAFETY: the caller's promise.
-            unsafe { Self::multiply(&a[i], &b[i], sums) };
-        }
-    }
 
     /// Sum number i of a lane's four.
     fn sum(sums: &Self::Sums, i: usize) -> Self::Sum;
@@ -312,13 +294,14 @@ half_tensor!(f16, multiply_f16);
 half_tensor!(bf16, multiply_bf16);
 
 impl TensorCore for f64 {
-    const K: usize = 4;
+    const K: usize = 8;
     const AHEAD: usize = 8;
     const SPREAD: bool = true;
-    const RUN: usize = 2;
     const FREE: bool = true;
-    type A = [f64; 2];
-    type B = f64;
+    /// Two rows at k, then at k + 4, so that the lanes of a warp read different banks.
+    type A = [[f64; 2]; 2];
+    /// A column at the same two.
+    type B = [f64; 2];
     type Sums = [f64; 4];
     const NO_SUMS: [f64; 4] = [0.0; 4];
 
@@ -334,36 +317,23 @@ impl TensorCore for f64 {
     }
 
     #[inline(always)]
-    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> [f64; 2] {
+    unsafe fn read_a(tile: StoredTile<f64>, row: usize, k: usize) -> [[f64; 2]; 2] {
         // SAFETY: the caller's promise.
-        unsafe { [tile.at(row, k).read(), tile.at(row + 8, k).read()] }
+        let rows = |k| unsafe { [tile.at(row, k).read(), tile.at(row + 8, k).read()] };
+        [rows(k), rows(k + 4)]
     }
 
     #[inline(always)]
-    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [f64; 2] {
+    unsafe fn read_b(tile: StoredTile<f64>, col: usize, k: usize) -> [[f64; 2]; 2] {
         // SAFETY: the caller's promise.
-        unsafe { [tile.at(col, k).read(), tile.at(col + 8, k).read()] }
+        let column = |col| unsafe { [tile.at(col, k).read(), tile.at(col, k + 4).read()] };
+        [column(col), column(col + 8)]
     }
 
     #[inline(always)]
-    unsafe fn multiply(a: &[f64; 2], b: &f64, sums: &mut [f64; 4]) {
+    unsafe fn multiply(a: &[[f64; 2]; 2], b: &[f64; 2], sums: &mut [f64; 4]) {
         // SAFETY: the caller's promise.
         *sums = unsafe { mma::multiply_f64(*a, *b, *sums) };
-    }
-
-    #[inline(always)]
-    unsafe fn multiply_run<const N: usize>(a: [[f64; 2]; N], b: [f64; N], sums: &mut [f64; 4]) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match N {
-                2 => *sums = mma::multiply_f64_k8([a[0], a[1]], [b[0], b[1]], *sums),
-                _ => {
-                    for i in 0..N {
-                        Self::multiply(&a[i], &b[i], sums);
-                    }
-                }
-            }
-        }
     }
 
     #[inline(always)]

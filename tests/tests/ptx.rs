@@ -25,7 +25,7 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
         _ => size_of::<GemmParams<f32>>(),
     };
     match kernel.family {
-        KernelFamily::Repack => vec![8, 8, size_of::<RepackParams>()],
+        KernelFamily::Repack => [8, 8, size_of::<RepackParams>()].repeat(2),
         KernelFamily::Finish | KernelFamily::FinishOverlapped => vec![8, 8, block],
         KernelFamily::WarpGroupScaled => {
             vec![128, 128, 128, 8, block, 8, 8, size_of::<ScaleParams>()]

@@ -66,7 +66,6 @@ pub unsafe fn tensor_core<
     const NA: usize,
     const NB: usize,
     const PENDING: u32,
-    const RUN: usize,
     E: Epilogue<T>,
 >(
     (a, b, c): (*const T, *const T, *mut T::Output),
@@ -93,7 +92,7 @@ pub unsafe fn tensor_core<
     unsafe {
         macro_rules! multiply {
             ($a_along_k:literal, $b_along_k:literal, $packs:literal) => {{
-                main_loop::<T, MT, NT, NA, NB, PENDING, RUN, $a_along_k, $b_along_k, $packs>(
+                main_loop::<T, MT, NT, NA, NB, PENDING, $a_along_k, $b_along_k, $packs>(
                     (a, b),
                     p.k,
                     tiles,
@@ -200,7 +199,6 @@ unsafe fn main_loop<
     const NA: usize,
     const NB: usize,
     const PENDING: u32,
-    const RUN: usize,
     const A_ALONG_K: bool,
     const B_ALONG_K: bool,
     const PACKS: bool,
@@ -227,9 +225,8 @@ unsafe fn main_loop<
     // due(slot) copies stand before the product of that number.
     let copies = TileCourier::<T, NA, A_ALONG_K, PACKS>::COPIES
         + TileCourier::<T, NB, B_ALONG_K, PACKS>::COPIES;
-    let depth_of_run = T::K * RUN;
     let reads_ahead = MT * NT <= T::AHEAD;
-    let slots = if T::SPREAD { (bk / depth_of_run - 1) * MT * NT } else { 1 };
+    let slots = if T::SPREAD { (bk / T::K - 1) * MT * NT } else { 1 };
     assert!(slots > 0, "a step has two instructions along K at least");
     // Steps that a warp may be ahead of another, and the product behind which it needs the others
     // to have read the stage that it fills: half a step gives them time.
@@ -276,13 +273,13 @@ unsafe fn main_loop<
         let mut tile_a = stored::<T, A_ALONG_K>(memory, shape_a, row, T::place_a(A_ALONG_K));
         let mut tile_b = stored::<T, B_ALONG_K>(memory_b, shape_b, col, T::place_b(B_ALONG_K));
         // The factors of the first k of a step are read at the end of the step before.
-        let mut now = Factors::<T, MT, NT, RUN>::read(tile_a, tile_b, 0);
+        let mut now = (read_a::<T, MT>(tile_a, 0), read_b::<T, NT>(tile_b, 0));
         while left > 0 {
             left -= 1;
             let more = left > (stages - 2 - slack) as u64;
             start((&mut a, &mut b), (shape_a, shape_b), 0..due(0), more);
-            for step in 0..bk / depth_of_run {
-                let mut k = (step + 1) * depth_of_run;
+            for step in 0..bk / T::K {
+                let mut k = (step + 1) * T::K;
                 if k == bk {
                     arrivals.next();
                     let hop = fill.step();
@@ -293,12 +290,12 @@ unsafe fn main_loop<
                     tile_b = tile_b.hop(hop);
                     k = 0;
                 }
-                let ahead = if reads_ahead { Factors::read(tile_a, tile_b, k) } else { now };
+                let read = || (read_a(tile_a, k), read_b(tile_b, k));
+                let ahead = if reads_ahead { read() } else { now };
                 for m in 0..MT {
                     for n in 0..NT {
                         let slot = (step * MT + m) * NT + n;
-                        let (of_a, of_b) = now.of(m, n);
-                        T::multiply_run(of_a, of_b, &mut sums[m][n]);
+                        T::multiply(&now.0[m], &now.1[n / 2][n % 2], &mut sums[m][n]);
                         if slot + 1 == late {
                             arrivals.wait_empty();
                         }
@@ -306,47 +303,9 @@ unsafe fn main_loop<
                         start((&mut a, &mut b), (shape_a, shape_b), due, more);
                     }
                 }
-                now = if reads_ahead { ahead } else { Factors::read(tile_a, tile_b, k) };
+                now = if reads_ahead { ahead } else { read() };
             }
         }
-    }
-}
-
-/// A warp's factors of one instruction: of RUN times [`TensorCore::K`] values of k.
-#[derive(Clone, Copy)]
-struct Factors<T: TensorCore, const MT: usize, const NT: usize, const RUN: usize> {
-    a: [[T::A; MT]; RUN],
-    /// Number n is in element n % 2 of n / 2.
-    b: [[[T::B; 2]; NT]; RUN],
-}
-
-impl<T: TensorCore, const MT: usize, const NT: usize, const RUN: usize> Factors<T, MT, NT, RUN> {
-    /// From `k` on.
-    ///
-    /// # Safety
-    /// As [`TensorCore::read_a`].
-    #[inline(always)]
-    unsafe fn read(tile_a: StoredTile<T>, tile_b: StoredTile<T>, k: usize) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut a = [read_a::<T, MT>(tile_a, k); RUN];
-            let mut b = [read_b::<T, NT>(tile_b, k); RUN];
-            for i in 1..RUN {
-                a[i] = read_a::<T, MT>(tile_a, k + i * T::K);
-                b[i] = read_b::<T, NT>(tile_b, k + i * T::K);
-            }
-            Factors { a, b }
-        }
-    }
-
-    /// Those of the sums number m and n.
-    #[inline(always)]
-    fn of(&self, m: usize, n: usize) -> ([T::A; RUN], [T::B; RUN]) {
-        let (mut a, mut b) = ([self.a[0][m]; RUN], [self.b[0][n / 2][n % 2]; RUN]);
-        for i in 1..RUN {
-            (a[i], b[i]) = (self.a[i][m], self.b[i][n / 2][n % 2]);
-        }
-        (a, b)
     }
 }
 
@@ -473,7 +432,6 @@ macro_rules! k11_tensor_core {
                     { $bm * $bk / PER_PACK },
                     { $bn * $bk / PER_PACK },
                     { $stages - 2 },
-                    { <$element as $crate::tensor::TensorCore>::RUN },
                     _,
                 >(operands, p, TILES, memory, $crate::epilogue_or_plain!($($epilogue)?))
             }

@@ -173,10 +173,10 @@ fn copied_operands() {
     let (m, k) = sizes.into_iter().find(all_copied).expect("of some both are copied");
     let (a, b) = (integers::<bf16>(m, k, 1), integers::<bf16>(m, k, 2));
     let failed = on_host(&gemm, a.view(), b.t(), (9, 0));
-    // The copies, and the sums of a kernel whose blocks join.
+    // The copies, which are one launch, and the sums of a kernel whose blocks join.
     let overcome = 2 + usize::from(plan((m, k)).kernel.unwrap().joins());
     let found = (failed["overcome"], failed["allocate"], failed["launch"]);
-    assert_eq!(found, (overcome, 3, 3), "{failed:?}");
+    assert_eq!(found, (overcome, 3, 2), "{failed:?}");
     assert!(failed["encode"] >= 2, "{failed:?}");
 }
 
@@ -258,6 +258,6 @@ fn scales() {
         assert!(done.is_ok() || kept(c));
         done
     });
-    // A, B, their scales, C, and copies of A and B, whose rows have 130 bytes.
-    assert_eq!((failed["allocate"], failed["launch"], failed["read"]), (7, 3, 1), "{failed:?}");
+    // A, B, their scales, C, and copies of A and B, whose rows have 130 bytes, by one launch.
+    assert_eq!((failed["allocate"], failed["launch"], failed["read"]), (7, 2, 1), "{failed:?}");
 }

@@ -3,7 +3,7 @@
 use super::{Addresses, Driver, address};
 use crate::error::{Error, Kind};
 use crate::plan::{Batch, Product, layers};
-use gemm_spec::{DType, Launch, Layout, Op, RepackParams, Shape, Strides};
+use gemm_spec::{DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, RepackParams, Shape, Strides};
 
 /// The product with copies in the place of operands; they are given back when this is dropped.
 pub(super) struct Copies<'a> {
@@ -21,7 +21,8 @@ impl Drop for Copies<'_> {
     }
 }
 
-/// Enqueues copies of those of A and B that `copied` names.
+/// Enqueues copies of those of A and B that `copied` names: both by one launch, if it can have
+/// blocks for all.
 ///
 /// # Safety
 /// As [`enqueue`](super::enqueue).
@@ -33,36 +34,95 @@ pub(super) unsafe fn enqueue<'a>(
 ) -> Result<Copies<'a>, Error> {
     let (product, addresses) = (*product, *addresses);
     let mut copies = Copies { product, addresses, driver, memory: Vec::new() };
+    // `choose` has seen that there is one.
+    let Some(kernel) = gemm_spec::repack(product.dtype) else { return Ok(copies) };
     let batch = product.batch;
+    let (mut of_a, mut of_b) = (Pending::default(), Pending::default());
     if copy_a {
-        // SAFETY: the caller's promise.
-        let (copy, memory) = unsafe { copies.one(&product.a, addresses.a, batch.a)? };
+        let (copy, memory);
+        (of_a, copy, memory) = copies.one(kernel, &product.a, addresses.a, batch.a)?;
         (copies.product.a, copies.product.batch.a) = copy;
         copies.addresses.a = memory;
     }
     if copy_b {
         let b = product.b.apply(Op::Transpose);
-        // SAFETY: the caller's promise.
-        let ((layout, step), memory) = unsafe { copies.one(&b, addresses.b, batch.b)? };
+        let (pending, (layout, step), memory) = copies.one(kernel, &b, addresses.b, batch.b)?;
+        of_b = pending;
         (copies.product.b, copies.product.batch.b) = (layout.apply(Op::Transpose), step);
         copies.addresses.b = memory;
+    }
+    // SAFETY: the caller's promise; the memory has room for all.
+    unsafe {
+        match (&of_a[..], &of_b[..]) {
+            ([a], [b]) if a.launch.layers + b.launch.layers <= MAX_GRID_Y as u32 => {
+                launch(driver, kernel, a, Some(b))?;
+            }
+            (a, b) => {
+                for pending in a.iter().chain(b) {
+                    launch(driver, kernel, pending, None)?;
+                }
+            }
+        }
     }
     Ok(copies)
 }
 
+/// The launches that copy an operand.
+type Pending = Vec<OneLaunch>;
+
+/// A launch that copies an operand or a part of it.
+struct OneLaunch {
+    launch: Launch,
+    /// Where that begins, and its copy.
+    from: u64,
+    to: u64,
+    params: RepackParams,
+}
+
+/// Enqueues a launch, and a second one as its last layers.
+///
+/// # Safety
+/// The sources' elements may be read, the targets' memory may be written, rows to the end of their
+/// pitch.
+unsafe fn launch(
+    driver: &dyn Driver,
+    kernel: &'static Kernel,
+    first: &OneLaunch,
+    second: Option<&OneLaunch>,
+) -> Result<(), Error> {
+    let mut of_both = first.launch;
+    let mut arguments = Vec::with_capacity(2);
+    for one in [Some(first), second] {
+        let (from, to, params) =
+            one.map_or_else(Default::default, |of| (of.from, of.to, of.params));
+        arguments.push(([from, to], params.words()));
+    }
+    if let Some(OneLaunch { launch, .. }) = second {
+        let (x, y) = of_both.grid;
+        of_both.grid = (x.max(launch.grid.0), y.max(launch.grid.1));
+        of_both.layers += launch.layers;
+    }
+    let arguments: Vec<&[u8]> = (arguments.iter())
+        .flat_map(|([from, to], params)| {
+            [bytemuck::bytes_of(from), bytemuck::bytes_of(to), bytemuck::cast_slice(params)]
+        })
+        .collect();
+    // SAFETY: the kernel takes two addresses and a block by value, twice; the caller vouches for
+    // the memory.
+    unsafe { driver.launch(kernel, &of_both, &arguments) }
+}
+
 impl Copies<'_> {
-    /// Enqueues the copies of one operand, (outer, k), of all products of the batch, which lie
-    /// `step` elements apart, to rows at multiples of 16 bytes. Returns the layout and the step of
-    /// the copies, and where they are.
-    ///
-    /// # Safety
-    /// The elements may be read.
-    unsafe fn one(
+    /// The copies of one operand, (outer, k), of all products of the batch, which lie `step`
+    /// elements apart, to rows at multiples of 16 bytes: the launches that make them, their layout
+    /// and step, and where they are.
+    fn one(
         &mut self,
+        kernel: &'static Kernel,
         source: &Layout,
         source_at: u64,
         step: isize,
-    ) -> Result<((Layout, isize), u64), Error> {
+    ) -> Result<(Pending, (Layout, isize), u64), Error> {
         let Product { dtype, batch, .. } = self.product;
         // One that all products share is copied once.
         let count = if step == 0 { 1 } else { batch.count };
@@ -73,14 +133,30 @@ impl Copies<'_> {
         let memory = self.driver.allocate(total)?;
         self.memory.push(memory);
         let target_step = (bytes / dtype.size_bytes()) as isize;
+        let mut pending = Pending::new();
         for range in layers(count) {
-            let from = (&Batch::layout(*source, step, range.start), source_at, step);
-            let to = (&Batch::layout(target, target_step, range.start), memory, target_step);
-            // SAFETY: the caller's promise; the memory has room for all.
-            unsafe { copy(self.driver, dtype, from, to, range.len() as u32)? };
+            let source = Batch::layout(*source, step, range.start);
+            let target = Batch::layout(target, target_step, range.start);
+            // A shape that fits into memory has launches.
+            for launch in kernel.launches(shape).into_iter().flatten() {
+                let launch = Launch { layers: range.len() as u32, ..launch };
+                let (row, col) = launch.start;
+                let params = RepackParams {
+                    layers: u64::from(launch.layers),
+                    rows: launch.shape.rows as u64,
+                    cols: launch.shape.cols as u64,
+                    row_stride: source.strides.row as i64,
+                    col_stride: source.strides.col as i64,
+                    pitch: target.strides.row as u64,
+                    source_step: step as i64,
+                    target_step: target_step as i64,
+                };
+                let from = address(source_at, dtype, &source, row, col);
+                let to = address(memory, dtype, &target, row, col);
+                pending.push(OneLaunch { launch, from, to, params });
+            }
         }
-        let step = if step == 0 { 0 } else { target_step };
-        Ok(((target, step), memory))
+        Ok((pending, (target, if step == 0 { 0 } else { target_step }), memory))
     }
 }
 
@@ -98,42 +174,4 @@ pub(super) fn in_rows(dtype: DType, shape: Shape) -> Result<(Layout, usize), Err
         }
         _ => Err(Error::new(Kind::TooLarge { shape, dtype })),
     }
-}
-
-/// Enqueues the copies of so many matrices, (outer, k), with the distances from one to the next.
-///
-/// # Safety
-/// The sources' elements may be read, the targets' memory may be written, rows to the end of their
-/// pitch.
-unsafe fn copy(
-    driver: &dyn Driver,
-    dtype: DType,
-    (source, source_at, source_step): (&Layout, u64, isize),
-    (target, target_at, target_step): (&Layout, u64, isize),
-    layers: u32,
-) -> Result<(), Error> {
-    // `choose` has seen that there is one, and a shape that fits into memory has launches.
-    let Some(kernel) = gemm_spec::repack(dtype) else { return Ok(()) };
-    for launch in kernel.launches(source.shape).into_iter().flatten() {
-        let launch = Launch { layers, ..launch };
-        let (row, col) = launch.start;
-        let from = address(source_at, dtype, source, row, col);
-        let to = address(target_at, dtype, target, row, col);
-        let params = RepackParams {
-            rows: launch.shape.rows as u64,
-            cols: launch.shape.cols as u64,
-            row_stride: source.strides.row as i64,
-            col_stride: source.strides.col as i64,
-            pitch: target.strides.row as u64,
-            source_step: source_step as i64,
-            target_step: target_step as i64,
-        };
-        let (from, to) = (bytemuck::bytes_of(&from), bytemuck::bytes_of(&to));
-        // SAFETY: the kernel takes two addresses and the block by value; the caller vouches for the
-        // memory.
-        unsafe {
-            driver.launch(kernel, &launch, &[from, to, bytemuck::cast_slice(&params.words())])?;
-        }
-    }
-    Ok(())
 }

@@ -89,6 +89,5 @@ products! {
 
 #[cfg(feature = "sm_90")]
 products! {
-    product_f64, multiply_f64, [f64; 2], f64, [f64; 4];
-    product_f64_k8, multiply_f64_k8, [[f64; 2]; 2], [f64; 2], [f64; 4];
+    product_f64, multiply_f64, [[f64; 2]; 2], [f64; 2], [f64; 4];
 }

@@ -31,7 +31,7 @@ fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
     let pointer = size_of::<u64>();
     let block = block_bytes(kernel.dtype);
     let expected = match kernel.family {
-        KernelFamily::Repack => vec![pointer, pointer, size_of::<RepackParams>()],
+        KernelFamily::Repack => [pointer, pointer, size_of::<RepackParams>()].repeat(2),
         KernelFamily::Finish | KernelFamily::FinishOverlapped => vec![pointer, pointer, block],
         KernelFamily::WarpGroupScaled => {
             let scales = [pointer, pointer, size_of::<ScaleParams>()];
