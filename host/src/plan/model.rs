@@ -27,6 +27,8 @@ const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 const L2_BYTES: f64 = 30e6;
 
+/// What part of the memory's rate copies of operands get.
+const COPIES: f64 = 0.85;
 /// Bytes of parts that the kernel `finish` reads in a microsecond from the L2 cache.
 const PARTS_RATE: f64 = 3.5e6;
 /// Microseconds of its first and last instructions, and of waiting for 16 parts.
@@ -232,11 +234,12 @@ pub(super) fn predict(
         memory,
         ..Prediction::default()
     };
-    for (copied, bytes) in copied.into_iter().zip(operand) {
-        if copied {
-            prediction.launches += LAUNCH;
-            prediction.copies += 2.0 * bytes / (0.6 * memory_rate);
-        }
+    if copied != [false; 2] {
+        // Both are one launch.
+        prediction.launches += LAUNCH;
+        let bytes: f64 =
+            copied.iter().zip(operand).map(|(&is, of)| if is { of } else { 0.0 }).sum();
+        prediction.copies = 2.0 * bytes / (COPIES * memory_rate);
     }
     if parts > 1 {
         let bytes = of_c + m * n * size(task.output);
