@@ -331,6 +331,16 @@ mod tests {
         let error = plan("warp_group_128x128", 200, 200).unwrap_err();
         assert!(error.is_unsupported() && error.to_string().contains("200x200"), "{error}");
         assert!(plan("warp_group_128x128", 200, 2000).unwrap().turned);
+        // Those that join sums or narrow tiles do it by the number of tiles.
+        for kernel in ["warp_group_stream_k_64x64", "warp_group_narrow_64x64"] {
+            let of = |invariant| {
+                let gemm = Gemm::<crate::bf16>::new().kernel(kernel).batch_invariant(invariant);
+                let layouts = [(100, 512), (512, 400)].map(|(rows, cols)| Shape::new(rows, cols));
+                gemm.plan(&hopper, Layout::row_major(layouts[0]), Layout::col_major(layouts[1]))
+            };
+            assert_eq!(of(false).unwrap().kernel.unwrap().variant, kernel);
+            assert!(of(true).unwrap_err().is_unsupported());
+        }
         // One column of tiles, and sums in which the order of k is kept.
         assert!(!plan("warp_group_128x128", 100, 128).unwrap().turned);
         let (a, b) = (Layout::row_major(Shape::new(100, 512)), Shape::new(512, 400));

@@ -27,8 +27,10 @@ const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 const L2_BYTES: f64 = 30e6;
 
-/// What part of the memory's rate copies of operands get.
-const COPIES: f64 = 0.85;
+/// What part of the memory's rate copies of operands get, those of one matrix and those of many.
+const COPIES: [f64; 2] = [0.85, 0.5];
+/// How much longer their launch takes than another.
+const COPYING: f64 = 0.8;
 /// Bytes of parts that the kernel `finish` reads in a microsecond from the L2 cache.
 const PARTS_RATE: f64 = 3.5e6;
 /// Microseconds of its first and last instructions, and of waiting for 16 parts.
@@ -236,10 +238,10 @@ pub(super) fn predict(
     };
     if copied != [false; 2] {
         // Both are one launch.
-        prediction.launches += LAUNCH;
+        prediction.launches += LAUNCH + COPYING;
         let bytes: f64 =
             copied.iter().zip(operand).map(|(&is, of)| if is { of } else { 0.0 }).sum();
-        prediction.copies = 2.0 * bytes / (COPIES * memory_rate);
+        prediction.copies = 2.0 * bytes / (COPIES[usize::from(task.batch > 1)] * memory_rate);
     }
     if parts > 1 {
         let bytes = of_c + m * n * size(task.output);

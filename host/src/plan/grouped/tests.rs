@@ -48,6 +48,9 @@ fn a_list_has_one_way_of_storing_and_no_sum_that_could_become_nan() {
     let with_alpha = |alpha: f32, of: Product| Product { alpha: Factor::F32(alpha), ..of };
     let (long, empty) = (nt(64, 64, 64), nt(64, 64, 0));
     assert!(found(&name, &[long, empty]).unwrap().is_some());
+    // Nothing is read of an empty sum, however it is stored.
+    let other = product(Layout::col_major(Shape::new(64, 0)), Layout::row_major(Shape::new(0, 64)));
+    assert!(found(&name, &[long, other]).unwrap().is_some());
     for alpha in [f32::INFINITY, f32::NAN] {
         assert!(found(&name, &[with_alpha(alpha, long); 2]).unwrap().is_some());
         let both = [with_alpha(alpha, long), with_alpha(alpha, empty)];
