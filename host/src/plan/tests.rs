@@ -498,6 +498,7 @@ proptest! {
         prop_assert_eq!(dense, shape.is_empty() || end - first == distinct && distinct == len);
         prop_assert_eq!(copy.shape, shape);
         prop_assert!(copy.check(len).is_ok());
+        prop_assert!(!shape.is_empty() || copy.offset == 0);
         for (i, j) in (0..shape.rows).flat_map(|i| (0..shape.cols).map(move |j| (i, j))) {
             prop_assert_eq!(copied[copy.index(i, j)], layout.index(i, j));
         }
