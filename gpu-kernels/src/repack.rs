@@ -66,7 +66,8 @@ pub unsafe fn repack<T: Packed, const N: usize>(
 ) {
     let (layer, of_first) = (thread::block_idx_z(), first.2.layers as u32);
     let is_first = layer < of_first;
-    // N.B. Number by number: blocks that are chosen as a whole go through local memory.
+    // Number by number. For blocks that are chosen as a whole ptxas takes 4 registers less, and 8
+    // instructions more; which is faster was not measured.
     let (a, b) = (first.2, second.2);
     let p = RepackParams {
         layers: either(is_first, a.layers, b.layers),
