@@ -39,8 +39,8 @@ pub(super) unsafe fn enqueue<'a>(
     let batch = product.batch;
     let (mut of_a, mut of_b) = (Pending::default(), Pending::default());
     if copy_a {
-        let (copy, memory);
-        (of_a, copy, memory) = copies.one(kernel, &product.a, addresses.a, batch.a)?;
+        let (pending, copy, memory) = copies.one(kernel, &product.a, addresses.a, batch.a)?;
+        of_a = pending;
         (copies.product.a, copies.product.batch.a) = copy;
         copies.addresses.a = memory;
     }
