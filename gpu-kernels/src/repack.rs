@@ -65,10 +65,31 @@ pub unsafe fn repack<T: Packed, const N: usize>(
     tile: SharedTile<u32>,
 ) {
     let (layer, of_first) = (thread::block_idx_z(), first.2.layers as u32);
-    let (operand, matrix) =
-        if layer < of_first { (first, layer) } else { (second, layer - of_first) };
+    let is_first = layer < of_first;
+    // Number by number. For blocks that are chosen as a whole ptxas takes 4 registers less and 8
+    // instructions more, and small copies take half a microsecond longer.
+    let (a, b) = (first.2, second.2);
+    let p = RepackParams {
+        layers: either(is_first, a.layers, b.layers),
+        rows: either(is_first, a.rows, b.rows),
+        cols: either(is_first, a.cols, b.cols),
+        row_stride: either(is_first, a.row_stride, b.row_stride),
+        col_stride: either(is_first, a.col_stride, b.col_stride),
+        pitch: either(is_first, a.pitch, b.pitch),
+        source_step: either(is_first, a.source_step, b.source_step),
+        target_step: either(is_first, a.target_step, b.target_step),
+    };
+    let (source, target) =
+        (either(is_first, first.0, second.0), either(is_first, first.1, second.1));
+    let matrix = if is_first { layer } else { layer - of_first };
     // SAFETY: the caller's promise.
-    unsafe { copy::<T, N>(operand, matrix, tile) }
+    unsafe { copy::<T, N>((source, target, p), matrix, tile) }
+}
+
+/// The first, or the second.
+#[inline(always)]
+fn either<X>(is_first: bool, first: X, second: X) -> X {
+    if is_first { first } else { second }
 }
 
 /// Copies the block's tile of the operand's matrix number `matrix`, as far as it has one.

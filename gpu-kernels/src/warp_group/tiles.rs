@@ -95,12 +95,6 @@ impl<G: Geometry> ClusterTiles<G> {
         // A division takes as long as a step of small tiles.
         let (slice, number) = match self.end == tiles {
             true => (0, self.next),
-            // Where no cluster has two tiles, the first of each slice, then the second: clusters are
-            // dealt to GPCs in turn, and a GPC's requests for the same bytes are answered together.
-            false if self.end <= cluster::cluster_dim_x() => {
-                let slices = self.end / tiles;
-                (self.next % slices, self.next / slices)
-            }
             false => (self.next / tiles, self.next % tiles),
         };
         let (row, col) = order::grouped(number, self.rows, self.cols, group);
