@@ -210,10 +210,9 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         if device.compute_capability.is_none() && self.kernel == KernelChoice::Auto {
             return Ok(Plan::of_cpu(product));
         }
-        let mut of_kernel = *product;
-        let turned = of_kernel.orient(&self.kernel, device);
+        let turned = product.is_taken_turned(&self.kernel, device);
         // Buffers of a GPU start at multiples of 256 bytes.
-        let chosen = choose(&Task::of(&of_kernel, [0, 0]))?;
+        let chosen = choose(&Task::turned_if(turned, product))?;
         let chosen = chosen.for_epilogue(product, &self.kernel);
         Ok(Plan::new(product, turned, chosen, device))
     }
@@ -227,8 +226,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     }
 
     pub(crate) fn plans_product(&self, device: &DeviceInfo, product: &Product) -> Vec<Plan> {
-        let (of_kernel, turned) = product.oriented(&KernelChoice::Auto, device);
-        let task = Task::of(&of_kernel, [0, 0]);
+        let turned = product.is_taken_turned(&KernelChoice::Auto, device);
+        let task = Task::turned_if(turned, product);
         let mut chosen: Vec<_> = candidates(&task, device).collect();
         // Stable, so that of equals the first is the one that is chosen.
         chosen.sort_by(Chosen::compare);

@@ -127,8 +127,7 @@ pub(crate) unsafe fn enqueue(
     choice: &KernelChoice,
     addresses: Addresses,
 ) -> Result<(), Error> {
-    let mut product = *product;
-    let turned = product.orient(choice, driver.info());
+    let (product, turned) = product.oriented(choice, driver.info());
     let addresses = if turned { transposed(addresses) } else { addresses };
     let task = Task::of(&product, [addresses.a, addresses.b]);
     let chosen = driver.choose(choice, &task)?.for_epilogue(&product, choice);

@@ -225,6 +225,7 @@ impl Fusion {
 
     /// With sources repeated to the shape of the sums, the residual to C's; an error where one has
     /// another shape.
+    #[inline]
     pub fn spread(mut self, sums: Shape) -> Result<Fusion, Error> {
         if self.gated && !sums.cols.is_multiple_of(2) {
             return Err(Error::new(Kind::OddPairs { sums }));
@@ -311,6 +312,7 @@ pub(crate) fn terms<S: Scalar>(alpha: S, k: usize) -> usize {
 
 impl Product {
     /// Checks shapes and that C's elements lie apart; the layouts already fit their buffers.
+    #[inline]
     pub(crate) fn new<T: Element, C: OutputOf<T>>(
         options: Options<C::Scalar>,
         [a, b, c]: [Layout; 3],
@@ -354,43 +356,43 @@ impl Product {
         })
     }
 
-    /// Makes the product that kernels take of it, and says whether it was turned to that of the
-    /// transposed matrices: few columns are few rows, else rows of C are contiguous if its rows or
-    /// columns are. Columns that belong together in pairs are not turned.
-    ///
-    /// An extent of 1 gets a stride with which the matrix is one of contiguous rows or columns.
-    #[inline]
-    fn turn(&mut self) -> bool {
+    /// Whether kernels take it turned to the product of the transposed matrices, where nothing else
+    /// asks for one of the two: few columns are few rows, else rows of C are contiguous if its rows
+    /// or columns are. Columns that belong together in pairs are not turned.
+    fn is_turned(&self) -> bool {
         let Shape { rows, cols } = self.shape();
         let Strides { row, col } = self.c.strides;
         let by_columns = match rows.min(cols) <= FEW {
             true => cols < rows,
             false => row == 1 && col != 1,
         };
-        let turned = by_columns && !self.fusion.gated;
-        self.turn_if(turned);
-        turned
+        by_columns && !self.fusion.gated
+    }
+
+    /// A and B of that product, or of this one, and how far apart they are in a batch. An extent of
+    /// 1 gets a stride with which the matrix is one of contiguous rows or columns.
+    #[inline]
+    fn operands(&self, turned: bool) -> [(Layout, isize); 2] {
+        let Product { a, b, batch, .. } = self;
+        let of = |layout: &Layout, step| match turned {
+            true => (with_free_strides(layout.apply(Op::Transpose)), step),
+            false => (with_free_strides(*layout), step),
+        };
+        match turned {
+            true => [of(b, batch.b), of(a, batch.a)],
+            false => [of(a, batch.a), of(b, batch.b)],
+        }
     }
 
     /// The same product, turned or as it is, with such strides.
     fn turned_if(&self, turned: bool) -> Product {
-        let mut product = *self;
-        product.turn_if(turned);
-        product
-    }
-
-    #[inline]
-    fn turn_if(&mut self, turned: bool) {
-        let Product { a, b, c, fusion, batch, .. } = self;
-        if turned {
-            std::mem::swap(a, b);
-            std::mem::swap(&mut batch.a, &mut batch.b);
-            *fusion = fusion.transposed();
-        }
-        for layout in [a, b, c] {
-            let of = if turned { layout.apply(Op::Transpose) } else { *layout };
-            *layout = with_free_strides(of);
-        }
+        let [(a, a_step), (b, b_step)] = self.operands(turned);
+        let (c, fusion) = match turned {
+            true => (self.c.apply(Op::Transpose), self.fusion.transposed()),
+            false => (self.c, self.fusion),
+        };
+        let batch = Batch { a: a_step, b: b_step, ..self.batch };
+        Product { a, b, c: with_free_strides(c), fusion, batch, ..*self }
     }
 
     /// The shape of the sums, which is C's unless the epilogue takes columns in pairs.

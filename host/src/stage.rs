@@ -58,8 +58,9 @@ pub(crate) unsafe fn multiply_host<S: Stage + Sync>(
     };
     let (a, b) = (travelled(&product.a)?, travelled(&product.b)?);
     let info = device.device_info();
-    let (on_device, _) = Product { a, b, ..*product }.oriented(kernel, info);
-    choose(kernel, &Task::of(&on_device, [0, 0]), info)?;
+    let on_device = Product { a, b, ..*product };
+    let turned = on_device.is_taken_turned(kernel, info);
+    choose(kernel, &Task::turned_if(turned, &on_device), info)?;
     if shape.is_empty() {
         return Ok(());
     }

@@ -111,8 +111,8 @@ pub fn tune<T: Element, C: OutputOf<T>>(
     if product.k == 0 || product.shape().is_empty() {
         return Err(nothing("the product has no sums"));
     }
-    let (of_kernel, _) = product.oriented(&KernelChoice::Auto, device.info());
-    let task = Task::of(&of_kernel, [0, 0]);
+    let turned = product.is_taken_turned(&KernelChoice::Auto, device.info());
+    let task = Task::turned_if(turned, &product);
     let mut plans = gemm.plans(device.info(), a, b)?;
     let worth = plans.first().map_or(0.0, |first| WORTH * first.prediction.total());
     plans.retain(|plan| plan.prediction.total() <= worth);

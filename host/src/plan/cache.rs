@@ -23,6 +23,7 @@ struct Plans {
 
 impl PlanCache {
     /// As [`choose`].
+    #[inline]
     pub(crate) fn choose(
         &self,
         choice: &KernelChoice,

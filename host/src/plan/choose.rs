@@ -1,8 +1,8 @@
 //! The choice of a kernel: what can compute a product, and what does so soonest.
 
 use super::invariant::{Rows, keeps_order, may_be_chosen};
-use super::model::{Prediction, part_len, predict, splits};
-use super::{KernelChoice, Product, Rest, is_mappable_step};
+use super::model::{Least, Prediction, part_len, predict, splits};
+use super::{Batch, KernelChoice, Product, Rest, is_mappable_step};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{
@@ -83,23 +83,37 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// The task of a product with operands from these device addresses on.
+    /// The task of a product, as kernels take it, with operands from these device addresses on.
     pub fn of(product: &Product, bases: [u64; 2]) -> Self {
-        let Product { dtype, output, precision, k, batch, .. } = *product;
-        let shape = product.shape();
-        let (operands, steps) = ([&product.a, &product.b], [batch.a, batch.b]);
-        let [a, b] = operands.map(|layout| layout.strides);
-        let along_k = [is_along_k(a.row, a.col), is_along_k(b.col, b.row)];
+        let Product { a, b, batch, .. } = *product;
+        Task::with(product, [(a, batch.a), (b, batch.b)], bases)
+    }
+
+    /// The task of a product that kernels take turned, or not, with operands from address 0 on.
+    pub fn turned_if(turned: bool, product: &Product) -> Self {
+        Task::with(product, product.operands(turned), [0, 0])
+    }
+
+    #[inline]
+    fn with(product: &Product, operands: [(Layout, isize); 2], bases: [u64; 2]) -> Self {
+        let Product { dtype, output, precision, k, batch: Batch { count: batch, .. }, .. } =
+            *product;
+        let ([a, b], steps) = (operands.map(|(layout, _)| layout), operands.map(|(_, step)| step));
+        let shape = Shape::new(a.shape.rows, b.shape.cols);
+        let [a_strides, b_strides] = [a.strides, b.strides];
+        let along_k =
+            [is_along_k(a_strides.row, a_strides.col), is_along_k(b_strides.col, b_strides.row)];
         let is_mapped = |i: usize| {
-            mappable(operands[i], dtype, bases[i]) && is_mappable_step(batch.count, dtype, steps[i])
+            let (layout, step) = &operands[i];
+            mappable(layout, dtype, bases[i]) && is_mappable_step(batch, dtype, *step)
         };
         let unmapped = [0, 1].map(|i| !is_mapped(i));
         let maps = shape.is_empty() || k > 0 && unmapped == [false; 2];
         let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
         let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
         let rows = Rows::of(product);
-        let splits = batch.count <= 1 && rows == Rows::Free;
-        let (batch, shared) = (batch.count, steps.map(|step| step == 0));
+        let splits = batch <= 1 && rows == Rows::Free;
+        let shared = steps.map(|step| step == 0);
         Task {
             dtype,
             precision,
@@ -124,54 +138,76 @@ impl Task {
     /// The instances of a variant that may be taken, for any way of storing the operands: those of
     /// the precision asked for, then those that have more.
     pub(super) fn instances(&self, variant: &str) -> [Option<&'static Kernel>; 2] {
-        [self.precision, Precision::Full]
-            .map(|precision| instances(variant, self.dtype, precision).next())
+        let variant = variant_of(self.dtype, variant);
+        [self.precision, Precision::Full].map(|precision| variant?.instances(precision).next())
     }
 
     /// The instance of a variant for the operands as they are stored.
     pub(super) fn find(&self, variant: &str) -> Option<&'static Kernel> {
+        self.find_in(variant_of(self.dtype, variant)?)
+    }
+
+    fn find_in(&self, variant: &Variant) -> Option<&'static Kernel> {
         let find = |precision| {
-            instances(variant, self.dtype, precision)
-                .find(|kernel| kernel.stored.takes(self.along_k))
+            variant.instances(precision).find(|kernel| kernel.stored.takes(self.along_k))
         };
         find(self.precision).or_else(|| find(Precision::Full))
+    }
+}
+
+/// A variant's kernels of one dtype.
+pub(super) struct Variant {
+    pub name: &'static str,
+    kernels: Vec<&'static Kernel>,
+}
+
+impl Variant {
+    fn instances(&self, precision: Precision) -> impl Iterator<Item = &'static Kernel> {
+        self.kernels.iter().copied().filter(move |kernel| kernel.precision == precision)
+    }
+
+    /// What a task takes at the least; the model goes by the variant and the dtype.
+    pub fn least(&self, task: &Task, info: &DeviceInfo) -> Least {
+        self.kernels.first().map_or(Least::NONE, |kernel| Least::of(kernel, task, info))
     }
 }
 
 /// What the table has of a dtype, looked for once: a plan asks dozens of times.
 struct OfDtype {
     dtype: DType,
-    kernels: Vec<&'static Kernel>,
-    /// Those of [`CANDIDATES`] that have an instance.
-    candidates: Vec<&'static str>,
+    /// First those of [`CANDIDATES`], in their order.
+    variants: Vec<Variant>,
+    candidates: usize,
 }
 
-fn of_dtype(dtype: DType) -> Option<&'static OfDtype> {
-    static ALL: LazyLock<Vec<OfDtype>> = LazyLock::new(|| {
-        let of = |dtype| {
-            let kernels: Vec<_> = gemm_spec::kernels().filter(|of| of.dtype == dtype).collect();
-            let has = |variant: &&str| kernels.iter().any(|kernel| kernel.variant == *variant);
-            let candidates = CANDIDATES.into_iter().filter(has).collect();
-            OfDtype { dtype, kernels, candidates }
+impl OfDtype {
+    fn new(dtype: DType) -> Self {
+        let variant = |name| {
+            let kernels = gemm_spec::kernels().filter(|of| of.dtype == dtype);
+            let kernels: Vec<_> = kernels.filter(|of| of.variant == name).collect();
+            (!kernels.is_empty()).then_some(Variant { name, kernels })
         };
-        DType::ALL.map(of).into()
-    });
+        let mut variants: Vec<_> = CANDIDATES.into_iter().filter_map(variant).collect();
+        let candidates = variants.len();
+        let others = gemm_spec::variants().filter(|name| !CANDIDATES.contains(name));
+        variants.extend(others.filter_map(variant));
+        OfDtype { dtype, variants, candidates }
+    }
+}
+
+fn variants_of(dtype: DType) -> Option<&'static OfDtype> {
+    static ALL: LazyLock<Vec<OfDtype>> = LazyLock::new(|| DType::ALL.map(OfDtype::new).into());
     ALL.iter().find(|of| of.dtype == dtype)
 }
 
 /// Those of [`CANDIDATES`] that have an instance of the dtype.
-pub(super) fn candidates_of(dtype: DType) -> impl Iterator<Item = &'static str> {
-    of_dtype(dtype).into_iter().flat_map(|of| of.candidates.iter().copied())
+pub(super) fn candidates_of(dtype: DType) -> impl Iterator<Item = &'static Variant> {
+    variants_of(dtype).into_iter().flat_map(|of| &of.variants[..of.candidates])
 }
 
-/// The instances of a variant.
-fn instances(
-    variant: &str,
-    dtype: DType,
-    precision: Precision,
-) -> impl Iterator<Item = &'static Kernel> {
-    let kernels = of_dtype(dtype).into_iter().flat_map(|of| of.kernels.iter().copied());
-    kernels.filter(move |kernel| kernel.precision == precision && kernel.variant == variant)
+/// The variant of that name, where it has an instance of the dtype.
+fn variant_of(dtype: DType, name: &str) -> Option<&'static Variant> {
+    variants_of(dtype)?.variants.iter().find(|of| of.name == name)
 }
 
 /// Whether a tensor map can describe a matrix (CUDA driver API, `cuTensorMapEncodeTiled`): it is
@@ -227,9 +263,10 @@ impl Chosen {
 
     /// The same, with a kernel that has an epilogue of its own in the place of the one that has not
     /// and was the library's choice: tiles may be narrow for nothing else.
+    #[inline]
     pub(crate) fn for_epilogue(self, product: &Product, choice: &KernelChoice) -> Self {
-        let is_free = *choice == KernelChoice::Auto && !product.fusion.is_none();
-        if !is_free || !self.kernel.narrows() {
+        let is_free = || *choice == KernelChoice::Auto && !product.fusion.is_none();
+        if !self.kernel.narrows() || !is_free() {
             return self;
         }
         let Kernel { dtype, stored, .. } = *self.kernel;
@@ -347,7 +384,8 @@ fn planned(
     info: &DeviceInfo,
 ) -> Result<Chosen, Error> {
     let can_copy = copied == [false; 2] || task.unmapped.is_some();
-    let kernel = instance(variant, copied, task, info).filter(|_| can_copy);
+    let kernel = variant_of(task.dtype, variant).filter(|_| can_copy);
+    let kernel = kernel.and_then(|variant| instance(variant, copied, task, info));
     let may_split = |kernel: &&Kernel| kernel.takes_slices() && task.batch <= 1;
     let kernel = kernel.filter(|kernel| parts <= 1 || may_split(kernel));
     let chosen = kernel.map(|kernel| Chosen::new(kernel, copied, parts, task, info));
@@ -361,27 +399,47 @@ fn planned(
 
 /// The fastest of [`candidates`].
 fn fastest(task: &Task, info: &DeviceInfo) -> Option<Chosen> {
-    let whole: Vec<Chosen> = ways(task, info).collect();
-    let best = whole.iter().min_by(|a, b| a.compare(b))?.prediction.total();
-    // What is left to a kernel without its last wave is half of its time at least.
-    let may_be = whole.iter().filter(|way| way.prediction.total() <= 2.0 * best);
-    may_be.map(|way| way.cut(task, info)).min_by(Chosen::compare)
+    let (mut whole, mut least) = (Vec::new(), f64::INFINITY);
+    for variant in candidates_of(task.dtype) {
+        for way in ways_of(variant, least, task, info) {
+            least = least.min(way.prediction.total());
+            whole.push(way);
+        }
+    }
+    let mut best = *whole.iter().min_by(|a, b| a.compare(b))?;
+    for way in whole.iter().filter(|way| way.prediction.total() <= WITHOUT_REST * least) {
+        best = way.cut_below(best.prediction.total(), task, info).unwrap_or(best);
+    }
+    Some(best)
 }
+
+/// What is left to a kernel without its last wave is half of its time at least.
+const WITHOUT_REST: f64 = 2.0;
 
 /// Every way to compute a task that the library knows.
 pub(crate) fn candidates(task: &Task, info: &DeviceInfo) -> impl Iterator<Item = Chosen> {
-    ways(task, info).map(move |way| way.cut(task, info))
+    let whole = candidates_of(task.dtype)
+        .flat_map(move |variant| ways_of(variant, f64::INFINITY, task, info));
+    whole.map(move |way| way.cut(task, info))
 }
 
-/// The same with no rest apart.
-fn ways(task: &Task, info: &DeviceInfo) -> impl Iterator<Item = Chosen> {
-    let ways = candidates_of(task.dtype).flat_map(move |of| with_copies(of, task, info));
-    let ways = ways.filter(move |(kernel, _)| {
+/// The ways to compute a task by a variant, with no rest apart; without some that cannot win where
+/// another takes `most` microseconds.
+fn ways_of(
+    variant: &'static Variant,
+    most: f64,
+    task: &Task,
+    info: &DeviceInfo,
+) -> impl Iterator<Item = Chosen> {
+    let least = variant.least(task, info);
+    let may_win = task.splits && least.of_parts < most;
+    let ways = (least.whole <= WITHOUT_REST * most).then(|| with_copies(variant, task, info));
+    let ways = ways.into_iter().flatten().filter(move |(kernel, _)| {
         // Blocks that join need memory.
         may_be_chosen(kernel, task, info) && (task.splits || !kernel.joins())
     });
     ways.flat_map(move |(kernel, copied)| {
-        let splits = splits(kernel, task, info).filter(|&parts| parts == 1 || task.splits);
+        let splits = splits(kernel, task, info).filter(move |&parts| parts == 1 || may_win);
         splits.map(move |parts| Chosen::new(kernel, copied, parts, task, info))
     })
 }
@@ -389,7 +447,7 @@ fn ways(task: &Task, info: &DeviceInfo) -> impl Iterator<Item = Chosen> {
 /// The instances of a variant for a task, with the operands that each needs copies of: none; no
 /// more than has to be; what does not lie along K too.
 fn with_copies(
-    variant: &'static str,
+    variant: &'static Variant,
     task: &Task,
     info: &DeviceInfo,
 ) -> impl Iterator<Item = (&'static Kernel, [bool; 2])> {
@@ -406,7 +464,7 @@ fn with_copies(
 
 /// The instance of a variant for a task whose operands are copied so, where it takes that.
 pub(super) fn instance(
-    variant: &str,
+    variant: &Variant,
     copied: [bool; 2],
     task: &Task,
     info: &DeviceInfo,
@@ -415,7 +473,7 @@ pub(super) fn instance(
     let unmapped = task.unmapped;
     let maps = task.maps || unmapped.is_some_and(|of| (0..2).all(|i| copied[i] || !of[i]));
     let task = Task { along_k, maps, ..*task };
-    let kernel = task.find(variant)?;
+    let kernel = task.find_in(variant)?;
     let is_of_use = copied == [false; 2] || kernel.takes_maps();
     (is_of_use && check_launch(kernel, &task, info).is_ok()).then_some(kernel)
 }

@@ -139,33 +139,28 @@ pub(super) fn keeps_order(kernel: &Kernel, task: &Task) -> bool {
 }
 
 impl Product {
-    /// As [`Product::turned`]; for rows that have to be alike, turned only where a kernel for
-    /// Hopper needs it.
+    /// The product that kernels take of it, and whether that is the turned one.
     pub(crate) fn oriented(&self, choice: &KernelChoice, info: &DeviceInfo) -> (Product, bool) {
-        let mut product = *self;
-        let turned = product.orient(choice, info);
-        (product, turned)
+        let turned = self.is_taken_turned(choice, info);
+        (self.turned_if(turned), turned)
     }
 
-    /// Makes that product of it, and says whether it was turned. A product is some hundred bytes,
-    /// and a plan that was made before is found in less time than it takes to copy it often.
+    /// As [`Product::is_turned`]; for rows that have to be alike, turned only where a kernel for
+    /// Hopper needs it.
     #[inline]
-    pub(crate) fn orient(&mut self, choice: &KernelChoice, info: &DeviceInfo) -> bool {
-        let turned = match choice {
+    pub(crate) fn is_taken_turned(&self, choice: &KernelChoice, info: &DeviceInfo) -> bool {
+        match choice {
             // Its epilogue knows rows from columns.
             KernelChoice::Own(_) => false,
-            _ if Rows::of(self) == Rows::Free => return self.turn(),
+            _ if Rows::of(self) == Rows::Free => self.is_turned(),
             _ => self.has_to_be_turned(choice, info),
-        };
-        self.turn_if(turned);
-        turned
+        }
     }
 
     /// Whether rows that have to be alike take the transposed product.
     fn has_to_be_turned(&self, choice: &KernelChoice, info: &DeviceInfo) -> bool {
-        let (plain, turned) = (self.turned_if(false), self.turned_if(true));
-        let fits = |product: &Product| {
-            let task = Task::of(product, [0, 0]);
+        let fits = |turned| {
+            let task = Task::turned_if(turned, self);
             if task.rows != Rows::Alike {
                 return true;
             }
@@ -186,7 +181,7 @@ impl Product {
                 }
             }
         };
-        !fits(&plain) && fits(&turned)
+        !fits(false) && fits(true)
     }
 }
 

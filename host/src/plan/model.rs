@@ -185,6 +185,28 @@ impl Prediction {
     }
 }
 
+/// Microseconds below which no [`Prediction`] for a kernel and a task is.
+pub(super) struct Least {
+    /// Of K in one part.
+    pub whole: f64,
+    /// Of K in several.
+    pub of_parts: f64,
+}
+
+impl Least {
+    /// Known of every kernel.
+    pub const NONE: Least = Least { whole: 0.0, of_parts: 0.0 };
+
+    /// As if all multiprocessors had work to the end, at the rate of few.
+    pub fn of(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> Least {
+        let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
+        let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
+        let most = multiprocessors.max(kernel.cluster() as f64) * Speed::of(kernel).operations;
+        let working = 2.0 * m * n * k * task.batch as f64 / (most * (1.0 + ALONE));
+        Least { whole: LAUNCH + working, of_parts: 2.0 * LAUNCH + FINISH + working }
+    }
+}
+
 /// What a task takes by a kernel, with copies of operands before it, and K in `parts`.
 pub(super) fn predict(
     kernel: &Kernel,
@@ -297,7 +319,8 @@ fn waiting(
         true => (at_once, 0.0, rate * SHARES),
         false => (clusters, clusters % at_once, rate),
     };
-    if !kernel.takes_maps() {
+    // Of an empty C there are no last ones.
+    if !kernel.takes_maps() || clusters == 0.0 {
         return bytes / rate;
     }
     let of_last = bytes * last / clusters;

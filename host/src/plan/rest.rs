@@ -77,13 +77,25 @@ impl Product {
 impl Chosen {
     /// The same with a [`Rest`], where that is faster.
     pub(super) fn cut(self, task: &Task, info: &DeviceInfo) -> Chosen {
-        let cuts = [true, false].into_iter().filter_map(|of_rows| self.cut_at(of_rows, task, info));
-        let is_worth_it = |cut: &Chosen| cut.prediction.total() < WORTH * self.prediction.total();
-        cuts.min_by(Chosen::compare).filter(is_worth_it).unwrap_or(self)
+        self.cut_below(f64::INFINITY, task, info).unwrap_or(self)
     }
 
-    /// The same with the rest that whole waves leave; `None` where there is none.
-    fn cut_at(&self, of_rows: bool, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
+    /// The same with a [`Rest`], where that is faster and takes less than `most` microseconds.
+    pub(super) fn cut_below(&self, most: f64, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
+        let mut most = most.min(WORTH * self.prediction.total());
+        let mut best = None;
+        for of_rows in [true, false] {
+            if let Some(cut) = self.cut_at(of_rows, most, task, info) {
+                most = cut.prediction.total();
+                best = Some(cut);
+            }
+        }
+        best
+    }
+
+    /// The same with the rest that whole waves leave; `None` where there is none, and where it all
+    /// takes `most` microseconds or more.
+    fn cut_at(&self, of_rows: bool, most: f64, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
         let Chosen { kernel, copied, parts, prediction: whole, .. } = *self;
         let multiprocessors = info.multiprocessors? as usize;
         // Kernels of which the second begins while the first one ends.
@@ -110,28 +122,36 @@ impl Chosen {
         let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
         let task = Task { along_k, maps: maps || task.maps, ..*task };
         let own = predict(kernel, [false; 2], 1, &Task { shape: main, ..task }, info);
-        let rest = fastest(&Task { shape: rest, ..task }, maps, info)?;
-        let prediction = Prediction {
-            launches: whole.launches,
-            copies: whole.copies,
-            rest: rest.prediction.total(),
-            ..own
-        };
+        let own = Prediction { launches: whole.launches, copies: whole.copies, ..own };
+        let rest = fastest(&Task { shape: rest, ..task }, maps, most - own.total(), info)?;
+        let prediction = Prediction { rest: rest.prediction.total(), ..own };
         let rest = Rest { of_rows, from, kernel: rest.kernel, parts: rest.parts };
-        Some(Chosen { rest: Some(rest), prediction, ..*self })
+        // Of equals, as rounded, the first.
+        (prediction.total() < most).then_some(Chosen { rest: Some(rest), prediction, ..*self })
     }
 }
 
-/// The fastest way to compute a task as it is by kernels that take maps, or by others.
-fn fastest(task: &Task, maps: bool, info: &DeviceInfo) -> Option<Chosen> {
-    let kernels =
-        candidates_of(task.dtype).filter_map(|variant| instance(variant, [false; 2], task, info));
-    let kernels = kernels.filter(|kernel| kernel.takes_maps() == maps && !kernel.narrows());
-    let all = kernels.flat_map(|kernel| {
-        let of = move |parts| Chosen::new(kernel, [false; 2], parts, task, info);
-        splits(kernel, task, info).map(of)
-    });
-    all.min_by(Chosen::compare)
+/// The fastest way to compute a task as it is by kernels that take maps, or by others, in less than
+/// `most` microseconds.
+fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<Chosen> {
+    let mut best = None;
+    for variant in candidates_of(task.dtype) {
+        let least = variant.least(task, info);
+        let kernel = (least.whole < most).then(|| instance(variant, [false; 2], task, info));
+        let is_of_use = |kernel: &&Kernel| kernel.takes_maps() == maps && !kernel.narrows();
+        let Some(kernel) = kernel.flatten().filter(is_of_use) else { continue };
+        for parts in splits(kernel, task, info) {
+            if parts > 1 && least.of_parts >= most {
+                break;
+            }
+            let way = Chosen::new(kernel, [false; 2], parts, task, info);
+            if way.prediction.total() < most {
+                most = way.prediction.total();
+                best = Some(way);
+            }
+        }
+    }
+    best
 }
 
 #[cfg(test)]
@@ -160,7 +180,7 @@ mod tests {
         let (of_rows, from, variant, parts) = apart;
         let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
         let found = Task { along_k, maps: true, ..task };
-        let kernel = instance(variant, [false; 2], &found, device.info()).unwrap();
+        let kernel = found.find(variant).unwrap();
         let rest = Some(Rest { of_rows, from, kernel, parts });
         device
             .backend

@@ -440,6 +440,9 @@ proptest! {
         let chosen = super::choose(&KernelChoice::Auto, &task, &info).unwrap();
         let Chosen { kernel, copied, parts, tile_cols, rest, prediction } = chosen;
         let micros = prediction.total();
+        // What was not looked at would not have won.
+        let fastest = candidates(&task, &info).min_by(Chosen::compare);
+        prop_assert_eq!(chosen, fastest.unwrap_or(chosen));
         prop_assert!(kernel.dtype == dtype && kernel.target.runs_on(capability));
         prop_assert!(micros.is_finite() && micros > 0.0);
         let has_maps = (0..2).all(|i| copied[i] || !unmapped[i]);
