@@ -276,6 +276,8 @@ mod tests {
         let broadcast = Layout::strided(Shape::new(max, 1), Strides::new(0, 0));
         assert_eq!(broadcast.check(1), Ok(()));
         assert_eq!(Shape::new(max, 2).checked_len(), None);
+        let most = isize::MAX as usize;
+        assert_eq!([1, 2].map(|cols| Shape::new(most, cols).checked_len()), [Some(most), None]);
     }
 
     #[test]

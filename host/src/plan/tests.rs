@@ -464,6 +464,7 @@ proptest! {
             let tile = if rest.of_rows { rows * kernel.cluster() } else { cols };
             prop_assert!(rest.from.is_multiple_of(tile));
             prop_assert_eq!(rest.kernel.takes_maps(), kernel.takes_maps());
+            prop_assert!(!rest.kernel.narrows());
             prop_assert!(rest.kernel.stored.takes(lies));
             let len = part_len(rest.kernel, k, rest.parts);
             prop_assert!(rest.parts == 1 || (rest.parts - 1) * len < k && k <= rest.parts * len);
