@@ -1,6 +1,7 @@
 //! Many products at a time: threads with streams of their own on one GPU, every dtype and kind of
-//! plan, every result checked, the memory given back.
+//! plan, every result checked, the memory given back; and threads that share an emulated one.
 
+use gemmite::emulator::Options;
 use gemmite::{
     Device, DeviceMatrix, Element, F8E4M3, Gemm, Matrix, Op, Precision, Shape, Stream, bf16, f16,
     random,
@@ -113,6 +114,38 @@ fn free_memory() -> usize {
     let (free, _) = gemmite::cuda::cust::memory::mem_get_info().expect("the driver says");
     drop(context);
     free
+}
+
+/// A product of host data on a device, and its plan: those of one thread alone.
+fn is_right_on<T: Element>(device: &Device, [m, n, k]: [usize; 3]) {
+    let a = random::integers::<T>(Shape::new(m, k), 1, -1..=1).unwrap();
+    let b = random::integers::<T>(Shape::new(k, n), 2, -1..=1).unwrap();
+    let (gemm, a_layout, b_layout) = (Gemm::<T>::new(), a.view().layout(), b.view().layout());
+    let plan = gemm.plan_on(device, a_layout, b_layout).unwrap();
+    assert_eq!(plan, gemm.plan(device.info(), a_layout, b_layout).unwrap());
+    let found = gemm.run(device, &a, &b).unwrap();
+    assert!(found == gemm.run(&Device::cpu(), &a, &b).unwrap(), "{} {m}x{n}x{k}", T::DTYPE);
+}
+
+/// All of them look for the same plans and load the same kernels first.
+#[test]
+fn emulator_threads_share_a_device() {
+    let options = Options { multiprocessors: Some(4), threads: 2, ..Options::default() };
+    let device = Device::emulator_with(&options).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let device = &device;
+            scope.spawn(move || {
+                for turn in 0..3 {
+                    let shape = [64 + 8 * turn, 72, 16 * (1 + (thread + turn) % 4)];
+                    is_right_on::<bf16>(device, shape);
+                    is_right_on::<f32>(device, shape);
+                    is_right_on::<f64>(device, shape);
+                    is_right_on::<i8>(device, [3, 65, 200 + thread]);
+                }
+            });
+        }
+    });
 }
 
 #[test]
