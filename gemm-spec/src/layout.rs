@@ -156,6 +156,16 @@ impl Layout {
         self.offset.wrapping_add_signed(distance)
     }
 
+    /// Whether it has the same elements at the same places: strides of extents of 1 do not count.
+    pub fn lies_as(&self, other: &Layout) -> bool {
+        let Shape { rows, cols } = self.shape;
+        let is_alike = |extent: usize, a: isize, b: isize| extent <= 1 || a == b;
+        self.shape == other.shape
+            && self.offset == other.offset
+            && is_alike(rows, self.strides.row, other.strides.row)
+            && is_alike(cols, self.strides.col, other.strides.col)
+    }
+
     /// Checks that every element lies in a buffer of `len` elements.
     pub const fn check(&self, len: usize) -> Result<(), LayoutError> {
         if self.shape.is_empty() {

@@ -1,8 +1,8 @@
 //! The ladder: one idea a file, each step the last one with one thing changed.
 //!
 //! A step's file has its body, generic over element and tiles. Its entry points are made from its
-//! list in gemm-spec; `cargo xtask bench sweep` makes others, with tiles of its own, to find out
-//! which are fast.
+//! list in gemm-spec; `cargo xtask sweep` makes others, with tiles of its own, to find out which
+//! are fast.
 
 /// Makes entry points of a body, one for each row of a list. `units` says what a thread brings into
 /// shared memory: single elements (1) or packs of 16 bytes (LANES).

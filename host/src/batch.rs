@@ -83,7 +83,15 @@ impl<T: Element> DeviceBatch<T> {
             let offset = layout.offset - start;
             MatrixRef::new(&data, Layout { offset, ..layout })?.to_matrix()
         };
-        (0..self.count).map(of).collect()
+        let mut matrices = Vec::new();
+        matrices.try_reserve_exact(self.count).map_err(|_| {
+            let wanted = self.count.saturating_mul(size_of::<Matrix<T>>());
+            Error::new(Kind::OutOfMemory { place: "the host".into(), wanted, free: None })
+        })?;
+        for index in 0..self.count {
+            matrices.push(of(index)?);
+        }
+        Ok(matrices)
     }
 }
 
@@ -334,9 +342,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     }
 
     fn batch_into_rows(&self, a: Layout, b: Layout, batch: Batch) -> Result<Product, Error> {
-        let options = self.options();
-        let shape = output_shape(options.op_a, options.op_b, a, b)?;
-        self.batch_product([a, b, Layout::row_major(shape)], batch)
+        self.batch_product(self.layouts(a, b)?, batch)
     }
 }
 

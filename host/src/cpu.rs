@@ -21,7 +21,7 @@ use crate::error::{Error, Kind, Operand};
 use crate::plan::{Fusion, KernelChoice, Product, RowsProduct, SOURCES, ScaledProduct};
 use crate::streaming::{Progress, Streaming};
 use crate::{bf16, f16, with_elements};
-use gemm_spec::{DType, Precision};
+use gemm_spec::{DType, Layout, Precision, Shape, Strides};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
@@ -349,6 +349,13 @@ unsafe fn whole<T: Scalar + OutputOf<T>>(product: &Product, operands: &HostOpera
         // SAFETY: the caller's promise.
         return unsafe { tiles::multiply::<T, T>(product, operands) };
     }
+    // Strides of extents of 1 lead nowhere, and the crate computes with them.
+    let strides = |layout: &Layout| {
+        let Layout { shape: Shape { rows, cols }, strides: Strides { row, col }, .. } = *layout;
+        let of = |extent: usize, stride: isize| if extent == 1 { 1 } else { stride };
+        [of(cols, col), of(rows, row)]
+    };
+    let [a_strides, b_strides, c_strides] = [a_layout, b_layout, c_layout].each_ref().map(strides);
     // SAFETY: the caller's promise is the crate's condition: every element is valid to read, C's to
     // write and apart. It has engines for f32 and f64.
     unsafe {
@@ -357,15 +364,15 @@ unsafe fn whole<T: Scalar + OutputOf<T>>(product: &Product, operands: &HostOpera
             c_layout.shape.cols,
             k,
             c.add(c_layout.offset),
-            c_layout.strides.col,
-            c_layout.strides.row,
+            c_strides[0],
+            c_strides[1],
             product.beta.is_some(),
             a.add(a_layout.offset),
-            a_layout.strides.col,
-            a_layout.strides.row,
+            a_strides[0],
+            a_strides[1],
             b.add(b_layout.offset),
-            b_layout.strides.col,
-            b_layout.strides.row,
+            b_strides[0],
+            b_strides[1],
             product.beta.map_or(T::ZERO, |beta| beta.get()),
             alpha,
             false,

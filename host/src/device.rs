@@ -213,8 +213,8 @@ impl Device {
     /// others are gathered, row by row.
     ///
     /// # Errors
-    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver
-    /// fails.
+    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), the shape has more
+    /// bytes than addresses ([`Error::is_shape`]), or the driver fails.
     pub fn upload<'a, T: Element>(
         &self,
         matrix: impl Into<MatrixRef<'a, T>>,
@@ -243,8 +243,8 @@ impl Device {
     /// A row-major matrix whose elements are unspecified; a C to be written to.
     ///
     /// # Errors
-    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver
-    /// fails.
+    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), the shape has more
+    /// bytes than addresses ([`Error::is_shape`]), or the driver fails.
     pub fn uninit<T: Element>(&self, shape: Shape) -> Result<DeviceMatrix<T>, Error> {
         let too_large = || Error::new(Kind::TooLarge { shape, dtype: T::DTYPE });
         let bytes = shape.checked_len().and_then(|len| len.checked_mul(size_of::<T>()));
@@ -256,8 +256,8 @@ impl Device {
     /// A row-major matrix of zeros.
     ///
     /// # Errors
-    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), or the driver
-    /// fails.
+    /// When the device's memory does not suffice ([`Error::is_out_of_memory`]), the shape has more
+    /// bytes than addresses ([`Error::is_shape`]), or the driver fails.
     pub fn zeros<T: Element>(&self, shape: Shape) -> Result<DeviceMatrix<T>, Error> {
         let mut matrix = self.uninit(shape)?;
         matrix.memory.clear()?;
@@ -319,7 +319,8 @@ impl<T: Element> DeviceMatrix<T> {
 
     /// The address of the layout's index 0 in the device's memory, for kernels of one's own (see
     /// [`OwnKernel::argument`](crate::OwnKernel::argument)); `None` on the CPU. It is valid as long
-    /// as the matrix is there, and work that uses it is not waited for.
+    /// as the matrix is there and [`DeviceMatrix::write`] gives it no other memory, and work that
+    /// uses it is not waited for.
     pub fn device_address(&self) -> Option<u64> {
         self.memory.device_address()
     }
@@ -343,7 +344,7 @@ impl<T: Element> DeviceMatrix<T> {
 
     /// Overwrites the matrix with one of the same shape from the host, after the work that was
     /// enqueued on it. Where the two layouts differ, the matrix gets new memory and the layout that
-    /// [`Device::upload`] would give it.
+    /// [`Device::upload`] would give it: a graph that was recorded goes on with the old memory.
     ///
     /// # Errors
     /// When the shapes differ, the device's memory does not suffice, or the driver fails.
@@ -354,7 +355,7 @@ impl<T: Element> DeviceMatrix<T> {
             return Err(Error::new(Kind::Overwrite { expected, found }));
         }
         with_elements(&matrix, |data, transfer| {
-            if transfer.copy == self.layout && !self.layout.overlaps_itself() {
+            if transfer.copy.lies_as(&self.layout) && !self.layout.overlaps_itself() {
                 return self.memory.write(0, bytemuck::cast_slice(data));
             }
             // Any other pair of layouts: a fresh buffer takes this one's place.
@@ -409,7 +410,8 @@ impl Stream {
     /// Waits for everything that was enqueued.
     ///
     /// # Errors
-    /// When the driver fails; a fault of enqueued work can show here.
+    /// While the stream is being recorded ([`Error::is_recording`]), which that would break, and
+    /// when the driver fails; a fault of enqueued work can show here.
     pub fn synchronize(&self) -> Result<(), Error> {
         self.queue.synchronize()
     }

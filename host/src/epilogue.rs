@@ -35,6 +35,7 @@ use gemm_spec::{Activation, Layout, Shape};
 /// # Ok::<(), gemmite::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "an epilogue does nothing before it is passed to a product"]
 pub struct Epilogue<M, F, X> {
     /// Bias, residual.
     pub(crate) matrices: [Option<M>; 2],
@@ -137,6 +138,7 @@ impl<M, F, X> Epilogue<M, F, X> {
 
 /// A product with an epilogue; made by [`Gemm::fused`].
 #[derive(Debug)]
+#[must_use = "nothing is computed before a call like `run`"]
 pub struct Fused<'g, T: Element, C: OutputOf<T>, E> {
     pub(crate) gemm: &'g Gemm<T, C>,
     pub(crate) epilogue: E,

@@ -99,7 +99,10 @@ pub(crate) enum Kind {
     DataLength { shape: Shape, found: usize },
     #[error("rows {rows:?} and columns {cols:?} are not all in a matrix of shape {shape}")]
     Block { shape: Shape, rows: Range<usize>, cols: Range<usize> },
-    #[error("beta was given and there is no C to multiply it with: pass C to `run_into`")]
+    #[error(
+        "beta was given and there is no C to multiply it with: take a call that is given C, as \
+        `run_into`, `run_grouped_into` and `run_device_batch` are"
+    )]
     BetaWithoutC,
     #[error("{}: {source}", describe(*operand, layout))]
     Layout { operand: Option<Operand>, layout: Layout, source: LayoutError },
@@ -193,7 +196,7 @@ pub(crate) enum Kind {
     NotSplit { kernel: &'static str },
     #[error(
         "the stream is being recorded: work goes to it from the thread that records, by products, \
-        and cannot be recorded within"
+        and it can be neither waited for nor recorded within"
     )]
     Recording,
     #[error(
@@ -325,11 +328,12 @@ impl Error {
         )
     }
 
-    /// Strides do not fit the data, or make elements of C overlap.
+    /// Strides do not fit the data, make elements of C overlap, or are those of no tensor map.
     pub fn is_layout(&self) -> bool {
+        use Kind::*;
         matches!(
             *self.kind(),
-            Kind::Layout { .. } | Kind::Overlap { .. } | Kind::BatchOverlap { .. }
+            Layout { .. } | Overlap { .. } | BatchOverlap { .. } | TensorLayout(_)
         )
     }
 
@@ -348,8 +352,13 @@ impl Error {
                 | NotCuda { .. }
                 | NotEmulated { .. }
                 | NoGraphs { .. }
-                | Recording
         )
+    }
+
+    /// The stream is being recorded ([`Stream::record`](crate::Stream::record)), by another thread
+    /// or by this one: it can be used so when that has ended.
+    pub fn is_recording(&self) -> bool {
+        matches!(*self.kind(), Kind::Recording)
     }
 
     /// Host or device memory ran out; the device can still be used.
@@ -424,7 +433,7 @@ impl Error {
 /// Codes after which a context answers nothing else (CUDA driver API, `CUresult`: "the process must
 /// be terminated and relaunched", "leaves the process in an inconsistent state").
 pub(crate) fn is_sticky(code: i32) -> bool {
-    matches!(code, 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721)
+    matches!(code, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 810)
 }
 
 fn driver_remedy(code: i32) -> &'static str {
@@ -432,6 +441,7 @@ fn driver_remedy(code: i32) -> &'static str {
         _ if is_sticky(code) => {
             "; the device's context is lost: drop its matrices and devices, or restart the program"
         }
+        46 => "; another process has the GPU to itself, or nobody may compute on it (`nvidia-smi`)",
         3 | 4 => "; is the NVIDIA driver's library loaded? `cargo xtask doctor` says",
         701 => "; choose a kernel with a smaller tile",
         _ => "",

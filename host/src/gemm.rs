@@ -56,6 +56,7 @@ pub fn matmul<'a, 'b, T: Element>(
 /// # Ok::<(), gemmite::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[must_use = "nothing is computed before a call like `run`"]
 pub struct Gemm<T: Element, C: OutputOf<T> = <T as Element>::Output> {
     options: Options<C::Scalar>,
     kernel: KernelChoice,
@@ -91,10 +92,13 @@ impl<T: Element> Gemm<T> {
 impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// The same with C's elements of type `D`; see [`OutputOf`] for the types that there are. Alpha
     /// and beta, where they were set before, are rounded to the nearest of `D`'s
-    /// [`Element::Scalar`].
+    /// [`Element::Scalar`], halves to even ones.
     pub fn output<D: OutputOf<T>>(self) -> Gemm<T, D> {
         let Options { op_a, op_b, precision, alpha, beta, batch_invariant } = self.options;
-        let convert = |factor: C::Scalar| D::Scalar::from_f64(factor.to_f64());
+        let convert = |factor: C::Scalar| match D::Scalar::DTYPE.is_integer() {
+            true => D::Scalar::from_f64(factor.to_f64().round_ties_even()),
+            false => D::Scalar::from_f64(factor.to_f64()),
+        };
         let (alpha, beta) = (convert(alpha), beta.map(convert));
         let options = Options { op_a, op_b, precision, alpha, beta, batch_invariant };
         Gemm { options, kernel: self.kernel, operands: PhantomData }
@@ -238,12 +242,16 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
 
     /// The product of operands of these layouts, into a C of contiguous rows.
     pub(crate) fn product(&self, a: Layout, b: Layout) -> Result<Product, Error> {
+        Product::new::<T, C>(self.options, self.layouts(a, b)?, Fusion::default())
+    }
+
+    /// Operands of these layouts, and a C of contiguous rows.
+    pub(crate) fn layouts(&self, a: Layout, b: Layout) -> Result<[Layout; 3], Error> {
         let shape = output_shape(self.options.op_a, self.options.op_b, a, b)?;
         if !shape.is_empty() && shape.checked_len().is_none() {
             return Err(Error::new(Kind::TooLarge { shape, dtype: C::DTYPE }));
         }
-        let layouts = [a, b, Layout::row_major(shape)];
-        Product::new::<T, C>(self.options, layouts, Fusion::default())
+        Ok([a, b, Layout::row_major(shape)])
     }
 
     /// Gets ready what [`Gemm::plan_on`] says: on a GPU the driver compiles and loads the kernel,
@@ -262,7 +270,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// returns.
     ///
     /// # Errors
-    /// When shapes do not match, beta was set, memory does not suffice, or the device fails.
+    /// When shapes do not match, beta was set, memory does not suffice, a kernel that was named is
+    /// unknown or does not run here ([`Error::is_unsupported`]), or the device fails.
     pub fn run<'a, 'b>(
         &self,
         device: &Device,
@@ -282,8 +291,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// Of C's slice nothing but C's elements is written.
     ///
     /// # Errors
-    /// When shapes do not match, memory does not suffice, or the device fails; C's elements are
-    /// unspecified then.
+    /// As [`Gemm::run`], but for beta; C's elements are unspecified then.
     pub fn run_into<'a, 'b, 'c>(
         &self,
         device: &Device,
@@ -325,7 +333,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     ///
     /// # Errors
     /// When shapes do not match, the matrices are on different devices, C repeats rows or columns,
-    /// or the device fails.
+    /// a kernel that was named does not run here ([`Error::is_unsupported`]), or the device fails.
     pub fn run_device(
         &self,
         a: &DeviceMatrix<T>,
@@ -342,9 +350,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// for the work before it that writes it, and the other way round.
     ///
     /// # Errors
-    /// When shapes do not match, stream and matrices are on different devices, C repeats rows or
-    /// columns, or the device refuses the launch. A fault while it runs shows where it is waited
-    /// for.
+    /// As [`Gemm::run_device`], when the stream is another device's or another thread records on it
+    /// ([`Error::is_recording`]). A fault while it runs shows where it is waited for.
     pub fn enqueue(
         &self,
         stream: &Stream,
@@ -397,6 +404,12 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
 
     pub(crate) fn options(&self) -> Options<C::Scalar> {
         self.options
+    }
+
+    /// The same with C = op(A) * op(B).
+    pub(crate) fn without_factors(mut self) -> Self {
+        (self.options.alpha, self.options.beta) = (<C::Scalar as Scalar>::ONE, None);
+        self
     }
 
     pub(crate) fn kernel_choice(&self) -> &KernelChoice {

@@ -10,8 +10,9 @@ use std::sync::Arc;
 /// graph. Its launches cost the host nothing but that call, and the GPU less than launches do that
 /// come one by one.
 ///
-/// It repeats the same products on the same matrices, whatever they hold by then, and keeps the
-/// device's memory of these until it is dropped itself.
+/// It repeats the same products on the memory that the matrices had, whatever that holds by then,
+/// and keeps it until it is dropped itself. [`DeviceMatrix::write`](crate::DeviceMatrix::write)
+/// gives a matrix other memory only where the layouts differ.
 ///
 /// ```no_run
 /// use gemmite::{Device, Gemm, Matrix, Shape};
@@ -63,7 +64,8 @@ impl Stream {
     ///
     /// # Errors
     /// Those of `work`; when the device is no CUDA device ([`Error::is_device_mismatch`]), this
-    /// thread or another is recording on the stream, or the driver cannot make a graph.
+    /// thread or another is recording on the stream ([`Error::is_recording`]), or the driver cannot
+    /// make a graph.
     pub fn record(&self, work: impl FnOnce(&Stream) -> Result<(), Error>) -> Result<Graph, Error> {
         let mut work = Some(work);
         let recording = self.backend.record(&*self.queue, &mut || match work.take() {

@@ -92,15 +92,9 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         }
         let list = staged.iter_mut().map(|(a, b, c)| (&*a, &*b, c));
         self.run_device_grouped(device, list.collect())?;
-        for ((_, _, c), (_, _, on_c)) in products.iter_mut().zip(&staged) {
-            let result = on_c.download()?;
-            let Shape { rows, cols } = c.shape();
-            for i in 0..if cols == 0 { 0 } else { rows } {
-                for j in 0..cols {
-                    c.set(i, j, result[(i, j)]);
-                }
-            }
-        }
+        // All of them before any C is written: the caller may have to begin again.
+        let results = staged.iter().map(|(_, _, c)| c.download()).collect::<Result<Vec<_>, _>>()?;
+        products.iter_mut().zip(&results).for_each(|((_, _, c), result)| c.assign(result));
         Ok(())
     }
 
@@ -139,7 +133,9 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         stream: &Stream,
         products: Vec<DeviceProduct<'_, T, C>>,
     ) -> Result<(), Error> {
-        self.multiply_grouped(&stream.device(), Some(stream), products)
+        // A stream of another device is said to be that.
+        let device = products.first().map_or_else(|| stream.device(), |(_, _, c)| c.device());
+        self.multiply_grouped(&device, Some(stream), products)
     }
 
     fn multiply_grouped(
@@ -273,7 +269,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         c: &mut DeviceMatrix<C>,
         offsets: &DeviceMatrix<i32>,
     ) -> Result<(), Error> {
-        let device = stream.map_or_else(|| c.device(), Stream::device);
+        let device = c.device();
         let rows = self.rows_product(a, b, c.layout(), offsets.layout())?;
         let (queue, kernel) = (stream.map(|stream| &*stream.queue), self.kernel_choice());
         let each = operands(a, b.matrix(), c);
@@ -308,8 +304,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         let Shape { rows, cols } = offsets.shape;
         let is_line = rows == 1 && (offsets.strides.col == 1 || cols == 1)
             || cols == 1 && offsets.strides.row == 1;
-        let count = (rows * cols).saturating_sub(1);
-        let fits = rows.max(cols) > 0 && (b.count() == 1 || b.count() == count);
+        let count = rows.saturating_mul(cols).saturating_sub(1);
+        let fits = !offsets.shape.is_empty() && (b.count() == 1 || b.count() == count);
         if !(is_line && fits) {
             let (found, products) = (offsets.shape, b.count());
             return Err(Error::new(Kind::Offsets { found, products }));

@@ -28,7 +28,7 @@ impl<T: Element> Matrix<T> {
     /// A matrix of zeros.
     ///
     /// # Errors
-    /// When there is not memory enough.
+    /// When there is not memory enough, or the shape has more bytes than addresses.
     pub fn zeros(shape: Shape) -> Result<Self, Error> {
         let mut data = reserve(shape)?;
         data.resize(shape.rows * shape.cols, T::default());
@@ -316,6 +316,17 @@ impl<'a, T: Element> MatrixMut<'a, T> {
     /// The transposed view; no data moves.
     pub fn t(self) -> Self {
         MatrixMut { layout: self.layout.apply(Op::Transpose), ..self }
+    }
+
+    /// Writes a matrix of the same shape over this one's elements.
+    pub(crate) fn assign(&mut self, from: &Matrix<T>) {
+        let Shape { rows, cols } = self.layout.shape;
+        // Of rows without elements there may be more than anyone waits for.
+        for i in 0..if cols == 0 { 0 } else { rows } {
+            for j in 0..cols {
+                self.set(i, j, from[(i, j)]);
+            }
+        }
     }
 
     /// Writes element (`row`, `col`); false, and nothing written, outside the shape.

@@ -40,6 +40,7 @@ pub(crate) use transfer::{Transfer, span, transfer};
 
 /// Which kernel computes a product.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub enum KernelChoice {
     /// The library chooses by the shape; see [`Plan`].
     #[default]
@@ -403,6 +404,7 @@ impl Product {
 
 /// What a product will run; made by [`Gemm::plan`](crate::Gemm::plan).
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Plan {
     /// Shape of C.
     pub shape: Shape,

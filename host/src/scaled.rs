@@ -40,6 +40,7 @@ use half::bf16;
 /// # Ok::<(), gemmite::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[must_use = "nothing is computed before a call like `run`"]
 pub struct ScaledGemm<C: OutputOf<F8E4M3> = bf16> {
     gemm: Gemm<F8E4M3, C>,
 }
@@ -105,12 +106,7 @@ impl<C: OutputOf<F8E4M3>> ScaledGemm<C> {
             None => device.zeros(c.shape())?,
         };
         self.run_device((&a, &a_scales), (&b, &b_scales), &mut product)?;
-        let product = product.download()?;
-        for i in 0..c.shape().rows {
-            for j in 0..c.shape().cols {
-                c.set(i, j, product[(i, j)]);
-            }
-        }
+        c.assign(&product.download()?);
         Ok(())
     }
 

@@ -62,6 +62,7 @@ pub(crate) unsafe fn multiply_host<S: Stage + Sync>(
     let turned = on_device.is_taken_turned(kernel, info);
     choose(kernel, &Task::turned_if(turned, &on_device), info)?;
     if shape.is_empty() {
+        streaming.say(Progress { done: 1, all: 1 });
         return Ok(());
     }
     let limit = streaming.limit(device.free_memory());

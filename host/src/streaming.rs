@@ -11,10 +11,10 @@ use std::fmt;
 /// How a product of host data goes through a device that does not hold it: how much of the memory
 /// it may take, and who hears how far it is.
 ///
-/// Calls without it ([`Gemm::run`], [`Gemm::run_into`]) take all that is free. What fits is copied
-/// and multiplied whole; else panels of A and B come, are multiplied, and their rows of C go back,
-/// copies and products overlapped. Each element of C is summed on the device at once, as it is for
-/// a product that fits, by the plan of its panel: its bits may be others.
+/// Calls without it ([`Gemm::run`], [`Gemm::run_into`]) take half of what is free. What fits is
+/// copied and multiplied whole; else panels of A and B come, are multiplied, and their rows of C go
+/// back, copies and products overlapped. Each element of C is summed on the device at once, as it
+/// is for a product that fits, by the plan of its panel: its bits may be others.
 ///
 /// ```
 /// use gemmite::{Device, Gemm, Matrix, Shape, Streaming, random};
@@ -27,6 +27,7 @@ use std::fmt;
 /// # Ok::<(), gemmite::Error>(())
 /// ```
 #[derive(Clone, Copy, Default)]
+#[must_use = "options do nothing before they are passed to a call"]
 pub struct Streaming<'a> {
     memory: Option<usize>,
     progress: Option<&'a (dyn Fn(Progress) + Sync)>,
@@ -34,6 +35,7 @@ pub struct Streaming<'a> {
 
 /// How far a product is: so many of so many panels of C are in host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Panels that are done.
     pub done: usize,
@@ -42,13 +44,15 @@ pub struct Progress {
 }
 
 impl<'a> Streaming<'a> {
-    /// All of the memory that is free, and nobody hears of it.
+    /// Half of the memory that is free, and nobody hears of it.
     pub fn new() -> Self {
         Streaming::default()
     }
 
     /// No more than so many bytes of the device's memory for the matrices; copies that a kernel
-    /// needs beside them ([`Plan::copied`](crate::Plan::copied)) are not counted.
+    /// needs beside them ([`Plan::copied`](crate::Plan::copied)) are not counted. Products that
+    /// have no panels are not limited: those without sums, whose alpha or K is 0, and those by an
+    /// [`OwnKernel`](crate::OwnKernel).
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = Some(bytes);
         self

@@ -104,6 +104,7 @@ pub fn tune<T: Element, C: OutputOf<T>>(
     if device.backend.plans().is_none() {
         return Err(Error::new(Kind::NotTunable { device: device.name().into() }));
     }
+    let gemm = &gemm.clone().without_factors();
     let product = gemm.product(a, b)?;
     if *gemm.kernel_choice() != KernelChoice::Auto || product.batch_invariant {
         return Err(nothing("a kernel was named, or batch invariance asked for"));

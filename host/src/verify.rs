@@ -110,7 +110,7 @@ pub fn check<T: Element, C: OutputOf<T>>(
     rows: Rows,
 ) -> Result<Exactness, Mismatch> {
     let checked = Checked::new(problem, out, false)?;
-    let rows = rows.of(out.shape());
+    let rows = rows.of(out.shape())?;
     let tally = match T::DTYPE {
         _ if C::DTYPE == DType::I32 => checked.run(&Wrapping::new(problem), &rows),
         dtype => checked.run(&Floating::new(&checked, sums::row_of(dtype)), &rows),
@@ -119,7 +119,7 @@ pub fn check<T: Element, C: OutputOf<T>>(
 }
 
 impl Rows {
-    fn of(self, shape: Shape) -> Vec<usize> {
+    fn of(self, shape: Shape) -> Result<Vec<usize>, Mismatch> {
         let rows = if shape.is_empty() { 0 } else { shape.rows };
         match self {
             Rows::Sampled { count, seed } if count < rows => {
@@ -128,9 +128,14 @@ impl Rows {
                 chosen.extend([0, rows - 1]);
                 chosen.sort_unstable();
                 chosen.dedup();
-                chosen
+                Ok(chosen)
             }
-            _ => (0..rows).collect(),
+            _ => {
+                let mut all = Vec::new();
+                all.try_reserve_exact(rows).map_err(|_| Mismatch::rows(shape))?;
+                all.extend(0..rows);
+                Ok(all)
+            }
         }
     }
 }

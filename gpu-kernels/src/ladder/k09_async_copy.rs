@@ -20,7 +20,7 @@
 //!
 //! # Shared memory
 //!
-//! S stages of the tiles of step 6, asked for by the launch: 49.5 KiB for 128, 128, 16, 3 in f32.
+//! S stages of the tiles of step 6, asked for by the launch: 24.8 KiB for 128, 128, 8, 3 in f32.
 //!
 //! # Preconditions
 //!

@@ -108,6 +108,36 @@ pub(super) fn in_order(
         // Whoever enqueues the graph has it wait.
         return launch(stream);
     }
+    let _shared = context.shared_order();
+    marked(context, stream, read, written, launch)
+}
+
+/// The same on `queue`, for work that was recorded: its matrices are nobody's borrow, and others
+/// may enqueue work on them meanwhile. The context is current.
+pub(super) fn alone_in_order(
+    context: &Arc<CudaContext>,
+    queue: &dyn Queue,
+    read: &[&CudaMemory],
+    written: &[&CudaMemory],
+    launch: impl Fn(&CudaStream) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let queue = queue_of(context, queue)?;
+    let (stream, _order) = queue.in_order();
+    if queue.add_uses(read, written)? {
+        return launch(stream);
+    }
+    let _alone = context.exclusive_order();
+    marked(context, stream, read, written, launch)
+}
+
+/// Waits for what must come first, launches, and leaves marks for what must come later.
+fn marked(
+    context: &Arc<CudaContext>,
+    stream: &CudaStream,
+    read: &[&CudaMemory],
+    written: &[&CudaMemory],
+    launch: impl Fn(&CudaStream) -> Result<(), Error>,
+) -> Result<(), Error> {
     wait_for_operands(stream, read, written)?;
     let launched = launch(stream);
     // Some of several panels may be under way even where one failed.

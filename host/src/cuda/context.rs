@@ -13,7 +13,9 @@ use cust::device::{Device, DeviceAttribute};
 use cust::sys;
 use gemm_spec::Target;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+};
 
 /// One for each device while anything of it is alive: the context, its modules, its idle streams,
 /// and the plans made for it.
@@ -26,6 +28,10 @@ pub(super) struct CudaContext {
     /// Streams for blocking calls; each is some call's own while it runs.
     idle: Mutex<Vec<CudaStream>>,
     plans: PlanCache,
+    /// Held by whoever waits for work on matrices until the marks of new work on them are kept, or
+    /// that work is done. What a call writes is nobody else's meanwhile, and calls share this; a
+    /// graph writes to what others may hold, and has it alone.
+    order: RwLock<()>,
 }
 
 /// A mutex's value; a panic elsewhere has left it usable, for every change of ours is one step.
@@ -55,12 +61,23 @@ impl CudaContext {
         lock(&self.modules)
     }
 
+    /// For calls whose operands are borrowed.
+    pub(super) fn shared_order(&self) -> RwLockReadGuard<'_, ()> {
+        self.order.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For graphs.
+    pub(super) fn exclusive_order(&self) -> RwLockWriteGuard<'_, ()> {
+        self.order.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs `work` on a stream of its own, and waits for the stream whatever comes of it. The
     /// context is current.
     pub(super) fn blocking<R>(
         &self,
         work: impl FnOnce(&CudaStream) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        let _order = self.shared_order();
         let idle = lock(&self.idle).pop();
         let stream = match idle {
             Some(stream) => stream,
@@ -156,8 +173,8 @@ fn create(ordinal: usize) -> Result<CudaContext, Error> {
     let context = Context::new(device).check("cuDevicePrimaryCtxRetain", what)?;
     // SAFETY: `before` was current a moment ago, or is null for none.
     unsafe { sys::cuCtxSetCurrent(before) }.check("cuCtxSetCurrent", what)?;
-    let (modules, idle) = (Mutex::default(), Mutex::default());
-    Ok(CudaContext { info, context, modules, idle, plans: PlanCache::default() })
+    let (modules, idle, plans) = (Mutex::default(), Mutex::default(), PlanCache::default());
+    Ok(CudaContext { info, context, modules, idle, plans, order: RwLock::default() })
 }
 
 fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {

@@ -1,7 +1,7 @@
 //! CUDA graphs (CUDA C++ Programming Guide, "CUDA Graphs"): work of a stream, recorded and
 //! launched again.
 
-use super::backend::in_order;
+use super::backend::alone_in_order;
 use super::context::{CudaContext, lock};
 use super::driver::Check;
 use super::memory::CudaMemory;
@@ -57,6 +57,8 @@ struct Capture<'a> {
     stream: &'a CudaStream,
     context: &'a CudaContext,
     is_open: bool,
+    /// Until the queue has been told of the end: another thread may record on it from then on.
+    is_recording: bool,
     graph: sys::CUgraph,
 }
 
@@ -64,7 +66,8 @@ impl<'a> Capture<'a> {
     fn begin(queue: &'a CudaQueue, context: &'a CudaContext) -> Result<Self, Error> {
         let stream = queue.begin_recording()?;
         let graph = std::ptr::null_mut();
-        let mut capture = Capture { queue, stream, context, is_open: false, graph };
+        let (is_open, is_recording) = (false, true);
+        let mut capture = Capture { queue, stream, context, is_open, is_recording, graph };
         // Loading code and allocating memory shall be possible meanwhile.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream is alive and of this context.
@@ -80,6 +83,7 @@ impl<'a> Capture<'a> {
         // SAFETY: it was begun on this stream; the graph may be written to.
         unsafe { sys::cuStreamEndCapture(self.stream.raw(), &mut self.graph) }
             .check("cuStreamEndCapture", || format!("recording on {}", self.context.name()))?;
+        self.is_recording = false;
         let mut uses = self.queue.end_recording();
         for memory in [&mut uses.read, &mut uses.written] {
             memory.sort_by_key(CudaMemory::address);
@@ -95,7 +99,9 @@ impl Drop for Capture<'_> {
             // SAFETY: as in `end`. Who has failed says why.
             let _ = unsafe { sys::cuStreamEndCapture(self.stream.raw(), &mut self.graph) };
         }
-        self.queue.end_recording();
+        if self.is_recording {
+            self.queue.end_recording();
+        }
         if !self.graph.is_null() {
             // SAFETY: it is destroyed once, and what was made of it lives on.
             let _ = unsafe { sys::cuGraphDestroy(self.graph) };
@@ -108,7 +114,7 @@ impl Recording for CudaGraph {
         let _current = self.context.make_current()?;
         let (read, written): (Vec<_>, Vec<_>) =
             (self.uses.read.iter().collect(), self.uses.written.iter().collect());
-        in_order(&self.context, Some(queue), &read, &written, |stream| {
+        alone_in_order(&self.context, queue, &read, &written, |stream| {
             let executable = lock(&self.executable);
             // SAFETY: graph and stream are alive and of this context; its memory is kept by `uses`,
             // and the stream waits for the work on it.

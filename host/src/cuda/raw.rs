@@ -63,7 +63,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     ///   C's elements.
     /// - C's memory overlaps neither A's nor B's.
     /// - Until the stream has got past this work, the memory stays allocated, nobody writes to A's
-    ///   and B's, and nobody touches C's.
+    ///   and B's, and nobody touches C's; and `device`, a clone of it, or a matrix or stream of it
+    ///   is there: the kernels go with the last of them.
     ///
     /// # Errors
     /// When shapes do not match, C repeats rows or columns, `device` is no CUDA device, or it
@@ -195,8 +196,8 @@ impl<T: Element, C: OutputOf<T> + Element<Scalar = f32>> Fused<'_, T, C, RawEpil
     ///
     /// # Safety
     /// As [`Gemm::enqueue_raw`], and the same for the epilogue's addresses: its sources lie in
-    /// allocated device memory, aligned for their elements, and nobody writes to them; amax is an
-    /// f32 that nobody touches.
+    /// allocated device memory, aligned for their elements, nobody writes to them, and C's memory
+    /// does not overlap them; amax is an f32 that nobody touches, outside of all of them.
     ///
     /// # Errors
     /// As [`Gemm::enqueue_raw`], and when a matrix of the epilogue has a shape that does not fit.

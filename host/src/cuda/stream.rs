@@ -110,6 +110,10 @@ impl CudaQueue {
 
 impl Queue for CudaQueue {
     fn synchronize(&self) -> Result<(), Error> {
+        // It would break what is being recorded.
+        if lock(&self.recording).is_some() {
+            return Err(is_recording());
+        }
         let _current = self.context.make_current()?;
         self.stream.synchronize(self.context.name())
     }

@@ -17,6 +17,7 @@ const GRANULE: u64 = 16;
 /// tensor. The numbers are those of `CUtensorMapDataType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
+#[non_exhaustive]
 pub enum TensorElement {
     U8 = 0,
     U16 = 1,
@@ -74,6 +75,7 @@ impl TensorSwizzle {
 /// How many bytes a read brings into the L2 cache at least. The number is
 /// `CUtensorMapL2promotion`'s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum L2Promotion {
     /// What is read.
     #[default]
@@ -128,6 +130,7 @@ impl fmt::Debug for TensorMap {
 /// assert!(odd.check().unwrap_err().to_string().contains("multiple of 16"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a layout is no map before it is encoded"]
 pub struct TensorLayout {
     pub(crate) element: TensorElement,
     pub(crate) sizes: Vec<u64>,
@@ -207,7 +210,8 @@ impl TensorLayout {
 
     /// Bytes of a box in shared memory, which are those that a copy reports to its barrier.
     pub fn box_bytes(&self) -> u64 {
-        self.box_sizes.iter().fold(self.element.bytes(), |bytes, size| bytes * u64::from(*size))
+        let bytes = self.element.bytes();
+        self.box_sizes.iter().fold(bytes, |bytes, size| bytes.saturating_mul(u64::from(*size)))
     }
 
     /// Whether a map of this layout is possible, at a suitable address.

@@ -43,7 +43,7 @@ const NARROW: [usize; 5] = [56, 48, 40, 32, 24];
 /// fewest; 0 where these are the kernel's own.
 fn narrow(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> usize {
     let [rows, all, _] = kernel.tiles.block;
-    let multiprocessors = info.multiprocessors.unwrap_or(1) as usize;
+    let multiprocessors = info.multiprocessors.unwrap_or(1).max(1) as usize;
     let most_of_one = |cols: usize| {
         let tiles = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
         tiles.div_ceil(multiprocessors).saturating_mul(cols)

@@ -16,6 +16,7 @@ const OF_LISTS: [(&str, &str); 2] = [
 
 /// What a list of products will run; made by [`Gemm::plan_grouped`](crate::Gemm::plan_grouped).
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct GroupedPlan {
     /// The kernel that computes the whole list, or `None` where products are computed one after the
     /// other.
@@ -130,7 +131,7 @@ fn oriented(
     };
     let has_empty_sums = products.iter().any(|(_, product)| product.k == 0);
     let tiles = products.iter().map(|(_, product)| blocks(kernel, product.shape()));
-    let is_countable = tiles.sum::<usize>() <= i32::MAX as usize;
+    let is_countable = tiles.fold(0, usize::saturating_add) <= i32::MAX as usize;
     // What an empty sum is multiplied by must not make it NaN.
     let stays_finite = !has_empty_sums || is_finite(longest.alpha);
     let takes_all = products.iter().zip(&tasks).all(is_taken);

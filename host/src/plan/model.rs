@@ -158,6 +158,7 @@ pub(crate) fn part_len(kernel: &Kernel, k: usize, parts: usize) -> usize {
 /// Microseconds that a plan takes, by a model of the device that is fitted to measurements. All
 /// zero for the CPU, of which there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Prediction {
     /// From launch to launch.
     pub launches: f64,

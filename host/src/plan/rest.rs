@@ -14,6 +14,7 @@ const WORTH: f64 = 0.99;
 /// The rows or columns of C, as the kernel takes it, that another kernel computes, or that one with
 /// K in parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Rest {
     /// Whether they are rows; else columns.
     pub of_rows: bool,
@@ -43,8 +44,8 @@ impl Rest {
 
 fn split(of_rows: bool, from: usize, Shape { rows, cols }: Shape) -> [Shape; 2] {
     match of_rows {
-        true => [from, rows - from].map(|rows| Shape::new(rows, cols)),
-        false => [from, cols - from].map(|cols| Shape::new(rows, cols)),
+        true => [from, rows.saturating_sub(from)].map(|rows| Shape::new(rows, cols)),
+        false => [from, cols.saturating_sub(from)].map(|cols| Shape::new(rows, cols)),
     }
 }
 

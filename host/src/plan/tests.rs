@@ -418,7 +418,7 @@ proptest! {
         dtype in proptest::sample::select(DType::ALL.to_vec()),
         along_k in (any::<bool>(), any::<bool>()),
         unmapped in (any::<bool>(), any::<bool>()),
-        multiprocessors in 1u32..200,
+        multiprocessors in 0u32..200,
         batch in proptest::sample::select(vec![1usize, 2, 300]),
         capability in proptest::sample::select(vec![(7, 0), (8, 0), (8, 9), (9, 0), (10, 0)]),
     ) {

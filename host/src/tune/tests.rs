@@ -192,6 +192,11 @@ fn times_that_are_none_do_not_win() {
     assert_eq!(tuned.best().micros, Ok(5.0));
     assert!(tuned.measured().iter().filter(|of| of.micros.is_ok()).count() == 1);
     assert!(run(&mut |_: &[Plan]| Vec::new()).is_err());
+    // Alpha and beta take no part.
+    let factors = gemm.clone().alpha(0.0).beta(3.0);
+    let tried =
+        |gemm: &Gemm<f32>| tune(&device, gemm, layouts(20, 24, 130), &mut last_wins).unwrap();
+    assert_eq!(tried(&factors).measured(), tried(&gemm).measured());
     // Within the noise the model's choice stays.
     let mut even = |plans: &[Plan]| -> Vec<_> {
         (0..plans.len()).map(|i| Ok(if i == 0 { 1.009 } else { 1.0 })).collect()

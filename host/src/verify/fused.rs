@@ -34,7 +34,7 @@ pub fn check_fused<T: Element, C: OutputOf<T> + Element<Scalar = f32>>(
     let rules = Rules::new((T::DTYPE, DType::F32), k, checked.alpha, None);
     let rules = rules.precision(checked.precision);
     let reference = Reference { checked: &checked, fusion, epilogue, rules };
-    let rows = rows.of(out.shape());
+    let rows = rows.of(out.shape())?;
     let panels = (0..cols.div_ceil(PANEL)).into_par_iter();
     let tally = panels.map(|panel| reference.run_panel(&rows, panel));
     tally.reduce(Tally::default, Tally::merge).finish(T::DTYPE, out.shape(), k)

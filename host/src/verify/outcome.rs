@@ -67,6 +67,8 @@ enum Kind {
     Output { product: Shape, given: Shape },
     #[error("{text}")]
     Epilogue { text: String },
+    #[error("{shape} has more rows than memory has room for their numbers: sample them")]
+    Rows { shape: Shape },
     #[error("beta was given, so the verification needs C's old value")]
     NoC,
     #[error(
@@ -103,6 +105,10 @@ impl Mismatch {
 
     pub(super) fn epilogue(error: &crate::Error) -> Self {
         Mismatch(Box::new(Kind::Epilogue { text: error.to_string() }))
+    }
+
+    pub(super) fn rows(shape: Shape) -> Self {
+        Mismatch(Box::new(Kind::Rows { shape }))
     }
 
     pub(super) fn no_c() -> Self {

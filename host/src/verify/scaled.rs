@@ -45,7 +45,7 @@ pub fn check_scaled<C: OutputOf<F8E4M3>>(
     let k = if checked.k == 0 { 0 } else { checked.k + 3 };
     let rules = Rules::new((F8E4M3::DTYPE, C::DTYPE), k, checked.alpha, checked.beta);
     let reference = Scaled { rules, a: applied[0].view(), b: applied[1].view() };
-    let tally = checked.run(&reference, &rows.of(out.shape()));
+    let tally = checked.run(&reference, &rows.of(out.shape())?);
     tally.finish(F8E4M3::DTYPE, out.shape(), checked.a.shape().cols)
 }
 

@@ -6,7 +6,10 @@ mod devices;
 mod matrices;
 mod products;
 
-use gemmite::{Device, Element, Error, Gemm, Matrix, Shape};
+use gemmite::{
+    Device, Element, Error, F8E4M3, Gemm, Layout, Matrix, MatrixMut, MatrixRef, Shape, Strides,
+    bf16, cuda, emulator, verify,
+};
 
 /// The cases' answers, line by line: name, kinds, message.
 #[derive(Default)]
@@ -48,6 +51,7 @@ fn kinds(error: &Error) -> Vec<&'static str> {
         ("layout", error.is_layout()),
         ("no_device", error.is_no_device()),
         ("device_mismatch", error.is_device_mismatch()),
+        ("recording", error.is_recording()),
         ("out_of_memory", error.is_out_of_memory()),
         ("unsupported", error.is_unsupported()),
         ("emulator_report", error.is_emulator_report()),
@@ -68,6 +72,7 @@ fn every_answer_is_the_one_that_is_written_down() {
     matrices::views(&mut answers);
     matrices::memory(&mut answers);
     products::shapes(&mut answers);
+    products::several(&mut answers);
     products::epilogues(&mut answers);
     products::kernels(&mut answers);
     products::forged_kernels(&mut answers);
@@ -133,4 +138,55 @@ fn factors_may_be_anything() {
             assert!(Gemm::new().run(device, &a, &b).unwrap().as_slice().is_empty());
         }
     }
+}
+
+/// Sizes that are right, whose products nobody waits for, panics at, or overflows with.
+#[test]
+fn extremes_are_answered_at_once() {
+    let max = usize::MAX;
+    let none = |rows, cols| Matrix::<F8E4M3>::zeros(Shape::new(rows, cols)).unwrap();
+    let scales = |rows, cols| Matrix::<f32>::zeros(Shape::new(rows, cols)).unwrap();
+    let scaled = Gemm::<F8E4M3>::new().block_scaled();
+    let (a, b) = ((none(max, 0), scales(max, 0)), (none(0, 0), scales(0, 0)));
+    let c = scaled.run(&Device::cpu(), (a.0.view(), a.1.view()), (b.0.view(), b.1.view()));
+    assert_eq!(c.unwrap().shape(), Shape::new(max, 0));
+    // Rows of one element each, repeated: there is no memory for their numbers.
+    let all = Layout::strided(Shape::new(max, 1), Strides::new(0, 1));
+    let out = MatrixRef::new(&[0f32], all).unwrap();
+    let (a, b) = (Matrix::<f32>::zeros(Shape::new(max, 0)).unwrap(), scales(0, 1));
+    let problem = verify::Problem::<f32, f32>::product(a.view(), b.view());
+    assert!(verify::check(&problem, out, verify::Rows::All).is_err());
+    // A stride that no element is reached by.
+    let far = |shape, row, col| Layout::strided(shape, Strides::new(row, col));
+    let (one, mut c) = ([2f64], [0f64]);
+    let shape = Shape::new(1, 1);
+    let a = MatrixRef::new(&one, far(shape, isize::MIN, isize::MIN)).unwrap();
+    let b = MatrixRef::new(&one, far(shape, isize::MIN, 1)).unwrap();
+    let into = MatrixMut::new(&mut c, far(shape, isize::MIN, isize::MIN)).unwrap();
+    Gemm::<f64>::new().run_into(&Device::cpu(), a, b, into).unwrap();
+    assert_eq!(c, [4.0]);
+    // A device that says it has no multiprocessors, and a list of more tiles than numbers count.
+    let options = emulator::Options { multiprocessors: Some(0), ..emulator::Options::default() };
+    let device = Device::emulator_with(&options).unwrap();
+    let product = Gemm::<bf16>::new().run(&device, &ones(70, 64), &ones(64, 136)).unwrap();
+    assert_eq!(product[(69, 135)], bf16::from_f32(64.0));
+    let long = Layout::row_major(Shape::new(isize::MAX as usize, 1));
+    let pairs = vec![(long, Layout::row_major(Shape::new(1, 1))); 600];
+    let list = Gemm::<bf16>::new().plan_grouped(device.info(), &pairs);
+    assert!(list.unwrap_err().is_unsupported());
+    let boxes = cuda::TensorLayout::new(cuda::TensorElement::F32, &[4; 3], &[u32::MAX; 3]);
+    assert_eq!(boxes.box_bytes(), u64::MAX);
+    assert!(boxes.check().is_err());
+}
+
+/// Where only strides differ that lead nowhere, a matrix keeps its memory.
+#[test]
+fn a_write_of_one_row_goes_where_the_matrix_is() {
+    let device = Device::emulator((9, 0)).unwrap();
+    let mut row = device.zeros::<f32>(Shape::new(1, 4)).unwrap();
+    let (before, layout) = (row.device_address(), row.layout());
+    let from = Matrix::from_fn(Shape::new(3, 8), |i, j| (8 * i + j) as f32).unwrap();
+    row.write(from.view().block(1..2, 0..4).unwrap()).unwrap();
+    assert_eq!((row.device_address(), row.layout()), (before, layout));
+    assert_eq!(row.download().unwrap().as_slice(), [8.0, 9.0, 10.0, 11.0]);
 }

@@ -3,8 +3,8 @@
 use super::{Answers, ones};
 use gemm_spec::{GemmParams, Kernel, KernelFamily, Tiles};
 use gemmite::{
-    DType, Device, F8E4M3, Gemm, HostEpilogue, KernelChoice, Layout, Matrix, MatrixMut, Op,
-    OwnKernel, Shape, Strides,
+    Batch, DType, Device, F8E4M3, Gemm, HostEpilogue, KernelChoice, Layout, Matrix, MatrixMut,
+    MatrixRef, Op, OwnKernel, Shape, Strides,
 };
 
 pub fn shapes(answers: &mut Answers) {
@@ -48,6 +48,46 @@ pub fn shapes(answers: &mut Answers) {
     answers.add("whole buffers, and a C that repeats a row", into);
     let on_cpu = gemm().run_emulated(&cpu, (&one, square), (&one, square), (&mut c, square));
     answers.add("whole buffers on the CPU", on_cpu);
+}
+
+/// Batches, lists, and rows by offsets.
+pub fn several(answers: &mut Answers) {
+    let gemm = Gemm::<f32>::new;
+    for device in [Device::cpu(), Device::emulator((9, 0)).unwrap()] {
+        let on = |name: &str| match device == Device::cpu() {
+            true => format!("{name} on the CPU"),
+            false => format!("{name} on an emulated GPU"),
+        };
+        let (a, one_b) = (ones::<f32>(3, 4), ones::<f32>(4, 2));
+        let a = device.upload(&a).unwrap();
+        let one_b = device.upload_batch(&[one_b.view()]).unwrap();
+        let mut c = device.zeros(Shape::new(3, 2)).unwrap();
+        let mut by = |offsets| gemm().run_device_rows(&a, &one_b, &mut c, &offsets);
+        for (rows, cols) in [(1, 0), (0, 1), (usize::MAX, 0)] {
+            let none = device.zeros::<i32>(Shape::new(rows, cols)).unwrap();
+            answers.add(&on(&format!("{rows}x{cols} offsets")), by(none));
+        }
+        let repeated = Layout::strided(Shape::new(usize::MAX, 2), Strides::new(0, 0));
+        let repeated = device.upload(MatrixRef::new(&[0i32], repeated).unwrap()).unwrap();
+        answers.add(&on("offsets beyond usize"), by(repeated));
+        let many = device.zeros_batch::<f32>(usize::MAX, Shape::new(0, 0)).unwrap();
+        answers.add(&on("a copy of more empty matrices than memory holds"), many.download());
+    }
+    let gpu = Device::emulator((9, 0)).unwrap();
+    let of = |rows, cols| Layout::row_major(Shape::new(rows, cols));
+    let (tall, wide) = (of(usize::MAX, 1), of(1, usize::MAX));
+    let batch = Batch { count: 2, a: 0, b: 0, c: 0 };
+    answers.add("a batch beyond usize", gemm().plan_batch(gpu.info(), tall, wide, batch));
+    let stream = Device::cpu().stream().unwrap();
+    let on_gpu = |rows, cols| gpu.upload(&ones::<f32>(rows, cols)).unwrap();
+    let (a, b, mut c) = (on_gpu(3, 4), on_gpu(4, 2), on_gpu(3, 2));
+    let list = vec![(&a, &b, &mut c)];
+    answers.add("a list on a stream of another device", gemm().enqueue_grouped(&stream, list));
+    let (b, offsets) =
+        (gpu.upload_batch(&[ones(4, 2).view()]).unwrap(), Matrix::zeros(Shape::new(1, 2)));
+    let offsets = gpu.upload(&offsets.unwrap()).unwrap();
+    let rows = gemm().enqueue_rows(&stream, &a, &b, &mut c, &offsets);
+    answers.add("rows on a stream of another device", rows);
 }
 
 pub fn epilogues(answers: &mut Answers) {

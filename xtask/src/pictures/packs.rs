@@ -61,7 +61,10 @@ pub fn picture(kernel: &Kernel) -> String {
         ),
         format!("step 4: {share} reads of one element; step 5: {} of 16 bytes.", share / pack),
         format!("For each k a thread reads {thread_rows} factors of A and {thread_cols} of B:"),
-        format!("step 4: {reads} reads of one element; step 5: {} of 16 bytes.", reads / pack),
+        format!(
+            "step 4's source: {reads} reads of one element; step 5: {} of 16 bytes.",
+            reads / pack
+        ),
     ];
     for (line, words) in facts.iter().enumerate() {
         svg.text("", (right, top + depth as f64 * CELL + 44.0 + line as f64 * 24.0), words);
