@@ -12,6 +12,7 @@ use gemmite::{DType, Device, DeviceInfo, Gemm, Layout, Shape, bf16, with_element
 use gemmite_bench::candidates::{Entrant, ours};
 use gemmite_bench::case::{Case, Data};
 use gemmite_bench::gpu::{Gpu, Operands};
+use gemmite_bench::record::State;
 use gemmite_bench::suite::{Kernels, Row};
 use std::hint::black_box;
 
@@ -56,7 +57,14 @@ fn bench<T: gemmite::Element>(
 ) {
     group.throughput(Throughput::Elements(case.row.flop() as u64));
     for entrant in entrants {
-        let Ok(mut candidate) = entrant.candidate else { panic!("{} is not there", entrant.name) };
+        let mut candidate = match entrant.candidate {
+            Ok(candidate) => candidate,
+            Err(absence) if absence.state == State::Unsupported => {
+                println!("skipped: {}: {}", entrant.name, absence.reason);
+                continue;
+            }
+            Err(absence) => panic!("{}: {}", entrant.name, absence.reason),
+        };
         case.verify(&candidate.product().unwrap()).unwrap();
         let name = format!("{}/{}/{}", entrant.name, case.row.dtype, case.row.n);
         group.bench_function(name, |bencher| {

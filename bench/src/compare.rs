@@ -1,6 +1,7 @@
 //! What moved between two records.
 
 use crate::record::{Line, Record, State};
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 
 /// A candidate on a row that both records have a time for.
@@ -51,14 +52,17 @@ impl Pair<'_> {
     }
 }
 
-/// The lines that both records have a time for, in the order of the first.
+/// The lines that both records have a time for, in the order of the first; of a row that stands
+/// several times the first with the first, the second with the second.
 pub fn pairs<'a>(before: &'a Record, after: &'a Record) -> Vec<Pair<'a>> {
     let timed = |record: &'a Record| record.lines.iter().filter(|l| l.state == State::Timed);
-    let later: std::collections::HashMap<_, &Line> =
-        timed(after).map(|line| ((line.row(), line.candidate.as_str()), line)).collect();
+    let mut later: HashMap<_, VecDeque<&Line>> = HashMap::new();
+    for line in timed(after) {
+        later.entry((line.row(), line.candidate.as_str())).or_default().push_back(line);
+    }
     let on_gpu = before.on_gpu() && after.on_gpu();
     let pair = |line: &'a Line| {
-        let after = later.get(&(line.row(), line.candidate.as_str()))?;
+        let after = later.get_mut(&(line.row(), line.candidate.as_str()))?.pop_front()?;
         Some(Pair { before: line, after, on_gpu })
     };
     timed(before).filter_map(pair).collect()
@@ -114,8 +118,7 @@ fn rule(on_gpu: bool) -> String {
     }
     format!(
         "{spreads}, and {LAUNCH_NOISE_US} us a launch on top:\n\
-         times of different processes differ by up to about so much. A product counts as one\n\
-         launch, a batch of ours as one for each of its products.\n"
+         times of different processes differ by up to about so much.\n"
     )
 }
 
@@ -163,6 +166,16 @@ mod tests {
         assert!(text.find("slower").unwrap() < text.find("faster").unwrap());
         assert!(text.contains("2 of 4 times moved beyond the noise; 1 are in the first"), "{text}");
         assert!(text.contains("at least 2 %\n"), "no launches on the CPU: {text}");
+    }
+
+    #[test]
+    fn rows_that_stand_twice_are_paired_in_their_order() {
+        let twice = record(&[("same", "timed,1.0,0.999,1.001"), ("same", "timed,2.0,1.999,2.001")]);
+        let once = record(&[("same", "timed,1.0,0.999,1.001")]);
+        assert!(pairs(&twice, &twice).iter().all(|pair| !pair.moved()));
+        let alone = |a, b| text(a, b).split_once("noise; ").unwrap().1.to_owned();
+        assert!(alone(&twice, &once).starts_with("1 are in the first record alone, 0 in"));
+        assert!(alone(&once, &twice).starts_with("0 are in the first record alone, 1 in"));
     }
 
     #[test]

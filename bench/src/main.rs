@@ -1,12 +1,12 @@
 //! `gemmite-bench`: measures the suites and writes a record, or compares two records.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 use gemmite_bench::command::{self, MeasureArgs};
 use gemmite_bench::record::{Line, Record, Side, State};
 use gemmite_bench::suite::{GPU_SUITES, Suite};
 use gemmite_bench::{compare, environment, run};
-use std::io::Write;
+use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -73,7 +73,11 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // Whoever reads the output has read enough.
+            let is_read = error.downcast_ref::<io::Error>();
+            if is_read.is_none_or(|error| error.kind() != io::ErrorKind::BrokenPipe) {
+                let _ = writeln!(io::stderr(), "error: {error:#}");
+            }
             ExitCode::FAILURE
         }
     }
@@ -81,7 +85,7 @@ fn main() -> ExitCode {
 
 fn compare_files(before: &Path, after: &Path) -> Result<bool> {
     let (before, after) = (Record::read(before)?, Record::read(after)?);
-    print!("{}", compare::text(&before, &after));
+    write!(stdout(), "{}", compare::text(&before, &after))?;
     Ok(true)
 }
 
@@ -112,29 +116,26 @@ fn run_suites(args: &RunArgs) -> Result<bool> {
     ensure!(!rows.is_empty(), "no row is left to measure");
     fact("rows", format!("0 of {}", rows.len()));
     for (key, value) in &record.facts {
-        println!("{key}: {value}");
+        writeln!(stdout(), "{key}: {value}")?;
     }
     let path = if args.no_record { None } else { Some(record.write_new(&args.records)?) };
     for (done, (suite, row)) in rows.iter().enumerate() {
         let lines = bench
             .row(suite, *row, &options)
             .unwrap_or_else(|error| vec![run::failed(suite, row, &error)]);
-        println!("\n{suite}: {} ({} of {})", lines[0].problem(), done + 1, rows.len());
-        print!("{}", command::table(&lines));
-        std::io::stdout().flush()?;
+        let head = format!("{} ({} of {})", lines[0].problem(), done + 1, rows.len());
+        write!(stdout(), "\n{suite}: {head}\n{}", command::table(&lines))?;
+        stdout().flush()?;
         record.lines.extend(lines);
         if let Some(rows_done) = record.facts.last_mut() {
             rows_done.1 = format!("{} of {}", done + 1, rows.len());
         }
         // After each row: a run that is stopped leaves what it has.
-        if let Some(path) = &path {
-            std::fs::write(path, record.to_csv()?)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
+        path.iter().try_for_each(|path| record.write_over(path))?;
     }
-    print!("\n{}", command::summary(&record));
+    write!(stdout(), "\n{}", command::summary(&record))?;
     if let Some(path) = &path {
-        println!("\nwritten to {}", path.display());
+        writeln!(stdout(), "\nwritten to {}", path.display())?;
     }
     let spoiled = |line: &&Line| {
         line.side == Side::Ours && matches!(line.state, State::Refused | State::Failed)

@@ -201,8 +201,9 @@ impl Record {
     pub fn to_csv(&self) -> Result<String> {
         let mut text = String::new();
         for (key, value) in &self.facts {
-            ensure!(!key.contains([':', '\n']) && !value.contains('\n'), "{key}: not one line");
-            let _ = writeln!(text, "# {key}: {value}");
+            ensure!(!key.contains([':', '\n']), "{key}: no name of a fact");
+            // What compilers and paths say may be several lines.
+            let _ = writeln!(text, "# {key}: {}", value.replace(['\n', '\r'], " "));
         }
         let mut writer = csv::Writer::from_writer(Vec::new());
         for line in &self.lines {
@@ -223,6 +224,9 @@ impl Record {
             rest = after;
         }
         let mut reader = csv::Reader::from_reader(rest.as_bytes());
+        let is_ours = reader.headers()?.iter().any(|name| name == "candidate");
+        // One that was begun, and has no row yet, has no header either.
+        ensure!(is_ours || rest.is_empty() && !record.facts.is_empty(), "it has no candidates");
         for line in reader.deserialize() {
             record.lines.push(line?);
         }
@@ -236,6 +240,16 @@ impl Record {
         Record::from_csv(&text).with_context(|| {
             format!("{} is not a record of `cargo xtask bench`, or an older one", path.display())
         })
+    }
+
+    /// Writes the record over the one at `path`, which is whole at any time.
+    pub fn write_over(&self, path: &Path) -> Result<()> {
+        let unwritten = || format!("cannot write {}", path.display());
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut file = new_file(folder)?;
+        file.write_all(self.to_csv()?.as_bytes()).with_context(unwritten)?;
+        file.persist(path).with_context(unwritten)?;
+        Ok(())
     }
 
     /// Writes the record to `<folder>/<device>/<date>-<commit>.csv`, with a number behind the

@@ -427,7 +427,8 @@ pub fn check_kernels(kernels: &[String]) -> Result<()> {
             _ => name.clone(),
         };
         let known = gemm_spec::variants().any(|variant| variant == name);
-        ensure!(known, "no kernel is called {name}; `gemmite info` lists them");
+        let all = || gemm_spec::variants().collect::<Vec<_>>().join(", ");
+        ensure!(known, "no kernel is called {name}; there are: {}", all());
     }
     Ok(())
 }

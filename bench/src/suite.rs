@@ -217,7 +217,11 @@ impl Row {
         Ok(row)
     }
 
-    fn check(&self) -> Result<()> {
+    /// Whether it can be measured.
+    ///
+    /// # Errors
+    /// Where it cannot; they say why.
+    pub fn check(&self) -> Result<()> {
         let extents = [self.m, self.n, self.k, self.batch];
         ensure!(!extents.contains(&0), "an extent of 0 cannot be timed");
         for (name, (shape, leading)) in
@@ -231,6 +235,13 @@ impl Row {
         let has_epilogues = matches!(self.dtype, DType::F16 | DType::BF16 | DType::F32);
         let may_be = !self.epilogue.is_fused() || has_epilogues && self.batch == 1;
         ensure!(may_be, "bias and activation are for one product of f16, bf16 or f32");
+        let Epilogue { alpha, beta, .. } = self.epilogue;
+        for (name, factor) in [("alpha", Some(alpha)), ("beta", beta)] {
+            let is_i32 = |x: f64| x.fract() == 0.0 && (-2147483648.0..=2147483647.0).contains(&x);
+            let fits = !self.dtype.output().is_integer() || factor.is_none_or(is_i32);
+            let factor = factor.unwrap_or_default();
+            ensure!(fits, "{name} = {factor}: for {} it is a whole number of 32 bits", self.dtype);
+        }
         Ok(())
     }
 

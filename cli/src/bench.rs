@@ -16,6 +16,7 @@ pub fn run(args: &BenchArgs, out: &mut impl Write) -> Result<()> {
     row.batch = args.batch;
     row.epilogue.beta = args.beta;
     row.epilogue.alpha = args.alpha;
+    row.check()?;
     let (bench, options) = args.measure.open()?;
     for (key, value) in bench.facts()? {
         writeln!(out, "{key:<15} {value}")?;

@@ -83,7 +83,9 @@ fn parts(plan: &Plan) -> String {
         true => format!("multiplying {:.1} (memory, meanwhile, {:.1})", of.multiplying, of.memory),
         false => format!("memory {:.1} (multiplying, meanwhile, {:.1})", of.memory, of.multiplying),
     };
-    let mut text = format!("{slower}, launches {:.1}", of.launches);
+    let hidden = of.multiplying.min(of.memory) * of.visible;
+    let mut text =
+        format!("{slower}, of the latter not hidden {hidden:.1}, launches {:.1}", of.launches);
     if of.copies > 0.0 {
         text += &format!(", copies of operands {:.1}", of.copies);
     }

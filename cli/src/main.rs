@@ -30,12 +30,13 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = io::stdout().lock();
     let result = match &cli.command {
-        Command::Matmul(args) => matmul::run(args, &mut out),
-        Command::Generate(args) => generate::run(args, &mut out),
+        // Their files are made whether anyone reads what they say or not.
+        Command::Matmul(args) => matmul::run(args, &mut Unread(&mut out)),
+        Command::Generate(args) => generate::run(args, &mut Unread(&mut out)),
         Command::Bench(args) => bench::run(args, &mut out),
-        Command::Report(args) => report::run(args, &mut out),
+        Command::Report(args) => report::run(args, &mut Unread(&mut out)),
         Command::Explain(args) => explain::run(args, &mut out),
-        Command::Tune(args) => tune::run(args, &mut out),
+        Command::Tune(args) => tune::run(args, &mut Unread(&mut out)),
         Command::Info => info::run(&mut out),
         Command::Demo(args) => match args.reference {
             None => demo::run(args, &mut out),
@@ -51,6 +52,25 @@ fn main() -> ExitCode {
                 print_error(&error);
             }
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// A writer for which a reader that has gone is no error.
+struct Unread<W>(W);
+
+impl<W: Write> Write for Unread<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            done => done,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            done => done,
         }
     }
 }

@@ -171,7 +171,9 @@ fn product<T: CliElement>(
     };
     // The verification needs C as it was.
     let before = (args.verify.is_some() && beta.is_some()).then(|| result.clone());
-    let plan = gemm.plan(device.info(), a.layout(), b.layout())?;
+    let plan = gemm.plan_on(device, a.layout(), b.layout())?;
+    // A tuning's plans have multiplied on it already.
+    let counted = emulator::statistics(device).unwrap_or_default();
     let times = engine::run(device, &gemm, a, b, &mut result, beta.is_some())?;
 
     writeln!(out, "device   {}", engine::describe(device))?;
@@ -182,7 +184,8 @@ fn product<T: CliElement>(
         writeln!(out, "copies   {} with the copies", text::duration(with_copies))?;
     }
     if args.statistics {
-        statistics::write(out, &emulator::statistics(device).unwrap_or_default())?;
+        let all = emulator::statistics(device).unwrap_or_default();
+        statistics::write(out, &all.since(&counted))?;
     }
     if let Some(rows) = args.verify {
         let rows = match rows {

@@ -112,6 +112,10 @@ impl Pending {
     fn persist(self, output: &Output) -> Result<()> {
         let mut pending = pending();
         if output.overwrite {
+            // A file that others may not read stays one.
+            if let Ok(old) = output.path.metadata() {
+                self.0.as_file().set_permissions(old.permissions())?;
+            }
             self.0.persist(&output.path)?;
         } else {
             // Fails where the file has come into being since the check.

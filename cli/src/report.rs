@@ -1,10 +1,10 @@
 //! `gemmite report`: a record of benchmarks as a page, and as pictures.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use gemmite_bench::record::Record;
 use gemmite_bench::report;
 
@@ -31,7 +31,13 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<()> {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    // A report is made from its record and replaces an older one of the same record.
+    // A report is made from its record and replaces an older one, and nothing else.
+    let mut head = Vec::new();
+    if let Ok(file) = fs::File::open(path) {
+        file.take(5).read_to_end(&mut head)?;
+    }
+    let is_report = [&b""[..], b"<!doc", b"<svg "].contains(&&*head.to_ascii_lowercase());
+    ensure!(is_report, "cannot write {}: it is there and is no report", path.display());
     Output::new(path, true)?.write_with(|writer| Ok(writer.write_all(text.as_bytes())?))
 }
 

@@ -82,10 +82,8 @@ impl Backend for CpuBackend {
         streaming: &Streaming<'_>,
     ) -> Result<(), Error> {
         check_choice(kernel)?;
-        if product.c.shape.is_empty() {
-            return Ok(());
-        }
-        for number in 0..product.batch.count {
+        let count = if product.c.shape.is_empty() { 0 } else { product.batch.count };
+        for number in 0..count {
             // SAFETY: the caller vouches for the operands, and C is not empty.
             unsafe { multiply(&product.at_number(number), operands) };
         }

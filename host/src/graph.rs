@@ -41,8 +41,9 @@ impl Graph {
     /// next call, on whatever stream.
     ///
     /// # Errors
-    /// When the stream is another device's, or the driver refuses the launch. A fault while it runs
-    /// shows where it is waited for.
+    /// When the stream is another device's, another thread records on it
+    /// ([`Error::is_recording`]), or the driver refuses the launch. A fault while it runs shows
+    /// where it is waited for.
     pub fn enqueue(&self, stream: &Stream) -> Result<(), Error> {
         if self.backend.info().kind != stream.backend.info().kind {
             let expected = self.backend.info().name.clone();

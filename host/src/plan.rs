@@ -370,8 +370,8 @@ impl Product {
         by_columns && !self.fusion.gated
     }
 
-    /// A and B of that product, or of this one, and how far apart they are in a batch. An extent of
-    /// 1 gets a stride with which the matrix is one of contiguous rows or columns.
+    /// A and B, of the turned product or as they are, and how far apart they are in a batch. An
+    /// extent of 1 gets a stride with which the matrix is one of contiguous rows or columns.
     #[inline]
     fn operands(&self, turned: bool) -> [(Layout, isize); 2] {
         let Product { a, b, batch, .. } = self;

@@ -123,6 +123,10 @@ impl Rows {
         let rows = if shape.is_empty() { 0 } else { shape.rows };
         match self {
             Rows::Sampled { count, seed } if count < rows => {
+                // What is sampled is held twice.
+                let mut room = Vec::<[usize; 4]>::new();
+                room.try_reserve_exact(count).map_err(|_| Mismatch::rows(shape))?;
+                drop(room);
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
                 let mut chosen = index::sample(&mut rng, rows, count).into_vec();
                 chosen.extend([0, rows - 1]);

@@ -2,7 +2,8 @@
 //! threads, with every kind of plan; and what recording refuses.
 
 use gemmite::{
-    Activation, DeviceEpilogue, DeviceMatrix, Gemm, Layout, Matrix, Op, Shape, Stream, bf16, random,
+    Activation, Device, DeviceEpilogue, DeviceMatrix, Gemm, Layout, Matrix, Op, Shape, Stream,
+    bf16, random,
 };
 use gemmite_tests::cuda;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -119,5 +120,69 @@ fn what_cannot_be_recorded_is_refused_and_leaves_the_stream_as_it_was() {
     // An empty graph, and work that runs at once.
     stream.record(|_| Ok(())).unwrap().enqueue(&stream).unwrap();
     gemm.enqueue(&stream, &a, &a, &mut c).unwrap();
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn threads_record_on_one_stream_one_after_the_other() {
+    let Some(device) = cuda() else { return };
+    let (gemm, stream) = (Gemm::<bf16>::new(), device.stream().unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (device, gemm, stream) = (&device, &gemm, &stream);
+            scope.spawn(move || {
+                let own = device.stream().unwrap();
+                for turn in 0..25 {
+                    let a = matrix((64, 64), 100 * thread + turn);
+                    let expected = gemm.run(&Device::cpu(), &a, &a).unwrap();
+                    let a = device.upload(&a).unwrap();
+                    let mut c = device.zeros(Shape::new(64, 64)).unwrap();
+                    let graph = loop {
+                        match stream.record(|stream| gemm.enqueue(stream, &a, &a, &mut c)) {
+                            Ok(graph) => break graph,
+                            Err(error) => assert!(error.is_recording(), "{error}"),
+                        }
+                    };
+                    // The graph keeps this thread's memory, and waits for work on it.
+                    drop(a);
+                    graph.enqueue(&own).unwrap();
+                    assert!(c.download().unwrap() == expected, "thread {thread}, turn {turn}");
+                }
+            });
+        }
+    });
+}
+
+/// A graph adds 1 to every element of the diagonal; who reads meanwhile sees it before or after.
+#[test]
+fn what_a_graph_writes_is_read_before_or_after() {
+    let Some(device) = cuda() else { return };
+    let shape = Shape::new(1024, 1024);
+    let one: Matrix<i32> = Matrix::from_fn(shape, |i, j| i32::from(i == j)).unwrap();
+    let (eye, mut sum) = (device.upload(&one).unwrap(), device.upload(&one).unwrap());
+    let stream = device.stream().unwrap();
+    let add = Gemm::<i32>::new().beta(1);
+    let graph = stream.record(|stream| add.enqueue(stream, &eye, &eye, &mut sum)).unwrap();
+    let is_even = |found: &Matrix<i32>| (0..1024).all(|i| found[(i, i)] == found[(0, 0)]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..200).for_each(|_| graph.enqueue(&stream).unwrap()));
+        scope.spawn(|| (0..20).for_each(|_| assert!(is_even(&sum.download().unwrap()))));
+        scope.spawn(|| {
+            let (own, mut copy) = (device.stream().unwrap(), device.zeros(shape).unwrap());
+            for _ in 0..20 {
+                Gemm::<i32>::new().enqueue(&own, &sum, &eye, &mut copy).unwrap();
+                assert!(is_even(&copy.download().unwrap()));
+            }
+        });
+    });
+    assert_eq!(sum.download().unwrap()[(1023, 1023)], 201);
+}
+
+#[test]
+fn a_stream_that_is_recorded_is_not_waited_for() {
+    let Some(device) = cuda() else { return };
+    let stream = device.stream().unwrap();
+    let waited = stream.record(Stream::synchronize);
+    assert!(waited.unwrap_err().is_recording());
     stream.synchronize().unwrap();
 }

@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 #[command(after_long_help = "\
 Examples:
   cargo xtask sweep k10_grouped_order --dtype f32 --block 128x128x8,256x128x8 --thread 8x8,16x8
-  cargo xtask sweep k06_no_conflicts --build -- 4096 4096 4096 --against cublas
+  cargo xtask sweep k06_no_conflicts -- 4096 4096 4096 --against cublas
 
 Only tiles that divide each other take part. Every kernel is verified before it is timed.")]
 pub struct Args {

@@ -97,9 +97,12 @@ pub(super) fn in_order(
     launch: impl Fn(&CudaStream) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let Some(queue) = queue else {
-        return context.blocking(|stream| {
-            wait_for_operands(stream, read, written)?;
-            launch(stream)
+        return context.blocking(|stream| match context.order_among_graphs() {
+            Some(_shared) => marked(context, stream, read, written, &launch),
+            None => {
+                wait_for_operands(stream, read, written)?;
+                launch(stream)
+            }
         });
     };
     let queue = queue_of(context, queue)?;

@@ -13,6 +13,7 @@ use cust::device::{Device, DeviceAttribute};
 use cust::sys;
 use gemm_spec::Target;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
 };
@@ -28,10 +29,13 @@ pub(super) struct CudaContext {
     /// Streams for blocking calls; each is some call's own while it runs.
     idle: Mutex<Vec<CudaStream>>,
     plans: PlanCache,
-    /// Held by whoever waits for work on matrices until the marks of new work on them are kept, or
-    /// that work is done. What a call writes is nobody else's meanwhile, and calls share this; a
-    /// graph writes to what others may hold, and has it alone.
+    /// Held by whoever waits for work on matrices until the marks of new work on them are kept.
+    /// What a call writes is nobody else's meanwhile, and calls share this; a graph writes to what
+    /// others may hold, and has it alone.
     order: RwLock<()>,
+    /// Graphs that there are. Without any, blocking calls need no marks: their operands are
+    /// borrowed until they are done.
+    graphs: AtomicUsize,
 }
 
 /// A mutex's value; a panic elsewhere has left it usable, for every change of ours is one step.
@@ -71,13 +75,29 @@ impl CudaContext {
         self.order.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// One graph more. It has been recorded with its matrices borrowed, so that nobody is amid a
+    /// call that writes them.
+    pub(super) fn add_graph(&self) {
+        self.graphs.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// One graph less.
+    pub(super) fn remove_graph(&self) {
+        self.graphs.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// For blocking calls: the order, where graphs may write to their operands, and where they have
+    /// to leave marks.
+    pub(super) fn order_among_graphs(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        (self.graphs.load(Ordering::SeqCst) > 0).then(|| self.shared_order())
+    }
+
     /// Runs `work` on a stream of its own, and waits for the stream whatever comes of it. The
     /// context is current.
     pub(super) fn blocking<R>(
         &self,
         work: impl FnOnce(&CudaStream) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let _order = self.shared_order();
         let idle = lock(&self.idle).pop();
         let stream = match idle {
             Some(stream) => stream,
@@ -174,7 +194,8 @@ fn create(ordinal: usize) -> Result<CudaContext, Error> {
     // SAFETY: `before` was current a moment ago, or is null for none.
     unsafe { sys::cuCtxSetCurrent(before) }.check("cuCtxSetCurrent", what)?;
     let (modules, idle, plans) = (Mutex::default(), Mutex::default(), PlanCache::default());
-    Ok(CudaContext { info, context, modules, idle, plans, order: RwLock::default() })
+    let (order, graphs) = (RwLock::default(), AtomicUsize::default());
+    Ok(CudaContext { info, context, modules, idle, plans, order, graphs })
 }
 
 fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {

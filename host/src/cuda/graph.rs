@@ -48,6 +48,7 @@ pub(super) fn record(
     unsafe { sys::cuGraphInstantiateWithFlags(&mut executable, capture.graph, 0) }
         .check("cuGraphInstantiateWithFlags", name)?;
     let executable = Mutex::new(Executable(executable));
+    context.add_graph();
     Ok(Box::new(CudaGraph { executable, uses, context: Arc::clone(context) }))
 }
 
@@ -129,6 +130,7 @@ impl Drop for CudaGraph {
         let _current = self.context.make_current();
         // SAFETY: it is destroyed once; launches that run end first, which the driver sees to.
         let _ = unsafe { sys::cuGraphExecDestroy(lock(&self.executable).0) };
+        self.context.remove_graph();
     }
 }
 

@@ -135,11 +135,16 @@ impl CudaMemory {
             return Ok(());
         }
         assert!(at <= self.bytes && data.len() <= self.bytes - at, "a write past the buffer");
+        let order = self.context.order_among_graphs();
         self.before_write(stream)?;
         let to = self.address() + at as u64;
         // SAFETY: the bytes lie in the buffer, and `data` stays.
         unsafe { sys::cuMemcpyHtoDAsync_v2(to, data.as_ptr().cast(), data.len(), stream.raw()) }
-            .check("cuMemcpyHtoDAsync", || self.what("writing", data.len()))
+            .check("cuMemcpyHtoDAsync", || self.what("writing", data.len()))?;
+        if order.is_some() {
+            self.writing(Mark::new(&self.context, stream)?);
+        }
+        Ok(())
     }
 }
 
@@ -167,12 +172,17 @@ impl Memory for CudaMemory {
         let _current = self.context.make_current()?;
         let from = self.address() + at as u64;
         self.context.blocking(|stream| {
+            let order = self.context.order_among_graphs();
             self.before_read(stream)?;
             let (to, len) = (data.as_mut_ptr(), data.len());
             // SAFETY: the bytes lie in the buffer; `data` is borrowed until `blocking` has waited
             // for the stream.
             unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream.raw()) }
-                .check("cuMemcpyDtoHAsync", || self.what("reading", len))
+                .check("cuMemcpyDtoHAsync", || self.what("reading", len))?;
+            if order.is_some() {
+                self.reading(Mark::new(&self.context, stream)?);
+            }
+            Ok(())
         })
     }
 
@@ -182,10 +192,15 @@ impl Memory for CudaMemory {
         }
         let _current = self.context.make_current()?;
         self.context.blocking(|stream| {
+            let order = self.context.order_among_graphs();
             self.before_write(stream)?;
             // SAFETY: the bytes are the buffer's.
             unsafe { sys::cuMemsetD8Async(self.address(), 0, self.bytes, stream.raw()) }
-                .check("cuMemsetD8Async", || self.what("clearing", self.bytes))
+                .check("cuMemsetD8Async", || self.what("clearing", self.bytes))?;
+            if order.is_some() {
+                self.writing(Mark::new(&self.context, stream)?);
+            }
+            Ok(())
         })
     }
 }

@@ -110,7 +110,7 @@ impl CudaQueue {
 
 impl Queue for CudaQueue {
     fn synchronize(&self) -> Result<(), Error> {
-        // It would break what is being recorded.
+        // It would break what is being recorded; one that begins meanwhile ends with an error.
         if lock(&self.recording).is_some() {
             return Err(is_recording());
         }

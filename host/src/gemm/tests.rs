@@ -90,3 +90,12 @@ fn the_plan_of_the_cpu_is_its_engine() {
     assert!(Gemm::<f32>::new().kernel(choice).plan(&info, layout, layout).is_err());
     assert_eq!(f32::DTYPE, DType::F32);
 }
+
+#[test]
+fn factors_are_rounded_to_those_of_another_c() {
+    let one = Matrix::from_fn(Shape::new(1, 1), |_, _| 1i8).unwrap();
+    for (alpha, expected) in [(0.75, 1), (2.5, 2), (-1.5, -2), (1e12, i32::MAX)] {
+        let gemm = Gemm::<i8>::new().output::<f32>().alpha(alpha).output::<i32>();
+        assert_eq!(gemm.run(&Device::cpu(), &one, &one).unwrap().as_slice(), [expected]);
+    }
+}

@@ -166,9 +166,11 @@ impl Variant {
         self.kernels.iter().copied().filter(move |kernel| kernel.precision == precision)
     }
 
-    /// What a task takes at the least; the model goes by the variant and the dtype.
+    /// What a task takes at the least, by any of its kernels: they have one rate, and that of the
+    /// largest clusters bounds the others.
     pub fn least(&self, task: &Task, info: &DeviceInfo) -> Least {
-        self.kernels.first().map_or(Least::NONE, |kernel| Least::of(kernel, task, info))
+        let widest = self.kernels.iter().max_by_key(|kernel| kernel.cluster());
+        widest.map_or(Least::NONE, |kernel| Least::of(kernel, task, info))
     }
 }
 

@@ -198,7 +198,8 @@ impl Least {
     /// Known of every kernel.
     pub const NONE: Least = Least { whole: 0.0, of_parts: 0.0 };
 
-    /// As if all multiprocessors had work to the end, at the rate of few.
+    /// As if all multiprocessors had work to the end, at the rate of one that is alone; on a GPU of
+    /// fewer than a cluster has, as if it had so many, which is how the model counts there.
     pub fn of(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> Least {
         let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
         let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);

@@ -1,5 +1,6 @@
 //! Choices and checks for made-up devices.
 
+use super::model::Least;
 use super::*;
 use crate::OwnKernel;
 use crate::device::DeviceKind;
@@ -440,7 +441,12 @@ proptest! {
         let chosen = super::choose(&KernelChoice::Auto, &task, &info).unwrap();
         let Chosen { kernel, copied, parts, tile_cols, rest, prediction } = chosen;
         let micros = prediction.total();
-        // What was not looked at would not have won.
+        // What was not looked at would not have won, in rests neither.
+        for way in candidates(&task, &info).filter(|way| way.rest.is_none()) {
+            let least = Least::of(way.kernel, &task, &info);
+            let least = if way.parts > 1 { least.of_parts } else { least.whole };
+            prop_assert!(least <= way.prediction.total(), "{least} {way:?}");
+        }
         let fastest = candidates(&task, &info).min_by(Chosen::compare);
         prop_assert_eq!(chosen, fastest.unwrap_or(chosen));
         prop_assert!(kernel.dtype == dtype && kernel.target.runs_on(capability));

@@ -67,7 +67,7 @@ enum Kind {
     Output { product: Shape, given: Shape },
     #[error("{text}")]
     Epilogue { text: String },
-    #[error("{shape} has more rows than memory has room for their numbers: sample them")]
+    #[error("{shape} has more rows than memory has room for their numbers: sample fewer")]
     Rows { shape: Shape },
     #[error("beta was given, so the verification needs C's old value")]
     NoC,

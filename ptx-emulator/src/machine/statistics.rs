@@ -34,6 +34,23 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// What has been counted since an earlier state of the same counts.
+    pub fn since(&self, earlier: &Statistics) -> Statistics {
+        let mut since = self.clone();
+        let instructions = since.instructions.iter_mut().zip(&earlier.instructions);
+        let lines = since.lines.iter_mut().zip(&earlier.lines);
+        instructions.chain(lines).for_each(|(count, before)| *count -= before);
+        since.global_loaded -= earlier.global_loaded;
+        since.global_stored -= earlier.global_stored;
+        since.global_sectors -= earlier.global_sectors;
+        since.global_accesses -= earlier.global_accesses;
+        since.shared_loaded -= earlier.shared_loaded;
+        since.shared_stored -= earlier.shared_stored;
+        since.shared_accesses -= earlier.shared_accesses;
+        since.bank_conflicts -= earlier.bank_conflicts;
+        since
+    }
+
     /// The names of the classes of instructions, each with the number executed.
     pub fn classes(&self) -> [(&'static str, u64); CLASSES] {
         const NAMES: [&str; CLASSES] =
