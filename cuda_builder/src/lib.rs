@@ -321,7 +321,8 @@ impl CudaBuilder {
         let target_dir = target.join("cuda-builder");
         let mut flags = options.all_flags();
         flags.extend(options.last_flags());
-        let folder = target_dir.join(DEVICE_TARGET).join(PROFILE).join("ptx").join(key(&flags));
+        let key = key(&flags, &folder, &options.build_args);
+        let folder = target_dir.join(DEVICE_TARGET).join(PROFILE).join("ptx").join(key);
         let outputs = options.outputs(&folder, &package.lib_name);
         let mut last_flags = options.last_flags();
         last_flags
@@ -416,11 +417,11 @@ fn write_if_new(path: &Path, text: &str) -> std::io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
-/// A name for the folder of the outputs: different flags must not share one.
-fn key(flags: &[String]) -> String {
+/// A name for the folder of the outputs: different flags, crates and features must not share one.
+fn key(flags: &[String], krate: &Path, build_args: &[String]) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    flags.hash(&mut hasher);
+    (flags, krate, build_args).hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 

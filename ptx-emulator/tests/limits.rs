@@ -104,3 +104,60 @@ fn calls_inside_each_other_have_so_much_memory() {
         assert!(report.kind == ReportKind::StepLimit && report.message.contains(what), "{report}");
     }
 }
+
+/// Whatever a launch of `f` says, it says it.
+fn answers(text: &str) {
+    let mut gpu = Emulator::new(Options::default());
+    let _ = gpu.launch(&module(text), "f", &Launch::new(1, 128), &[]);
+}
+
+#[test]
+fn numbers_of_128_bits_are_refused_where_64_are_held() {
+    let body = ".reg .b128 %q; .reg .b64 %a, %b; mov.b128 {%a, %b}, %q;";
+    let error = module(&format!(".entry f() {{ {body} ret; }}")).check("f").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+    answers(".global .b128 x = 1; .entry f() { ret; }");
+}
+
+#[test]
+fn registers_of_a_thread_are_no_more_than_a_gpu_has() {
+    answers(".entry f() .maxnreg 4294967295 { setmaxnreg.dec.sync.aligned.u32 24; ret; }");
+}
+
+#[test]
+fn minima_have_two_operands() {
+    let body = ".reg .f32 %d; max.f32 %d, 0f3F800000, 0f40000000, 0f40400000;";
+    let error = module(&format!(".entry f() {{ {body} ret; }}")).check("f").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+}
+
+#[test]
+fn words_of_variables_are_where_their_addresses_say() {
+    let text = ".visible .global .align 2 .b16 halves[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+        .visible .global .align 4 .b32 words[2048];
+        .entry f() {
+            .reg .b64 %a; .reg .b32 %x;
+            mov.u64 %a, halves; ld.global.u32 %x, [%a+4];
+            mov.u64 %a, words; st.global.u32 [%a], %x;
+            st.global.u64 [%a+4088], %a; st.global.u64 [%a+8184], %a; ret; }";
+    let mut gpu = Emulator::new(Options::default());
+    let module = module(text);
+    gpu.launch(&module, "f", &Launch::new(1, 1), &[]).unwrap();
+}
+
+#[test]
+fn products_outlive_no_function() {
+    let text = ".shared .align 1024 .b8 tiles[8192];
+        .func g() { .reg .f32 %d<4>; .reg .b64 %m; .reg .b32 %t;
+            mov.u32 %t, tiles; shr.u32 %t, %t, 4; cvt.u64.u32 %m, %t;
+            wgmma.fence.sync.aligned;
+            wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
+                {%d0, %d1, %d2, %d3}, %m, %m, 0, 1, 1, 0, 0;
+            wgmma.commit_group.sync.aligned; ret; }
+        .entry f() { call g; wgmma.wait_group.sync.aligned 0; ret; }";
+    let mut gpu = Emulator::new(Options { checks: false, ..Options::default() });
+    let text = format!("{}{text}", HEAD.replace("sm_90", "sm_90a"));
+    let module = Module::parse(&text).unwrap();
+    let report = gpu.launch(&module, "f", &Launch::new(1, 128), &[]).unwrap_err();
+    assert!(report.to_string().contains("function returned"), "{report}");
+}

@@ -56,7 +56,11 @@ pub(super) fn find_or_fetch(cache: &Path) -> Result<DeviceToolchain, Failure> {
     Err(Failure::Unavailable(reasons.join("; then, with a fresh index: ")))
 }
 
-/// The newest whole compiler in the cache. A folder whose compiler does not run is removed.
+/// A file in the folders that a fetch has made: nothing else is ever removed.
+const OURS: &str = ".made-by-cuda-builder";
+
+/// The newest whole compiler in the cache. A folder that a fetch made, and whose compiler does not
+/// run, is removed.
 fn in_cache(cache: &Path) -> Result<Option<DeviceToolchain>, Failure> {
     let mut found: Option<DeviceToolchain> = None;
     for entry in fs::read_dir(cache).map_err(cache_error("reading", cache))?.flatten() {
@@ -72,7 +76,10 @@ fn in_cache(cache: &Path) -> Result<Option<DeviceToolchain>, Failure> {
                     found = Some(toolchain);
                 }
             }
-            Err(_) => fs::remove_dir_all(&root).map_err(cache_error("removing", &root))?,
+            Err(_) if root.join(OURS).is_file() => {
+                fs::remove_dir_all(&root).map_err(cache_error("removing", &root))?;
+            }
+            Err(_) => {}
         }
     }
     Ok(found)
@@ -82,7 +89,8 @@ fn in_cache(cache: &Path) -> Result<Option<DeviceToolchain>, Failure> {
 /// dpkg that outlived its caller may still be writing there.
 fn remove_leftovers(cache: &Path) -> Result<(), Failure> {
     for entry in fs::read_dir(cache).map_err(cache_error("reading", cache))?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+        let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
+        if is_unfinished && entry.path().join("root").join(OURS).is_file() {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -230,6 +238,8 @@ impl Apt {
         for folder in [&debs, &root] {
             fs::create_dir_all(folder).map_err(cache_error("creating", folder))?;
         }
+        let ours = root.join(OURS);
+        fs::write(&ours, "").map_err(cache_error("writing", &ours))?;
         let bytes: u64 = packages.values().map(|package| package.bytes).sum();
         eprintln!(
             "fetching the device compiler ({} {}, about {} MB) ...",

@@ -176,6 +176,15 @@ fn is_grid_constant(argument: &PatType) -> bool {
     argument.attrs.iter().any(|attr| attr.path().is_ident(GRID_CONSTANT))
 }
 
+/// A type without what macros and parentheses put around it.
+fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => bare(&group.elem),
+        Type::Paren(paren) => bare(&paren.elem),
+        ty => ty,
+    }
+}
+
 fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
     let PatType { attrs, pat, ty, .. } = argument;
     let wide =
@@ -194,8 +203,8 @@ fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
         },
         parameters: 1,
     };
-    Ok(match &**ty {
-        Type::Reference(reference) => match &*reference.elem {
+    Ok(match bare(ty) {
+        Type::Reference(reference) => match bare(&reference.elem) {
             Type::Slice(slice) => {
                 let element = &slice.elem;
                 let (pointer, len) =
@@ -219,7 +228,7 @@ fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
             Type::TraitObject(_) => return Err(Error::new_spanned(ty, wide)),
             pointee => plain(sized(pointee)),
         },
-        Type::Ptr(pointer) => match &*pointer.elem {
+        Type::Ptr(pointer) => match bare(&pointer.elem) {
             Type::Slice(_) | Type::TraitObject(_) => return Err(Error::new_spanned(ty, wide)),
             pointee => plain(sized(pointee)),
         },

@@ -328,8 +328,8 @@ impl TensorMap {
     /// Bytes of a box in shared memory: what a load adds to its barrier's transactions, wherever
     /// the box lies.
     pub fn box_bytes(&self) -> u32 {
-        let rows: u32 = (1..self.rank as usize).map(|dimension| self.copied(dimension)).product();
-        rows * self.row_bytes()
+        let extents = (1..self.rank as usize).map(|dimension| self.copied(dimension));
+        extents.fold(self.row_bytes(), u32::saturating_mul)
     }
 }
 

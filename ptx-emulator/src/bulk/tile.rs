@@ -112,6 +112,9 @@ struct Row {
     global: Option<u64>,
 }
 
+/// Bytes of shared memory that no block of any GPU has.
+const MOST_SHARED: u32 = 1 << 20;
+
 impl TensorMap {
     fn check_copy(&self, start: &[i32], shared: u32) -> Result<(), BoxError> {
         let (map, instruction) = (self.rank, start.len() as u32);
@@ -120,6 +123,9 @@ impl TensorMap {
         }
         if !shared.is_multiple_of(128) {
             return Err(BoxError::Alignment(shared));
+        }
+        if self.box_bytes() > MOST_SHARED {
+            return Err(BoxError::Unsupported("no block has as much shared memory as the box"));
         }
         if self.interleave != Interleave::None {
             return Err(BoxError::Unsupported("copies of interleaved tensors are not emulated"));
@@ -151,7 +157,7 @@ impl TensorMap {
                 let step = i64::from(index[dimension] * self.element_strides[dimension]);
                 let at = i64::from(start[dimension]) + step;
                 let inside = (0..self.sizes[dimension] as i64).contains(&at);
-                let further = at as u64 * u64::from(inside) * self.strides[dimension - 1];
+                let further = (at as u64).wrapping_mul(self.strides[dimension - 1]);
                 global = global.filter(|_| inside).map(|base| base.wrapping_add(further));
             }
             visit(Row { shared: shared.wrapping_add(row * row_bytes), global });

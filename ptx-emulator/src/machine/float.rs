@@ -156,6 +156,15 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     if !matches!(ty, Type::F32 | Type::F64 | Type::B64) {
         return Err(modifiers.unsupported(&format!("type {ty:?}")));
     }
+    let sources = match form.op {
+        Op::Fma => 3,
+        Op::Add | Op::Sub | Op::Mul | Op::Div | Op::DivApprox | Op::DivFull => 2,
+        Op::Min | Op::Max | Op::Copysign => 2,
+        _ => 1,
+    };
+    if i.operands.len() != 1 + sources {
+        return Err(modifiers.unsupported("this number of operands"));
+    }
     let number = form.pack();
     let handler = handler(form, ty);
     let class = Class::Float;

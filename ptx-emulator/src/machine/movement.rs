@@ -98,6 +98,9 @@ fn unpack(
     modifiers: &Modifiers<'_>,
 ) -> Result<(), Error> {
     let parts = b.elements(d)?;
+    if ty == Type::B128 {
+        return Err(modifiers.unsupported("type B128"));
+    }
     let part = part(ty, parts.len(), modifiers)?;
     let mut out = Instruction::new(
         |c, i| {

@@ -88,7 +88,8 @@ fn elect(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     };
     let mut out = Instruction::new(
         |c, i| {
-            let leader = c.check_members(i.a)?.trailing_zeros();
+            // Lanes that have ended lead nobody.
+            let leader = (c.check_members(i.a)? & c.mask).trailing_zeros();
             c.write(i.d, &[leader.into(); 32]);
             c.write_predicate(i.p, 1 << leader);
             Ok(Step::Next)

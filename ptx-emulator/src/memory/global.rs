@@ -172,7 +172,9 @@ impl GlobalMemory {
             return Err(Error::memory(format!("{bytes} bytes asked for, {left} are left")));
         }
         self.left -= bytes;
-        // Only as aligned as asked: what relies on more is to fail.
+        // Only as aligned as asked: what relies on more is to fail. But words are found by their
+        // distance from the base, so that an aligned access of 8 bytes has to be one of theirs.
+        let alignment = alignment.max(8);
         let base = self.next.next_multiple_of(2 * alignment) + alignment;
         self.next = base + bytes + GUARD_BYTES;
         let pages = bytes.div_ceil(PAGE_BYTES) as usize;

@@ -186,6 +186,10 @@ impl Instance {
             let size = u64::from(bits(variable.element) / 8);
             for (index, initial) in &variable.initial {
                 let value = self.initial(&module.tree, variable, initial)?.to_le_bytes();
+                if size > value.len() as u64 {
+                    let message = "initial values of more than 64 bits".to_string();
+                    return Err(Error::unsupported(variable.at, message));
+                }
                 memory.host_write(base + index * size, &value[..size as usize])?;
             }
         }

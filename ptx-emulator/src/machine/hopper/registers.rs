@@ -42,7 +42,8 @@ impl Context<'_> {
             most.iter().fold(1, |product: u32, extent| product.saturating_mul(*extent))
         });
         let share = (REGISTERS / most.max(threads).saturating_mul(blocks)).min(255) / 8 * 8;
-        let registers = directives.max_registers.unwrap_or(share);
+        // No thread has more (CUDA C++ Programming Guide, technical specifications).
+        let registers = directives.max_registers.unwrap_or(share).min(255);
         let warps = self.cluster.hopper.warps;
         let pool = &mut self.cluster.hopper.registers[self.rank];
         pool.get_or_insert_with(|| RegisterPool::new(warps, registers))

@@ -312,6 +312,11 @@ impl Context<'_> {
         let wgmma = &operation.wgmma;
         let shape = wgmma.shape();
         let first = self.warp.index / WARPS_OF_GROUP * WARPS_OF_GROUP;
+        if (0..WARPS_OF_GROUP).any(|warp| !self.has_frame(first + warp, frames[warp])) {
+            let message = "a function returned before the products that it started had been \
+                           waited for, and its registers are gone";
+            return Err(Fault::new(ReportKind::Asynchronous, message.to_string()));
+        }
         let mut a = vec![0; shape.m * shape.k];
         match key.a {
             Some(bits) => self.operand(bits, &operation.shape_a(), key.line, |m, k, value| {
@@ -342,6 +347,14 @@ impl Context<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a warp of the block has calls that deep.
+    fn has_frame(&self, warp: usize, depth: usize) -> bool {
+        match warp == self.warp.index {
+            true => depth <= self.warp.frames.len(),
+            false => depth < self.cluster.blocks[self.rank].warps[warp].frames.len(),
+        }
     }
 
     /// A frame of a warp of the block, by its depth.
