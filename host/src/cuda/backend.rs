@@ -105,31 +105,26 @@ pub(super) fn in_order(
             }
         });
     };
+    on_queue(context, queue, (read, written), false, launch)
+}
+
+/// The same on `queue`. A graph's matrices are nobody's borrow, and others may enqueue work on them
+/// meanwhile: it has the order alone. The context is current.
+pub(super) fn on_queue(
+    context: &Arc<CudaContext>,
+    queue: &dyn Queue,
+    (read, written): (&[&CudaMemory], &[&CudaMemory]),
+    is_graph: bool,
+    launch: impl Fn(&CudaStream) -> Result<(), Error>,
+) -> Result<(), Error> {
     let queue = queue_of(context, queue)?;
     let (stream, _order) = queue.in_order();
     if queue.add_uses(read, written)? {
         // Whoever enqueues the graph has it wait.
         return launch(stream);
     }
-    let _shared = context.shared_order();
-    marked(context, stream, read, written, launch)
-}
-
-/// The same on `queue`, for work that was recorded: its matrices are nobody's borrow, and others
-/// may enqueue work on them meanwhile. The context is current.
-pub(super) fn alone_in_order(
-    context: &Arc<CudaContext>,
-    queue: &dyn Queue,
-    read: &[&CudaMemory],
-    written: &[&CudaMemory],
-    launch: impl Fn(&CudaStream) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let queue = queue_of(context, queue)?;
-    let (stream, _order) = queue.in_order();
-    if queue.add_uses(read, written)? {
-        return launch(stream);
-    }
-    let _alone = context.exclusive_order();
+    let _alone = is_graph.then(|| context.exclusive_order());
+    let _shared = (!is_graph).then(|| context.shared_order());
     marked(context, stream, read, written, launch)
 }
 

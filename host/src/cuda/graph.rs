@@ -1,7 +1,7 @@
 //! CUDA graphs (CUDA C++ Programming Guide, "CUDA Graphs"): work of a stream, recorded and
 //! launched again.
 
-use super::backend::alone_in_order;
+use super::backend::on_queue;
 use super::context::{CudaContext, lock};
 use super::driver::Check;
 use super::memory::CudaMemory;
@@ -115,7 +115,7 @@ impl Recording for CudaGraph {
         let _current = self.context.make_current()?;
         let (read, written): (Vec<_>, Vec<_>) =
             (self.uses.read.iter().collect(), self.uses.written.iter().collect());
-        alone_in_order(&self.context, queue, &read, &written, |stream| {
+        on_queue(&self.context, queue, (&read, &written), true, |stream| {
             let executable = lock(&self.executable);
             // SAFETY: graph and stream are alive and of this context; its memory is kept by `uses`,
             // and the stream waits for the work on it.

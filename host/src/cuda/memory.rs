@@ -115,6 +115,28 @@ impl Buffer {
         *lock(&self.pending) = Pending { write: Some(mark), reads: Vec::new() };
     }
 
+    /// Has `copy` enqueue what the caller waits for: behind what must come first, and, where there
+    /// are graphs, with a mark for them. The context is current.
+    fn in_order(
+        &self,
+        stream: &CudaStream,
+        writes: bool,
+        copy: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let order = self.context.order_among_graphs();
+        if writes {
+            self.before_write(stream)?
+        } else {
+            self.before_read(stream)?
+        }
+        copy()?;
+        if order.is_some() {
+            let mark = Mark::new(&self.context, stream)?;
+            if writes { self.writing(mark) } else { self.reading(mark) }
+        }
+        Ok(())
+    }
+
     fn what(&self, doing: &str, bytes: usize) -> String {
         format!("{doing} {bytes} bytes on {}", self.context.name())
     }
@@ -135,16 +157,12 @@ impl CudaMemory {
             return Ok(());
         }
         assert!(at <= self.bytes && data.len() <= self.bytes - at, "a write past the buffer");
-        let order = self.context.order_among_graphs();
-        self.before_write(stream)?;
         let to = self.address() + at as u64;
-        // SAFETY: the bytes lie in the buffer, and `data` stays.
-        unsafe { sys::cuMemcpyHtoDAsync_v2(to, data.as_ptr().cast(), data.len(), stream.raw()) }
-            .check("cuMemcpyHtoDAsync", || self.what("writing", data.len()))?;
-        if order.is_some() {
-            self.writing(Mark::new(&self.context, stream)?);
-        }
-        Ok(())
+        self.in_order(stream, true, || {
+            // SAFETY: the bytes lie in the buffer, and `data` stays.
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to, data.as_ptr().cast(), data.len(), stream.raw()) }
+                .check("cuMemcpyHtoDAsync", || self.what("writing", data.len()))
+        })
     }
 }
 
@@ -171,18 +189,14 @@ impl Memory for CudaMemory {
         assert!(at <= self.bytes && data.len() <= self.bytes - at, "a read past the buffer");
         let _current = self.context.make_current()?;
         let from = self.address() + at as u64;
+        let (to, len) = (data.as_mut_ptr(), data.len());
         self.context.blocking(|stream| {
-            let order = self.context.order_among_graphs();
-            self.before_read(stream)?;
-            let (to, len) = (data.as_mut_ptr(), data.len());
-            // SAFETY: the bytes lie in the buffer; `data` is borrowed until `blocking` has waited
-            // for the stream.
-            unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream.raw()) }
-                .check("cuMemcpyDtoHAsync", || self.what("reading", len))?;
-            if order.is_some() {
-                self.reading(Mark::new(&self.context, stream)?);
-            }
-            Ok(())
+            self.in_order(stream, false, || {
+                // SAFETY: the bytes lie in the buffer; `data` is borrowed until `blocking` has
+                // waited for the stream.
+                unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream.raw()) }
+                    .check("cuMemcpyDtoHAsync", || self.what("reading", len))
+            })
         })
     }
 
@@ -192,15 +206,11 @@ impl Memory for CudaMemory {
         }
         let _current = self.context.make_current()?;
         self.context.blocking(|stream| {
-            let order = self.context.order_among_graphs();
-            self.before_write(stream)?;
-            // SAFETY: the bytes are the buffer's.
-            unsafe { sys::cuMemsetD8Async(self.address(), 0, self.bytes, stream.raw()) }
-                .check("cuMemsetD8Async", || self.what("clearing", self.bytes))?;
-            if order.is_some() {
-                self.writing(Mark::new(&self.context, stream)?);
-            }
-            Ok(())
+            self.in_order(stream, true, || {
+                // SAFETY: the bytes are the buffer's.
+                unsafe { sys::cuMemsetD8Async(self.address(), 0, self.bytes, stream.raw()) }
+                    .check("cuMemsetD8Async", || self.what("clearing", self.bytes))
+            })
         })
     }
 }
