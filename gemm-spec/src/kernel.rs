@@ -180,6 +180,8 @@ pub struct Tiles {
     /// Blocks that are to fit on one multiprocessor: a bound on the registers of a thread.
     pub min_blocks: usize,
     /// Blocks of a cluster, whose tiles of C lie one below the other: they share columns of B.
+    /// Those of an odd last row may lie side by side
+    /// ([`of_clusters`](crate::order::of_clusters)).
     pub cluster: usize,
 }
 

@@ -58,6 +58,43 @@ pub const fn grouped(linear: u32, tiles_m: u32, tiles_n: u32, group: u32) -> (u3
     (first_row + in_group % rows, in_group / rows)
 }
 
+/// Tiles that clusters take one after the other in `tiles_m` x `tiles_n` tiles of blocks, of each
+/// of `slices`, where `at_once` clusters go through them all.
+///
+/// The blocks of a cluster take tiles one below the other, so that the last row of tiles leaves one
+/// of two blocks idle where `tiles_m` is odd. The blocks take the tiles of that row side by side
+/// where there are fewer waves then: behind `tiles_m / 2 * tiles_n` tiles as ever come those of the
+/// last row, two at a time, of which the very last may lie past the end of C. Of 33 x 16 tiles, by
+/// as many clusters of two as an H100 SXM has room for:
+///
+/// ```
+/// use gemm_spec::order::of_clusters;
+///
+/// assert_eq!(of_clusters([33, 16], 2, 1, 66), 32 / 2 * 16 + 16 / 2); // 4 waves, and not 5
+/// assert_eq!(of_clusters([31, 16], 2, 1, 66), 32 / 2 * 16); // 4 waves in any case
+/// ```
+///
+/// # Preconditions
+///
+/// `cluster` is 1 or 2. Counts that do not fit in a u32 are [`u32::MAX`].
+#[inline]
+pub const fn of_clusters(
+    [tiles_m, tiles_n]: [u32; 2],
+    cluster: u32,
+    slices: u32,
+    at_once: u32,
+) -> u32 {
+    let rows = tiles_m.div_ceil(at_least_1(cluster));
+    let below = rows.saturating_mul(tiles_n);
+    if cluster != 2 || tiles_m.is_multiple_of(2) {
+        return below;
+    }
+    let beside = (rows - 1).saturating_mul(tiles_n).saturating_add(tiles_n.div_ceil(2));
+    let at_once = at_least_1(at_once);
+    let (least, most) = (beside.saturating_mul(slices), below.saturating_mul(slices));
+    if least.div_ceil(at_once) < most.div_ceil(at_once) { beside } else { below }
+}
+
 /// The compiler sees that a division by it cannot panic, and leaves the check out.
 #[inline]
 const fn at_least_1(x: u32) -> u32 {

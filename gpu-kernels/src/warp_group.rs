@@ -21,8 +21,10 @@
 //! # Mapping
 //!
 //! The blocks of a cluster take tiles of C that lie one below the other. Each brings its own rows
-//! of A, and a part of the columns of B for all. Clusters take tiles in groups of rows, as in
-//! step 10 of the ladder, each the next one that is as many further as there are clusters.
+//! of A, and a part of the columns of B for all. In the last row of tiles, where their number is
+//! odd, they may lie side by side; then they share A, and each brings its own columns of B.
+//! Clusters take tiles in groups of rows, as in step 10 of the ladder, each the next one that is as
+//! many further as there are clusters.
 //!
 //! # Shared memory
 //!

@@ -1,9 +1,9 @@
 //! Products whose tiles do not fill whole waves of a GPU: by equal shares of all steps (stream-K),
-//! and in tiles of fewer columns.
+//! in tiles of fewer columns, and with the tiles of a last odd row side by side.
 
 use gemmite::emulator::Options;
 use gemmite::{Device, Gemm, Layout, Matrix, MatrixMut, Op, OutputOf, Shape, Strides, bf16, f16};
-use gemmite::{Element, Plan, random};
+use gemmite::{Element, F8E4M3, Plan, random};
 use gemmite_tests::{cuda, say};
 
 /// Few multiprocessors, so that small products have several waves.
@@ -84,6 +84,40 @@ fn cuda_shares() {
             [2048, 2112, 640],
         ],
     );
+}
+
+/// Kernels of clusters, over shapes of an odd number of rows of tiles, one row among them; with the
+/// last of these side by side there are fewer waves.
+fn beside(device: &Device, shapes: &[[usize; 3]]) {
+    for kernel in ["warp_group_128x256", "warp_group_128x128", "warp_group_64x128"] {
+        for (i, &shape) in shapes.iter().enumerate() {
+            let ops = LAYOUTS[i % 4];
+            check::<bf16, bf16>(device, kernel, shape, (ops, 0));
+            check::<bf16, f32>(device, kernel, shape, (LAYOUTS[(i + 1) % 4], 4));
+            check::<f16, f16>(device, kernel, shape, (LAYOUTS[(i + 2) % 4], 8));
+            // In two parts of K.
+            check::<f16, f32>(device, &format!("{kernel}/2"), shape, (ops, 3));
+            if kernel != "warp_group_64x128" {
+                check::<F8E4M3, bf16>(device, kernel, shape, (NT, 1));
+            }
+        }
+    }
+    say(&format!("odd rows of tiles on {}", device.name()));
+}
+
+#[test]
+fn emulated_odd_rows_of_tiles() {
+    // One cluster alone has fewer tiles side by side wherever there are two columns of them.
+    beside(&emulated(2), &[[264, 520, 160], [40, 304, 128], [136, 264, 144], [304, 1032, 80]]);
+    beside(&emulated(6), &[[136, 1104, 144], [24, 2000, 128]]);
+}
+
+#[test]
+fn cuda_odd_rows_of_tiles() {
+    let Some(device) = cuda() else { return };
+    let shapes =
+        [[4104, 4096, 128], [304, 9000, 128], [136, 4360, 144], [72, 17_160, 128], [8, 34_000, 80]];
+    beside(&device, &shapes);
 }
 
 /// Products that the library computes in narrow tiles.

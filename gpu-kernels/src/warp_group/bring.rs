@@ -24,15 +24,17 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
     G: Geometry,
     W: Work<T, G>,
 {
-    let (tiles_b, share) = (tiles_b(SUMS), tiles_b(SUMS) / G::CLUSTER);
-    let first = cluster::block_rank() as usize * share;
+    const { assert!(G::STAGES.is_multiple_of(G::CLUSTER)) };
+    let tiles_b = tiles_b(SUMS);
     let [rows_a, rows_b] = work.box_rows::<A, B>();
     let rows = G::GROUPS as u32 * rows_a + tiles_b as u32 * rows_b;
     let bytes = rows * (Rows64::<T>::BYTES / 64);
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
-        while let Some(Place { row, col, slice }) = work.next() {
+        while let Some(tile) = work.next() {
+            let Place { row, col, slice, is_beside } = tile;
+            let rank = cluster::block_rank() as usize;
             work.read();
             let (operands, steps) = (work.operands(), work.steps(slice));
             let [map_a, map_b] = [&*operands.maps[0], &*operands.maps[1]];
@@ -40,10 +42,9 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
             // scales are read in that order.
             let mut step = match size_of::<T>() {
                 1 => 0,
-                _ => work.first_step(col as u32, steps, B::ALONG_K),
+                _ => work.first_step(tile, steps, B::ALONG_K),
             };
-            let tile = Place { row, col, slice };
-            let (row, col) = (row as i32, col as i32 + 64 * first as i32);
+            let (row, col) = (row as i32, col as i32);
             let (start, [batch_a, batch_b]) = (work.first_k(slice), work.numbers(slice));
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
             // before this one may write. Behind the first tile it is over at once.
@@ -60,19 +61,31 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
                 let full = ring.full();
                 full.arrive_expect(bytes);
                 let a = stages.add(ring.stage() * (G::GROUPS + tiles_b));
-                let b = a.add(G::GROUPS + first);
-                for i in 0..G::GROUPS {
-                    let at = place::<T, A>(row + 64 * i as i32, k, batch_a);
-                    tma::load(a.add(i), map_a, at, full);
-                }
-                for i in 0..share {
-                    let (to, at) = (b.add(i), place::<T, B>(col + 64 * i as i32, k, batch_b));
-                    match G::CLUSTER {
-                        1 => tma::load(to, map_b, at, full),
-                        blocks => {
-                            let all = (1 << blocks) - 1;
-                            tma::load_multicast(to, map_b, at, full, all);
+                let b = a.add(G::GROUPS);
+                let of_a = |i| (a.add(i), place::<T, A>(row + 64 * i as i32, k, batch_a));
+                let of_b = |i| (b.add(i), place::<T, B>(col + 64 * i as i32, k, batch_b));
+                let all = (1 << G::CLUSTER) - 1;
+                if G::CLUSTER == 1 || !is_beside {
+                    for i in 0..G::GROUPS {
+                        let (to, at) = of_a(i);
+                        tma::load(to, map_a, at, full);
+                    }
+                    for i in 0..tiles_b / G::CLUSTER {
+                        let (to, at) = of_b(rank * (tiles_b / G::CLUSTER) + i);
+                        match G::CLUSTER {
+                            1 => tma::load(to, map_b, at, full),
+                            _ => tma::load_multicast(to, map_b, at, full, all),
                         }
+                    }
+                } else {
+                    // Here it is A that they share: a tile each, or one in turn.
+                    if G::GROUPS == G::CLUSTER || ring.stage() % G::CLUSTER == rank {
+                        let (to, at) = of_a(rank % G::GROUPS);
+                        tma::load_multicast(to, map_a, at, full, all);
+                    }
+                    for i in 0..tiles_b {
+                        let (to, at) = of_b(i);
+                        tma::load(to, map_b, at, full);
                     }
                 }
                 ring.next();

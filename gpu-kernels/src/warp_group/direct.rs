@@ -41,7 +41,7 @@ pub unsafe fn bring_elements<T, A, B, G, W, const SUMS: usize>(
     unsafe {
         // Nothing was read so far that the kernel before this one may write.
         grid::wait_for_grids();
-        while let Some(Place { row, col, slice }) = work.next() {
+        while let Some(Place { row, col, slice, .. }) = work.next() {
             let p = work.params();
             let k = k_of(p, slice);
             let slices = [p.slices.a, p.slices.b].map(|bytes| i64::from(slice) * bytes);

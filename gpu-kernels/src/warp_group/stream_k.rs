@@ -151,7 +151,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
         let (row, col) = order::grouped(tile, rows, cols, (ORDER_GROUP / G::CLUSTER) as u32);
         let row = row * G::CLUSTER as u32 + cluster::block_rank();
         let row = u64::from(row) * (G::GROUPS * GROUP_ROWS) as u64;
-        Some(Place { row, col: u64::from(col) * u64::from(self.width), slice: 0 })
+        Some(Place { row, col: u64::from(col) * u64::from(self.width), slice: 0, is_beside: false })
     }
 
     #[inline(always)]
@@ -172,7 +172,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
     /// Open pieces, the first of all shares, begin where their tiles do, and are spread as tiles of
     /// one row are.
     #[inline(always)]
-    fn first_step(&self, _: u32, steps: u32, b_along_k: bool) -> u32 {
+    fn first_step(&self, _: Place, steps: u32, b_along_k: bool) -> u32 {
         let together = if b_along_k { 1 } else { TOGETHER };
         match self.extent[0] {
             1 => cluster::cluster_idx_x() / together * SPREAD % steps,

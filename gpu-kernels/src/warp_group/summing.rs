@@ -145,6 +145,8 @@ where
             let row = if row < p.m { row } else { p.m - 1 };
             self.a.wrapping_offset((row as i64 * a_row_stride) as isize)
         };
+        // So do tiles past the last column.
+        let col = if col < p.n { col } else { p.n - 1 };
         let block = col / SCALE_BLOCK as u64;
         let of_b = self.b.wrapping_offset((block as i64 * b_col_stride) as isize);
         let mut tile = ScaledTile {

@@ -23,6 +23,9 @@ pub struct Place {
     pub col: u64,
     /// The number of its slice.
     pub slice: u32,
+    /// Whether the tiles of the cluster's blocks lie side by side, and not one below the other:
+    /// then it is rows of A that they share.
+    pub is_beside: bool,
 }
 
 /// The tiles that are left to a cluster.
@@ -30,8 +33,11 @@ pub struct Place {
 pub struct ClusterTiles<G> {
     next: u32,
     end: u32,
+    /// Rows and columns of tiles, those of clusters that lie one below the other.
     rows: u32,
     cols: u32,
+    /// Tiles of a slice, for clusters.
+    tiles: u32,
     /// Columns of a tile.
     width: u32,
     geometry: PhantomData<G>,
@@ -44,42 +50,52 @@ impl<G: Geometry> ClusterTiles<G> {
     /// None at all.
     #[inline(always)]
     pub fn none() -> Self {
-        ClusterTiles { next: 0, end: 0, rows: 0, cols: 0, width: 1, geometry: PhantomData }
+        let geometry = PhantomData;
+        ClusterTiles { next: 0, end: 0, rows: 0, cols: 0, tiles: 0, width: 1, geometry }
     }
 
     /// All of this cluster's, of `width` columns each.
     #[inline(always)]
     pub fn new<S>(p: &GemmParams<S>, width: usize) -> Self {
-        let rows = p.m.div_ceil((G::CLUSTER * Self::HEIGHT) as u64) as u32;
+        let rows = p.m.div_ceil(Self::HEIGHT as u64) as u32;
         let cols = p.n.div_ceil(width as u64) as u32;
+        let (cluster, at_once) = (G::CLUSTER as u32, cluster::cluster_dim_x());
+        let tiles = order::of_clusters([rows, cols], cluster, p.slices.count, at_once);
         ClusterTiles {
             next: cluster::cluster_idx_x(),
-            end: rows * cols * p.slices.count,
-            rows,
+            end: tiles * p.slices.count,
+            rows: rows.div_ceil(cluster),
             cols,
+            tiles,
             width: width as u32,
             geometry: PhantomData,
         }
     }
 
-    /// Goes on to the tiles of a C of so many rows and columns, which come behind those so far.
+    /// Goes on to the tiles of a C of so many rows and columns, which come behind those so far,
+    /// none of them side by side: how many waves all have is not known.
     #[inline(always)]
     pub fn go_on(&mut self, rows: u64, cols: u64) {
         self.next -= self.end;
         self.rows = rows.div_ceil((G::CLUSTER * Self::HEIGHT) as u64) as u32;
         self.cols = cols.div_ceil(self.width.into()) as u32;
-        self.end = self.rows * self.cols;
+        self.tiles = self.rows * self.cols;
+        self.end = self.tiles;
     }
 
-    /// The step along K with which the tile begins whose first column is `col`: the first, but for
-    /// a C of one row of tiles. There nobody shares B, and blocks that are at different places of
-    /// their columns at one time spread their reads over the memory. Where B lies along its
-    /// columns, neighbours read neighbouring bytes of a row, and stay together.
+    /// The step along K with which a tile begins: the first, but for a C of one row of tiles. There
+    /// nobody shares B, and blocks that are at different places of their columns at one time spread
+    /// their reads over the memory; but those that share A. Where B lies along its columns,
+    /// neighbours read neighbouring bytes of a row, and stay together.
     #[inline(always)]
-    pub fn first_step(&self, col: u32, steps: u32, is_along_k: bool) -> u32 {
-        let together = if is_along_k { 1 } else { TOGETHER };
+    pub fn first_step(&self, tile: Place, steps: u32, is_along_k: bool) -> u32 {
+        let together = match is_along_k {
+            false => TOGETHER,
+            true if G::CLUSTER > 1 && tile.is_beside => G::CLUSTER as u32,
+            true => 1,
+        };
         match self.rows {
-            1 => col / (self.width * together) * SPREAD % steps,
+            1 => tile.col as u32 / (self.width * together) * SPREAD % steps,
             _ => 0,
         }
     }
@@ -91,16 +107,26 @@ impl<G: Geometry> ClusterTiles<G> {
             return None;
         }
         let group = (ORDER_GROUP / G::CLUSTER) as u32;
-        let tiles = self.rows * self.cols;
+        let below = self.rows * self.cols;
+        let tiles = if G::CLUSTER > 1 { self.tiles } else { below };
         // A division takes as long as a step of small tiles.
         let (slice, number) = match self.end == tiles {
             true => (0, self.next),
             false => (self.next / tiles, self.next % tiles),
         };
-        let (row, col) = order::grouped(number, self.rows, self.cols, group);
+        let (cluster, rank) = (G::CLUSTER as u32, cluster::block_rank());
+        let has_beside = tiles != below;
+        let rows = if has_beside { self.rows - 1 } else { self.rows };
+        let is_beside = has_beside && number >= rows * self.cols;
+        let (row, col) = match is_beside {
+            true => (rows * cluster, (number - rows * self.cols) * cluster + rank),
+            false => {
+                let (row, col) = order::grouped(number, rows, self.cols, group);
+                (row * cluster + rank, col)
+            }
+        };
         self.next += cluster::cluster_dim_x();
-        let row = row * G::CLUSTER as u32 + cluster::block_rank();
         let row = u64::from(row) * Self::HEIGHT as u64;
-        Some(Place { row, col: u64::from(col) * u64::from(self.width), slice })
+        Some(Place { row, col: u64::from(col) * u64::from(self.width), slice, is_beside })
     }
 }

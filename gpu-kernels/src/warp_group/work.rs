@@ -63,9 +63,8 @@ pub trait Work<T: WarpGroup, G> {
     /// Steps of the sums of a slice; at least one.
     fn steps(&self, slice: u32) -> u32;
 
-    /// The step along K with which the tile begins whose first column is `col`, of a B that is read
-    /// in rows along K or is not.
-    fn first_step(&self, col: u32, steps: u32, b_along_k: bool) -> u32;
+    /// The step along K with which a tile begins, of a B that is read in rows along K or is not.
+    fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32;
 
     /// Where the slice's K starts in the maps of A and B.
     fn first_k(&self, slice: u32) -> u32;
@@ -191,8 +190,8 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     }
 
     #[inline(always)]
-    fn first_step(&self, col: u32, steps: u32, b_along_k: bool) -> u32 {
-        self.tiles.first_step(col, steps, b_along_k)
+    fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32 {
+        self.tiles.first_step(tile, steps, b_along_k)
     }
 
     #[inline(always)]
@@ -384,8 +383,8 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     }
 
     #[inline(always)]
-    fn first_step(&self, col: u32, steps: u32, b_along_k: bool) -> u32 {
-        self.tiles.first_step(col, steps, b_along_k)
+    fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32 {
+        self.tiles.first_step(tile, steps, b_along_k)
     }
 
     /// Behind the end of maps that the host makes where K is 0, where copies bring zeros.

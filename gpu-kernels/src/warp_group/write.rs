@@ -166,7 +166,7 @@ fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
 pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
-    Place { row, col, slice }: Place,
+    Place { row, col, slice, .. }: Place,
 ) {
     let start = operands.start as u64;
     if p.reads_c == 0 || !T::is_plain(p) || !is_mappable::<T::Output, _>(start, p) {
@@ -196,7 +196,7 @@ const LINE: u64 = 128;
 pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
-    Place { row, col, slice }: Place,
+    Place { row, col, slice, .. }: Place,
     (thread, threads): (u32, u32),
 ) {
     let start = operands.start as u64;
@@ -358,7 +358,7 @@ unsafe fn box_of<B>(boxes: [SharedTile<B>; 2], i: usize) -> SharedTile<B> {
 unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
-    Place { row, col, slice }: Place,
+    Place { row, col, slice, .. }: Place,
     (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
 ) {
     let batch = (slice * p.slices.map_batch) as i32;

@@ -7,7 +7,7 @@
 
 use super::choose::Task;
 use crate::device::DeviceInfo;
-use gemm_spec::{DType, Kernel, KernelFamily};
+use gemm_spec::{DType, Kernel, KernelFamily, order};
 
 /// Multiprocessors of the GPU that was measured.
 const MULTIPROCESSORS: f64 = 132.0;
@@ -311,10 +311,9 @@ fn waiting(
     (bytes, rate): (f64, f64),
     multiprocessors: f64,
 ) -> f64 {
-    let [rows, cols, _] = kernel.tiles.block;
-    let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
-    let (cluster, count) = (kernel.cluster() as f64, parts.max(task.batch) as f64);
-    let clusters = (down as f64 / cluster).ceil() * across as f64 * count;
+    let [_, cols, _] = kernel.tiles.block;
+    let cluster = kernel.cluster() as f64;
+    let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
     let at_once = (multiprocessors / cluster).floor().max(1.0);
     // Equal shares have no last ones, but ends within tiles.
     let (clusters, last, rate) = match kernel.joins() {
@@ -353,7 +352,8 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
         tile += sums as f64 / SUMS_RATE;
     }
     let cluster = kernel.cluster();
-    let tiles = tiles(kernel, task) as f64 * parts.max(task.batch) as f64;
+    let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
+    let tiles = clusters * cluster as f64;
     let steps = part_len(kernel, task.k, parts).div_ceil(depth) as f64;
     let bytes = task.dtype.size_bytes() * depth;
     let bytes_of_step = (rows.min(m) * bytes + cols.min(n) * bytes / cluster) as f64;
@@ -421,10 +421,31 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
     (share + alone) * steps * step + tile + 0.2 * tile * (share - 1.0).max(0.0) + joining
 }
 
-/// Tiles of C, with those that fill clusters.
-fn tiles(kernel: &Kernel, task: &Task) -> usize {
+/// Tiles of C that clusters take, of as many parts of K or matrices of a batch as `count`.
+fn clusters(kernel: &Kernel, task: &Task, count: usize, multiprocessors: f64) -> f64 {
+    let cluster = kernel.cluster();
+    let of_slice = match cluster {
+        1 => tiles(kernel, task) as f64,
+        _ => {
+            // What does not fit is more than a grid has, and refused elsewhere.
+            let saturated = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+            let at_once = (multiprocessors / cluster as f64).max(1.0) as u32;
+            let tiles = tiles_of_blocks(kernel, task).map(saturated);
+            order::of_clusters(tiles, cluster as u32, saturated(count), at_once).into()
+        }
+    };
+    of_slice * count as f64
+}
+
+/// Rows and columns of tiles of C.
+fn tiles_of_blocks(kernel: &Kernel, task: &Task) -> [usize; 2] {
     let [rows, cols, _] = kernel.tiles.block;
-    let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
+    [task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols)]
+}
+
+/// Tiles of C, with those that fill clusters whose tiles lie one below the other.
+fn tiles(kernel: &Kernel, task: &Task) -> usize {
+    let [down, across] = tiles_of_blocks(kernel, task);
     down.div_ceil(kernel.cluster()).saturating_mul(kernel.cluster()).saturating_mul(across)
 }
 
