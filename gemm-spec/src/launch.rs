@@ -1,6 +1,6 @@
 //! From a kernel and a C to grids: the launches that cover it.
 
-use crate::{Kernel, Shape, ThreadOrder};
+use crate::{Kernel, Shape, ThreadOrder, order};
 
 /// The most blocks that a grid has along x (CUDA C++ Programming Guide, technical specifications).
 pub const MAX_GRID_X: usize = (1 << 31) - 1;
@@ -8,6 +8,14 @@ pub const MAX_GRID_X: usize = (1 << 31) - 1;
 pub const MAX_GRID_Y: usize = 65_535;
 
 impl Kernel {
+    /// Tiles of clusters of a kernel that [`joins`](Kernel::joins), in a C of `shape`.
+    pub fn joined_tiles(&self, shape: Shape) -> u32 {
+        let [rows, cols, _] = self.tiles.block.map(|extent| extent.max(1));
+        let tiles = [shape.rows.div_ceil(rows), shape.cols.div_ceil(cols)];
+        let tiles = tiles.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        order::side_by_side(tiles, self.cluster() as u32)
+    }
+
     /// The launches that together compute a C of `shape`.
     ///
     /// The grid covers C with the block's tiles: x along the tiles of a row of C, y along those of
@@ -25,6 +33,10 @@ impl Kernel {
             // All tiles in one row of blocks, whole clusters of them.
             let rows = tiles.rows.next_multiple_of(self.cluster());
             let x = rows.checked_mul(tiles.cols).filter(|&x| x <= MAX_GRID_X)?;
+            let x = match self.joins() {
+                true => self.cluster() * self.joined_tiles(shape) as usize,
+                false => x,
+            };
             let y = usize::from(!shape.is_empty());
             return Some(Launches { kernel: *self, shape, x, y, next_y: 0 });
         }

@@ -62,10 +62,9 @@ pub const fn grouped(linear: u32, tiles_m: u32, tiles_n: u32, group: u32) -> (u3
 /// of `slices`, where `at_once` clusters go through them all.
 ///
 /// The blocks of a cluster take tiles one below the other, so that the last row of tiles leaves one
-/// of two blocks idle where `tiles_m` is odd. The blocks take the tiles of that row side by side
-/// where there are fewer waves then: behind `tiles_m / 2 * tiles_n` tiles as ever come those of the
-/// last row, two at a time, of which the very last may lie past the end of C. Of 33 x 16 tiles, by
-/// as many clusters of two as an H100 SXM has room for:
+/// of two blocks idle where `tiles_m` is odd. The blocks take the tiles of that row
+/// [`side_by_side`] where there are fewer waves then. Of 33 x 16 tiles, by as many clusters of two
+/// as an H100 SXM has room for:
 ///
 /// ```
 /// use gemm_spec::order::of_clusters;
@@ -78,21 +77,55 @@ pub const fn grouped(linear: u32, tiles_m: u32, tiles_n: u32, group: u32) -> (u3
 ///
 /// `cluster` is 1 or 2. Counts that do not fit in a u32 are [`u32::MAX`].
 #[inline]
-pub const fn of_clusters(
-    [tiles_m, tiles_n]: [u32; 2],
-    cluster: u32,
-    slices: u32,
-    at_once: u32,
-) -> u32 {
-    let rows = tiles_m.div_ceil(at_least_1(cluster));
-    let below = rows.saturating_mul(tiles_n);
+pub const fn of_clusters(tiles: [u32; 2], cluster: u32, slices: u32, at_once: u32) -> u32 {
+    let [tiles_m, tiles_n] = tiles;
+    let below = tiles_m.div_ceil(at_least_1(cluster)).saturating_mul(tiles_n);
     if cluster != 2 || tiles_m.is_multiple_of(2) {
         return below;
     }
-    let beside = (rows - 1).saturating_mul(tiles_n).saturating_add(tiles_n.div_ceil(2));
+    let beside = side_by_side(tiles, cluster);
     let at_once = at_least_1(at_once);
     let (least, most) = (beside.saturating_mul(slices), below.saturating_mul(slices));
     if least.div_ceil(at_once) < most.div_ceil(at_once) { beside } else { below }
+}
+
+/// Tiles of clusters of which those of the last row of tiles lie side by side, where `tiles_m` is
+/// odd: behind `tiles_m / 2 * tiles_n` tiles as ever come those of the last row, two at a time, of
+/// which the very last may lie past the end of C.
+///
+/// # Preconditions
+///
+/// As [`of_clusters`].
+#[inline]
+pub const fn side_by_side([tiles_m, tiles_n]: [u32; 2], cluster: u32) -> u32 {
+    let whole = (tiles_m / at_least_1(cluster)).saturating_mul(tiles_n);
+    match cluster == 2 && !tiles_m.is_multiple_of(2) {
+        true => whole.saturating_add(tiles_n.div_ceil(2)),
+        false => whole,
+    }
+}
+
+/// Row and column of the tile of a cluster's first block, and whether those of the others lie
+/// beside it, and not below: of cluster tile `number` of `tiles`, as [`of_clusters`] or
+/// [`side_by_side`] counts them in `rows` x `cols` tiles of clusters, an odd last row of blocks'
+/// tiles counted as a whole one. Those that lie one below the other come in groups of `group` rows,
+/// as [`grouped`] has them.
+#[inline]
+pub const fn of_cluster(
+    number: u32,
+    [rows, cols]: [u32; 2],
+    tiles: u32,
+    cluster: u32,
+    group: u32,
+) -> (u32, u32, bool) {
+    let has_beside = cluster > 1 && tiles != rows.wrapping_mul(cols);
+    let rows = if has_beside { rows.wrapping_sub(1) } else { rows };
+    let first = rows.wrapping_mul(cols);
+    if has_beside && number >= first {
+        return (rows.wrapping_mul(cluster), (number - first).wrapping_mul(cluster), true);
+    }
+    let (row, col) = grouped(number, rows, cols, group);
+    (row.wrapping_mul(cluster), col, false)
 }
 
 /// The compiler sees that a division by it cannot panic, and leaves the check out.
@@ -129,6 +162,40 @@ mod tests {
                 assert!(tiles.iter().all(|&(row, col)| row < tiles_m && col < tiles_n));
             }
         });
+    }
+
+    #[test]
+    fn every_tile_has_one_cluster() {
+        every_grid(|tiles_m, tiles_n| {
+            for (cluster, at_once) in [(1, 5), (2, 1), (2, 5), (2, 66)] {
+                let tiles = [tiles_m, tiles_n];
+                let grid = [tiles_m.div_ceil(cluster), tiles_n];
+                let most = grid[0] * grid[1];
+                let (fewest, counts) = (side_by_side(tiles, cluster), [1, 3]);
+                let counts = counts.map(|slices| of_clusters(tiles, cluster, slices, at_once));
+                for count in [fewest, counts[0], counts[1]] {
+                    assert!(count == fewest || count == most);
+                    let of_block = |number, rank| {
+                        let (row, col, beside) = of_cluster(number, grid, count, cluster, 8);
+                        if beside { (row, col + rank) } else { (row + rank, col) }
+                    };
+                    let places: Vec<_> = (0..count)
+                        .flat_map(|number| (0..cluster).map(move |rank| of_block(number, rank)))
+                        .filter(|&(row, col)| row < tiles_m && col < tiles_n)
+                        .collect();
+                    let set: HashSet<_> = places.iter().collect();
+                    assert_eq!(places.len() as u32, tiles_m * tiles_n, "{tiles:?} by {cluster}");
+                    assert_eq!(set.len(), places.len());
+                }
+            }
+        });
+        // Waves are saved, or nothing changes.
+        assert_eq!(of_clusters([3, 35], 2, 1, 66), 35 + 18);
+        assert_eq!(of_clusters([3, 33], 2, 1, 66), 2 * 33);
+        assert_eq!(of_clusters([3, 20], 2, 1, 66), 2 * 20);
+        assert_eq!(of_clusters([3, 20], 2, 2, 66), 20 + 10);
+        assert_eq!(of_clusters([u32::MAX, u32::MAX], 2, u32::MAX, 66), u32::MAX);
+        assert_eq!(side_by_side([1, 7], 2), 4);
     }
 
     #[test]

@@ -66,7 +66,8 @@ fn shares(device: &Device, shapes: &[[usize; 3]]) {
 
 #[test]
 fn emulated_shares() {
-    let shapes = [[64, 64, 1024], [200, 136, 320], [72, 520, 264], [264, 512, 128]];
+    let shapes =
+        [[64, 64, 1024], [200, 136, 320], [72, 520, 264], [264, 512, 128], [400, 1040, 200]];
     shares(&emulated(6), &shapes);
 }
 

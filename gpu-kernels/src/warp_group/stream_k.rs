@@ -42,6 +42,8 @@ pub struct StreamK<'a, T: WarpGroup, G> {
     shared: Shared<T::Sum>,
     /// Rows and columns of tiles of C, for clusters.
     extent: [u32; 2],
+    /// Tiles, for clusters: those of an odd last row of blocks' tiles lie side by side.
+    tiles: u32,
     /// Columns of a tile.
     width: u32,
     /// Steps of a tile.
@@ -70,6 +72,7 @@ impl<'a, T: WarpGroup, G: Geometry> StreamK<'a, T, G> {
             p,
             shared,
             extent: [0; 2],
+            tiles: 0,
             width: 1,
             steps: 1,
             cut: 0,
@@ -106,12 +109,14 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
 
     #[inline(always)]
     fn begin(&mut self, width: usize) {
-        let height = (G::CLUSTER * G::GROUPS * GROUP_ROWS) as u64;
-        let [rows, cols] = [self.p.m.div_ceil(height), self.p.n.div_ceil(width as u64)];
-        self.extent = [rows as u32, cols as u32];
+        let height = (G::GROUPS * GROUP_ROWS) as u64;
+        let rows = self.p.m.div_ceil(height) as u32;
+        let cols = self.p.n.div_ceil(width as u64) as u32;
+        self.extent = [rows.div_ceil(G::CLUSTER as u32), cols];
+        self.tiles = order::side_by_side([rows, cols], G::CLUSTER as u32);
         self.width = width as u32;
         self.steps = self.p.k.div_ceil(T::DEPTH.into()) as u32;
-        let (tiles, clusters) = (rows as u32 * cols as u32, cluster::cluster_dim_x());
+        let (tiles, clusters) = (self.tiles, cluster::cluster_dim_x());
         // None where they fill whole waves; else those of the last wave, and of the one before it
         // where the last is so small that many clusters would share a tile.
         self.cut = match tiles % clusters {
@@ -132,7 +137,6 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
     #[inline(always)]
     fn next(&mut self) -> Option<Place> {
         let [begin, end] = self.left;
-        let [rows, cols] = self.extent;
         let tile = if begin < end {
             let tile = (end - 1) / self.steps;
             let of_tile = tile * self.steps;
@@ -140,7 +144,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
             self.piece = [first - of_tile, end - first];
             self.left[1] = first;
             tile
-        } else if self.whole < rows * cols {
+        } else if self.whole < self.tiles {
             let tile = self.whole;
             self.piece = [0, self.steps];
             self.whole += cluster::cluster_dim_x();
@@ -148,10 +152,9 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
         } else {
             return None;
         };
-        let (row, col) = order::grouped(tile, rows, cols, (ORDER_GROUP / G::CLUSTER) as u32);
-        let row = row * G::CLUSTER as u32 + cluster::block_rank();
-        let row = u64::from(row) * (G::GROUPS * GROUP_ROWS) as u64;
-        Some(Place { row, col: u64::from(col) * u64::from(self.width), slice: 0, is_beside: false })
+        let group = (ORDER_GROUP / G::CLUSTER) as u32;
+        let at = order::of_cluster(tile, self.extent, self.tiles, G::CLUSTER as u32, group);
+        Some(Place::of_block(at, [(G::GROUPS * GROUP_ROWS) as u32, self.width], 0))
     }
 
     #[inline(always)]

@@ -28,6 +28,19 @@ pub struct Place {
     pub is_beside: bool,
 }
 
+impl Place {
+    /// This block's, of a cluster's tile as [`order::of_cluster`] has it, in tiles of so many rows
+    /// and columns.
+    #[inline(always)]
+    pub fn of_block(at: (u32, u32, bool), [height, width]: [u32; 2], slice: u32) -> Self {
+        let (row, col, is_beside) = at;
+        let rank = cluster::block_rank();
+        let (row, col) = if is_beside { (row, col + rank) } else { (row + rank, col) };
+        let (row, col) = (u64::from(row) * u64::from(height), u64::from(col) * u64::from(width));
+        Place { row, col, slice, is_beside }
+    }
+}
+
 /// The tiles that are left to a cluster.
 #[derive(Clone, Copy)]
 pub struct ClusterTiles<G> {
@@ -107,26 +120,15 @@ impl<G: Geometry> ClusterTiles<G> {
             return None;
         }
         let group = (ORDER_GROUP / G::CLUSTER) as u32;
-        let below = self.rows * self.cols;
-        let tiles = if G::CLUSTER > 1 { self.tiles } else { below };
+        let extent = [self.rows, self.cols];
+        let tiles = if G::CLUSTER > 1 { self.tiles } else { self.rows * self.cols };
         // A division takes as long as a step of small tiles.
         let (slice, number) = match self.end == tiles {
             true => (0, self.next),
             false => (self.next / tiles, self.next % tiles),
         };
-        let (cluster, rank) = (G::CLUSTER as u32, cluster::block_rank());
-        let has_beside = tiles != below;
-        let rows = if has_beside { self.rows - 1 } else { self.rows };
-        let is_beside = has_beside && number >= rows * self.cols;
-        let (row, col) = match is_beside {
-            true => (rows * cluster, (number - rows * self.cols) * cluster + rank),
-            false => {
-                let (row, col) = order::grouped(number, rows, self.cols, group);
-                (row * cluster + rank, col)
-            }
-        };
+        let at = order::of_cluster(number, extent, tiles, G::CLUSTER as u32, group);
         self.next += cluster::cluster_dim_x();
-        let row = u64::from(row) * Self::HEIGHT as u64;
-        Some(Place { row, col: u64::from(col) * u64::from(self.width), slice, is_beside })
+        Some(Place::of_block(at, [Self::HEIGHT as u32, self.width], slice))
     }
 }

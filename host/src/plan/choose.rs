@@ -521,10 +521,8 @@ pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> R
     };
     limit("bytes of shared memory per block", shared, most)?;
     if kernel.joins() {
-        let [rows, cols, depth] = kernel.tiles.block.map(|extent| extent.max(1));
-        let rows = rows.saturating_mul(kernel.cluster().max(1));
-        let tiles = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
-        let steps = tiles.saturating_mul(task.k.div_ceil(depth));
+        let steps = task.k.div_ceil(kernel.tiles.block[2].max(1));
+        let steps = steps.saturating_mul(kernel.joined_tiles(shape) as usize);
         limit("steps of all tiles", steps as u128, u32::MAX)?;
     }
     // x is covered by one grid; y is cut into panels.

@@ -22,6 +22,8 @@ const L2_RATE_OF_PARTS: f64 = 54e3;
 const MEMORY_RATE_OF_ONE: f64 = 38e3;
 /// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
 const ROWS_OF_C: f64 = 0.7;
+/// What part of the memory's rate tiles of two groups get where one of them has no rows.
+const EMPTY_GROUP: f64 = 0.9;
 /// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row.
 const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
@@ -311,7 +313,9 @@ fn waiting(
     (bytes, rate): (f64, f64),
     multiprocessors: f64,
 ) -> f64 {
-    let [_, cols, _] = kernel.tiles.block;
+    let [rows, cols, _] = kernel.tiles.block;
+    let is_half_empty = kernel.takes_maps() && rows > 64 && task.shape.rows <= rows / 2;
+    let rate = if is_half_empty { EMPTY_GROUP * rate } else { rate };
     let cluster = kernel.cluster() as f64;
     let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
     let at_once = (multiprocessors / cluster).floor().max(1.0);
@@ -392,7 +396,7 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
     let Speed { operations, step, tile, .. } = Speed::of(kernel);
     let [rows, cols, depth] = kernel.tiles.block;
     let cluster = kernel.cluster() as f64;
-    let tiles = tiles(kernel, task) as f64 / cluster;
+    let tiles = f64::from(kernel.joined_tiles(task.shape));
     let steps = task.k.div_ceil(depth) as f64;
     let most = tiles * f64::from(kernel.blocks_of_tile(task.k));
     let clusters = (multiprocessors / cluster).floor().min(most).max(1.0);

@@ -10,10 +10,13 @@ fn chosen(cols: usize, k: usize) -> Chosen {
 
 #[test]
 fn they_are_as_many_as_fill_waves() {
-    // 256 tiles of 40 on 132 multiprocessors, where 64 columns make 160.
-    let narrow = chosen(10_240, 8192);
-    assert_eq!((narrow.kernel.variant, narrow.tile_cols), ("warp_group_narrow_64x64", 40));
-    assert_eq!(chosen(12_288, 4096).tile_cols, 48);
+    // 128 tiles of 32 on 132 multiprocessors, where 64 columns make 64.
+    let narrow = chosen(4096, 4096);
+    assert_eq!((narrow.kernel.variant, narrow.tile_cols), ("warp_group_narrow_64x64", 32));
+    assert_eq!(chosen(2560, 4096).tile_cols, 24);
+    // 80 tiles of 128 side by side, which read their rows of A but once for two.
+    let beside = chosen(10_240, 8192);
+    assert_eq!((beside.kernel.variant, beside.tile_cols), ("warp_group_64x128", 0));
     // 128 tiles of 64 are one each.
     let whole = chosen(8192, 8192);
     assert_eq!((whole.kernel.narrows(), whole.tile_cols), (false, 0));
@@ -21,8 +24,8 @@ fn they_are_as_many_as_fill_waves() {
 
 #[test]
 fn kernels_with_epilogues_take_their_place_where_there_is_one() {
-    let narrow = chosen(10_240, 8192);
-    let shapes = [(64, 8192), (8192, 10_240)].map(|(rows, cols)| Shape::new(rows, cols));
+    let narrow = chosen(4096, 4096);
+    let shapes = [(64, 4096), (4096, 4096)].map(|(rows, cols)| Shape::new(rows, cols));
     let [a, b] = shapes.map(Layout::row_major);
     let plain = product(a, b);
     let relu = Fusion { activation: crate::Activation::Relu, ..Fusion::default() };
