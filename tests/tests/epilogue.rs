@@ -278,6 +278,9 @@ fn in_warp_groups_on_the_emulator() {
     check::<bf16, bf16>(&emulated((9, 0), "warp_group_64x64"), &aligned, NN);
     check::<f16, f16>(&emulated((9, 0), "warp_group_128x128"), &aligned, NT);
     check::<bf16, bf16>(&emulated((9, 0), "warp_group_128x256"), &[(136, 264, 16)], NN);
+    // One row of three tiles, side by side: the fourth lies past C's end.
+    check::<bf16, bf16>(&emulated((9, 0), "warp_group_64x128"), &[(40, 328, 16)], NN);
+    check::<f16, f16>(&emulated((9, 0), "warp_group_128x128"), &[(40, 328, 16)], NT);
 }
 
 /// Blocks that go on from tile to tile, of a single step each.
