@@ -193,7 +193,13 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     });
     let biased = biased.map(|plan| Plan { biased: true, ways: dense, ..plan });
     let biased = biased.into_iter().filter(|_| has_epilogues);
-    short.into_iter().chain([few]).chain(one).chain(two).chain(biased).collect()
+    // The last row of tiles side by side, the very last past C's end.
+    let beside = Plan {
+        shape: Shape::new(2 * rows + 16, 3 * cols - 16),
+        ..of(1, stages + 1, Way::Rows, false)
+    };
+    let beside = (kernel.cluster() > 1).then_some(beside);
+    short.into_iter().chain([few]).chain(one).chain(two).chain(biased).chain(beside).collect()
 }
 
 /// The same for kernels whose operands come from the host, and lie as they do there where they have

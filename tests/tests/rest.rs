@@ -27,7 +27,7 @@ fn check(device: &Device, (m, n, k): (usize, usize, usize), ops: [Op; 2]) -> boo
 fn cuda_rest() {
     let Some(device) = cuda() else { return };
     let (none, turned) = (Op::None, Op::Transpose);
-    // One row and one column more than whole waves; both, of operands that are copied; many.
+    // Rows more than whole waves, and columns; both, of operands that are copied; many.
     assert!(check(&device, (4300, 4096, 4096), [none, none]));
     assert!(check(&device, (4300, 4096, 4096), [turned, turned]));
     let apart = [

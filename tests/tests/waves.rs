@@ -17,8 +17,19 @@ fn emulated(multiprocessors: u32) -> Device {
 fn check<T: Element, C: OutputOf<T> + Element<Scalar = f32> + PartialEq>(
     device: &Device,
     kernel: &str,
+    shape: [usize; 3],
+    ways: ([Op; 2], usize),
+) -> Plan {
+    product::<T, C>(device, kernel, shape, ways, true)
+}
+
+/// The same; without C's old value, which goes other ways to memory, where `reads_c` is not set.
+fn product<T: Element, C: OutputOf<T> + Element<Scalar = f32> + PartialEq>(
+    device: &Device,
+    kernel: &str,
     [m, n, k]: [usize; 3],
     (ops, gap): ([Op; 2], usize),
+    reads_c: bool,
 ) -> Plan {
     let stored = |op, rows, cols| match op {
         Op::None => Shape::new(rows, cols),
@@ -30,7 +41,8 @@ fn check<T: Element, C: OutputOf<T> + Element<Scalar = f32> + PartialEq>(
     let layout = Layout { shape: Shape::new(m, n), strides, offset: 0 };
     let old: Matrix<C> = random::integers(Shape::new(m, n + gap), 3, -9..=9).unwrap();
     let gemm = Gemm::<T, C>::default().op_a(ops[0]).op_b(ops[1]);
-    let gemm = gemm.alpha(2.0).beta(-1.0);
+    let gemm = gemm.alpha(2.0);
+    let gemm = if reads_c { gemm.beta(-1.0) } else { gemm };
     let run = |gemm: &Gemm<T, C>, device: &Device| {
         let mut c = old.as_slice().to_vec();
         gemm.run_into(device, &a, &b, MatrixMut::new(&mut c, layout).unwrap()).unwrap();
@@ -67,7 +79,7 @@ fn shares(device: &Device, shapes: &[[usize; 3]]) {
 #[test]
 fn emulated_shares() {
     let shapes =
-        [[64, 64, 1024], [200, 136, 320], [72, 520, 264], [264, 512, 128], [400, 1040, 200]];
+        [[64, 64, 1024], [200, 136, 320], [72, 520, 264], [264, 512, 128], [40, 600, 1104]];
     shares(&emulated(6), &shapes);
 }
 
@@ -96,6 +108,8 @@ fn beside(device: &Device, shapes: &[[usize; 3]]) {
             check::<bf16, bf16>(device, kernel, shape, (ops, 0));
             check::<bf16, f32>(device, kernel, shape, (LAYOUTS[(i + 1) % 4], 4));
             check::<f16, f16>(device, kernel, shape, (LAYOUTS[(i + 2) % 4], 8));
+            product::<bf16, bf16>(device, kernel, shape, (ops, 8), false);
+            product::<f16, f16>(device, kernel, shape, (LAYOUTS[(i + 3) % 4], 0), false);
             // In two parts of K.
             check::<f16, f32>(device, &format!("{kernel}/2"), shape, (ops, 3));
             if kernel != "warp_group_64x128" {
@@ -108,16 +122,17 @@ fn beside(device: &Device, shapes: &[[usize; 3]]) {
 
 #[test]
 fn emulated_odd_rows_of_tiles() {
-    // One cluster alone has fewer tiles side by side wherever there are two columns of them.
-    beside(&emulated(2), &[[264, 520, 160], [40, 304, 128], [136, 264, 144], [304, 1032, 80]]);
-    beside(&emulated(6), &[[136, 1104, 144], [24, 2000, 128]]);
+    // One cluster alone has fewer tiles side by side wherever there are two columns of them. With
+    // five steps and one row of tiles, tiles begin at different ones.
+    beside(&emulated(2), &[[264, 520, 160], [40, 304, 320], [136, 264, 144], [304, 1032, 80]]);
+    beside(&emulated(6), &[[136, 1104, 144], [24, 2000, 320]]);
 }
 
 #[test]
 fn cuda_odd_rows_of_tiles() {
     let Some(device) = cuda() else { return };
     let shapes =
-        [[4104, 4096, 128], [304, 9000, 128], [136, 4360, 144], [72, 17_160, 128], [8, 34_000, 80]];
+        [[4104, 4096, 128], [304, 9000, 128], [136, 4360, 144], [72, 17_160, 320], [8, 34_000, 80]];
     beside(&device, &shapes);
 }
 

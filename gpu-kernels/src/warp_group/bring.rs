@@ -24,7 +24,6 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
     G: Geometry,
     W: Work<T, G>,
 {
-    const { assert!(G::STAGES.is_multiple_of(G::CLUSTER)) };
     let tiles_b = tiles_b(SUMS);
     let [rows_a, rows_b] = work.box_rows::<A, B>();
     let rows = G::GROUPS as u32 * rows_a + tiles_b as u32 * rows_b;

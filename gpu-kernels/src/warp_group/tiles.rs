@@ -98,8 +98,8 @@ impl<G: Geometry> ClusterTiles<G> {
 
     /// The step along K with which a tile begins: the first, but for a C of one row of tiles. There
     /// nobody shares B, and blocks that are at different places of their columns at one time spread
-    /// their reads over the memory; but those that share A. Where B lies along its columns,
-    /// neighbours read neighbouring bytes of a row, and stay together.
+    /// their reads over the memory, except those that share A, which stay in step. Where B lies
+    /// along its columns, neighbours read neighbouring bytes of a row, and stay together.
     #[inline(always)]
     pub fn first_step(&self, tile: Place, steps: u32, is_along_k: bool) -> u32 {
         let together = match is_along_k {

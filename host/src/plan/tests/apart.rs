@@ -13,7 +13,7 @@ fn what_would_be_a_wave_of_its_own_is_computed_apart() {
     let cut = plan((4300, 4096), 4096);
     let rest = cut.rest.unwrap();
     assert_eq!((cut.kernel.variant, rest.of_rows, rest.from), ("warp_group_128x256", true, 4096));
-    // By what begins while the other ends, whatever else would be faster for one row.
+    // By what begins while the other ends, whatever else would be faster for a few rows.
     assert!(rest.kernel.takes_maps() && !rest.kernel.narrows());
     let whole = plan((4096, 4096), 4096);
     assert_eq!(whole.rest, None);
