@@ -121,6 +121,7 @@ impl<G: Geometry> ClusterTiles<G> {
         }
         let group = (ORDER_GROUP / G::CLUSTER) as u32;
         let extent = [self.rows, self.cols];
+        // Blocks alone need no register for it.
         let tiles = if G::CLUSTER > 1 { self.tiles } else { self.rows * self.cols };
         // A division takes as long as a step of small tiles.
         let (slice, number) = match self.end == tiles {
