@@ -241,11 +241,14 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     }
 
     /// The product of operands of these layouts, into a C of contiguous rows.
+    // A result so large is copied where it is not built in place.
+    #[inline(always)]
     pub(crate) fn product(&self, a: Layout, b: Layout) -> Result<Product, Error> {
         Product::new::<T, C>(self.options, self.layouts(a, b)?, Fusion::default())
     }
 
     /// Operands of these layouts, and a C of contiguous rows.
+    #[inline]
     pub(crate) fn layouts(&self, a: Layout, b: Layout) -> Result<[Layout; 3], Error> {
         let shape = output_shape(self.options.op_a, self.options.op_b, a, b)?;
         if !shape.is_empty() && shape.checked_len().is_none() {

@@ -298,6 +298,7 @@ pub(crate) struct Options<S> {
 }
 
 /// The shape of op(A) * op(B).
+#[inline]
 pub(crate) fn output_shape(op_a: Op, op_b: Op, a: Layout, b: Layout) -> Result<Shape, Error> {
     let (a, b) = (a.apply(op_a).shape, b.apply(op_b).shape);
     if a.cols != b.rows {
@@ -313,7 +314,8 @@ pub(crate) fn terms<S: Scalar>(alpha: S, k: usize) -> usize {
 
 impl Product {
     /// Checks shapes and that C's elements lie apart; the layouts already fit their buffers.
-    #[inline]
+    // As `Gemm::product`.
+    #[inline(always)]
     pub(crate) fn new<T: Element, C: OutputOf<T>>(
         options: Options<C::Scalar>,
         [a, b, c]: [Layout; 3],

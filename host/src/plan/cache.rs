@@ -53,6 +53,7 @@ impl PlanCache {
     }
 
     /// Nothing panics while it is locked.
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, Plans> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

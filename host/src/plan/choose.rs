@@ -9,6 +9,7 @@ use gemm_spec::{
     DType, Kernel, KernelFamily, Layout, MAX_GRID_Y, Precision, Shape, Tiles, is_along_k,
 };
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
@@ -54,7 +55,7 @@ fn narrow(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> usize {
 }
 
 /// What the choice of a kernel goes by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Task {
     pub dtype: DType,
     /// The least that is asked for.
@@ -80,6 +81,20 @@ pub(crate) struct Task {
     pub unmapped: Option<[bool; 2]>,
     /// Whether rows have to be alike.
     pub rows: Rows,
+}
+
+/// Of a few words, each of which costs a multiplication: the extents, and what tells tasks of the
+/// same extents apart most often.
+impl Hash for Task {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [a, b] = self.along_k.map(u64::from);
+        state.write_usize(self.shape.rows);
+        state.write_usize(self.shape.cols);
+        state.write_usize(self.k);
+        state.write_usize(self.batch);
+        state.write_u64(self.dtype as u64 | (self.output as u64) << 8 | a << 16 | b << 17);
+    }
 }
 
 impl Task {
