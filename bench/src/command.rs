@@ -73,6 +73,7 @@ impl MeasureArgs {
                 let none = self.kernel.is_empty() && self.ptx.is_none();
                 ensure!(none, "--kernel and --ptx are for GPU kernels, and this is the CPU");
                 ensure!(self.tuning.is_none(), "--tuning is for a GPU, and this is the CPU");
+                ensure!(!self.graphs, "--graphs is for a GPU, and this is the CPU");
                 Bench::Cpu
             }
             DeviceKind::Cuda { ordinal } => {
@@ -149,20 +150,13 @@ fn table_row(line: &Line, ours: Option<f64>) -> Vec<String> {
         Some(ours) if line.side == Side::Peer => format!("{:.3} x", median / ours),
         _ => String::new(),
     };
-    let per_second = |value: Option<f64>, unit: &str| {
-        value.map_or(String::new(), |value| format!("{} {unit}/s", text::three_digits(value)))
-    };
-    let operation = text::operation(&line.dtype);
-    let speed = match line.tflops {
-        Some(tflops) if tflops < 1.0 => per_second(Some(tflops * 1e3), &format!("G{operation}")),
-        tflops => per_second(tflops, &format!("T{operation}")),
-    };
+    let rate = |tflops: f64| text::rate(&line.dtype, tflops * 1e12);
     vec![
         line.candidate.clone(),
         text::duration(Duration::from_secs_f64(median / 1e3)),
         format!("{:.1} %", line.spread().unwrap_or(0.0) * 100.0),
-        speed,
-        per_second(line.gbps, "GB"),
+        line.tflops.map_or(String::new(), rate),
+        line.gbps.map_or(String::new(), |gbps| format!("{} GB/s", text::three_digits(gbps))),
         relative,
         line.error_over_bound.map_or(String::new(), |error| format!("{error:.3}")),
     ]
@@ -228,6 +222,7 @@ mod tests {
         assert!(error(MeasureArgs { kernel, ..args(None) }).contains("CPU"));
         let tuning = Some(PathBuf::from("tuning.txt"));
         assert!(error(MeasureArgs { tuning, ..args(None) }).contains("--tuning"));
+        assert!(error(MeasureArgs { graphs: true, ..args(None) }).contains("--graphs"));
         assert!(error(MeasureArgs { rounds: 0, ..args(None) }).contains("--rounds"));
         let sustained = Some(f64::NAN);
         assert!(error(MeasureArgs { sustained, ..args(None) }).contains("--sustained"));

@@ -7,9 +7,10 @@ use gemmite::{DType, Shape};
 /// A duration with three digits and the unit that suits it: `1.23 ms`.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
+    // What would be 1000 of a unit is 1.00 of the next.
     let (value, unit) = match seconds {
-        s if s >= 1.0 => (s, "s"),
-        s if s >= 1e-3 => (s * 1e3, "ms"),
+        s if s >= 0.9995 => (s, "s"),
+        s if s >= 0.9995e-3 => (s * 1e3, "ms"),
         s => (s * 1e6, "us"),
     };
     format!("{} {unit}", three_digits(value))
@@ -26,15 +27,24 @@ pub fn operation(dtype: &str) -> &'static str {
 }
 
 /// The speed of a product of `m` x `k` and `k` x `n`: a multiplication and an addition count as two
-/// operations.
+/// operations. In one unit, as tables have it.
 pub fn speed(dtype: DType, c: Shape, k: usize, time: Duration) -> String {
     let operations = 2.0 * c.rows as f64 * c.cols as f64 * k as f64;
     let giga = operations / time.as_secs_f64().max(1e-9) / 1e9;
-    let unit = format!("G{}/s", operation(dtype.name()));
-    if giga < 0.005 {
-        return format!("<0.01 {unit}");
+    format!("{} G{}/s", at_least_a_hundredth(giga), operation(dtype.name()))
+}
+
+fn at_least_a_hundredth(value: f64) -> String {
+    if value < 0.005 { "<0.01".to_owned() } else { three_digits(value) }
+}
+
+/// Operations of that dtype a second, `per_second` of them: `699 TFLOP/s`, `1.20 GOP/s`.
+pub fn rate(dtype: &str, per_second: f64) -> String {
+    let operation = operation(dtype);
+    match per_second / 1e9 {
+        giga if giga < 999.5 => format!("{} G{operation}/s", at_least_a_hundredth(giga)),
+        giga => format!("{} T{operation}/s", three_digits(giga / 1e3)),
     }
-    format!("{} {unit}", three_digits(giga))
 }
 
 /// A count of bytes in binary units: `79.6 GiB`.
@@ -42,7 +52,7 @@ pub fn bytes(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < units.len() {
+    while value >= if unit == 0 { 1024.0 } else { 1023.5 } && unit + 1 < units.len() {
         value /= 1024.0;
         unit += 1;
     }
@@ -93,10 +103,16 @@ mod tests {
     fn numbers_have_three_digits_and_a_unit() {
         let cases =
             [(0.0, "0.00 us"), (1.5e-6, "1.50 us"), (0.0123456, "12.3 ms"), (345.6, "346 s")];
-        for (seconds, want) in cases {
+        let borders = [(999.4e-6, "999 us"), (999.6e-6, "1.00 ms"), (0.9996, "1.00 s")];
+        for (seconds, want) in cases.into_iter().chain(borders) {
             assert_eq!(duration(Duration::from_secs_f64(seconds)), want);
         }
         assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes((1 << 20) - 100), "1.00 MiB");
+        assert_eq!(rate("bf16", 698.7e12), "699 TFLOP/s");
+        assert_eq!(rate("i8", 999.4e9), "999 GOP/s");
+        assert_eq!(rate("i32", 999.6e9), "1.00 TOP/s");
+        assert_eq!(rate("f32", 2e3), "<0.01 GFLOP/s");
         assert_eq!(bytes(85_520_809_984), "79.6 GiB");
         let second = Duration::from_secs(1);
         assert_eq!(speed(DType::F32, Shape::new(1000, 1000), 1000, second), "2.00 GFLOP/s");

@@ -33,9 +33,10 @@ impl Times {
         Ok(Times { sorted_ms: ms, runs })
     }
 
-    /// The middle one.
+    /// The middle one, or halfway between the middle two.
     pub fn median_ms(&self) -> f64 {
-        self.quantile_ms(0.5)
+        let count = self.sorted_ms.len();
+        (self.sorted_ms[(count - 1) / 2] + self.sorted_ms[count / 2]) / 2.0
     }
 
     /// The time that the fraction `q` of all stays at or under (nearest rank).
@@ -214,6 +215,7 @@ mod tests {
     fn quantiles_are_nearest_ranks() {
         let times = Times::new(vec![3.0, 1.0, 2.0, 5.0, 4.0], 1).unwrap();
         assert_eq!(times.median_ms(), 3.0);
+        assert_eq!(Times::new(vec![4.0, 1.0, 2.0, 9.0], 1).unwrap().median_ms(), 3.0);
         assert_eq!(times.quantile_ms(0.0), 1.0);
         assert_eq!(times.quantile_ms(1.0), 5.0);
         assert_eq!(times.rounds(), 5);

@@ -168,6 +168,9 @@ pub struct ExplainArgs {
 
 /// Options of `gemmite tune`.
 #[derive(Args)]
+#[command(override_usage = "\
+gemmite tune <M> <N> <K> [OPTIONS]
+       gemmite tune --suite <SUITE> [OPTIONS]")]
 #[command(after_long_help = "\
 Examples:
   gemmite tune 16 4096 4096 --dtype bf16 --layout nt
@@ -180,7 +183,12 @@ for products that are exactly so; products that are in it already are measured a
 takes it by `Device::load_tuning`.")]
 pub struct TuneArgs {
     /// Rows of C, columns of C, and products that one element of C sums
-    #[arg(value_names = ["M", "N", "K"], num_args = 3, conflicts_with = "suite")]
+    #[arg(
+        value_names = ["M", "N", "K"],
+        num_args = 3,
+        conflicts_with = "suite",
+        required_unless_present = "suite"
+    )]
     pub sizes: Vec<usize>,
     /// The products of a suite: its name, as in llm, or its CSV file
     #[arg(long, value_name = "SUITE")]

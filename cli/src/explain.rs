@@ -60,8 +60,9 @@ fn explain<T: Element>(args: &ExplainArgs, device: &Device, out: &mut impl Write
     writeln!(out, "product     {of}, on {}", info.name)?;
     writeln!(out, "plan        {plan}")?;
     let total = plan.prediction.total();
-    let speed = 2.0 * m as f64 * n as f64 * k as f64 * args.batch as f64 / total / 1e6;
-    writeln!(out, "predicted   {total:.1} us, {speed:.1} TFLOP/s")?;
+    let operations = 2.0 * m as f64 * n as f64 * k as f64 * args.batch as f64;
+    let rate = text::rate(T::DTYPE.name(), operations / total * 1e6);
+    writeln!(out, "predicted   {total:.1} us, {rate}")?;
     writeln!(out, "  of these  {}", parts(&plan))?;
     let mut plans = gemm.plans_batch(info, a, b, batch)?;
     let all = plans.len();

@@ -12,6 +12,7 @@ use gemmite_bench::timing::Effort;
 use gemmite_bench::tune;
 
 use crate::args::TuneArgs;
+use crate::output::Output;
 
 /// Plans of a product that are listed.
 const FEW: usize = 5;
@@ -21,6 +22,7 @@ const FEW: usize = 5;
 pub fn run(args: &TuneArgs, out: &mut impl Write) -> Result<()> {
     let rows = rows(args)?;
     ensure!(args.rounds > 0, "--rounds: at least 1");
+    Output::new(&args.output, true)?;
     let device = args.device.open()?;
     let DeviceKind::Cuda { ordinal } = device.info().kind else {
         bail!(
@@ -67,9 +69,8 @@ fn rows(args: &TuneArgs) -> Result<Vec<Row>> {
         ensure!(!rows.is_empty(), "suite {suite} has no product without a batch and an epilogue");
         return Ok(rows);
     }
-    let [m, n, k] = args.sizes[..] else {
-        bail!("expected M N K, or --suite with the name or the file of a suite");
-    };
+    // Three, as the arguments are declared.
+    let [m, n, k] = [0, 1, 2].map(|i| args.sizes[i]);
     let row = Row::new(args.dtype, args.layout, [m, n, k])?;
     let precision = if args.tf32 { Precision::Tf32 } else { Precision::Full };
     Ok(vec![Row { precision, ..row }])
@@ -145,7 +146,7 @@ mod tests {
         let suite = rows("gemmite tune --suite llm").unwrap();
         assert!(suite.len() > 10 && suite.iter().all(|row| row.batch == 1));
         assert!(rows("gemmite tune --suite batched").is_err());
-        assert!(rows("gemmite tune").is_err());
+        assert!(Cli::try_parse_from("gemmite tune".split(' ')).is_err());
         assert!(Cli::try_parse_from("gemmite tune 30 40".split(' ')).is_err());
         assert!(Cli::try_parse_from("gemmite tune 1 2 3 --suite llm".split(' ')).is_err());
     }
@@ -156,5 +157,11 @@ mod tests {
             let line = format!("gemmite tune 30 40 50 --device {device}");
             assert!(error(&line).contains("measures on a GPU"), "{}", error(&line));
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_is_refused_before_anything_is_measured() {
+        let message = error("gemmite tune 30 40 50 -o no-such-folder/plans.txt --device cpu");
+        assert!(message.contains("the folder no-such-folder does not exist"), "{message}");
     }
 }

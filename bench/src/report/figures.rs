@@ -74,13 +74,16 @@ pub fn overview(summaries: &[SuiteSummary]) -> Option<Figure> {
             span: Some([1.0, *mean]),
             class: ratio_class(*mean, false),
             marks: Vec::new(),
-            tip: format!("{}: {}", suite.suite, times(*mean)),
+            tip: format!("{}{}: {}", suite.suite, suite.mode.suffix(), times(*mean)),
         })
         .collect();
     let axis = "our speed / the fastest peer's, log scale";
     let (body, height) = bars::bars(&rows, &ratio_scale(&ratios), axis, Some(1.0));
-    let words: Vec<String> =
-        means.iter().map(|(suite, mean)| format!("{} {}", suite.suite, times(*mean))).collect();
+    let words: Vec<String> = rows
+        .iter()
+        .zip(&means)
+        .map(|(bar, (_, mean))| format!("{} {}", bar.name, times(*mean)))
+        .collect();
     (!rows.is_empty()).then(|| Figure {
         slug: "ratio".to_owned(),
         title: "Our speed over the fastest peer's".to_owned(),
