@@ -50,6 +50,7 @@ impl Way {
 /// A product: C = 2 A B - C, or without C's old value, or with a bias.
 struct Product<T, C> {
     kernel: &'static Kernel,
+    clusters: usize,
     a: (Vec<T>, Layout),
     b: (Vec<T>, Layout),
     c: (Vec<C>, Layout),
@@ -101,6 +102,12 @@ struct Plan {
     ways: [Way; 3],
     reads_c: bool,
     biased: bool,
+}
+
+/// How many clusters compute each product: one, and of kernels that join what clusters have of a
+/// tile several too.
+fn clusters(kernel: &Kernel) -> &'static [usize] {
+    if kernel.joins() { &[1, 3] } else { &[1] }
 }
 
 /// K of a part that another kernel leaves to one that finishes sums.
@@ -199,7 +206,10 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
         ..of(1, stages + 1, Way::Rows, false)
     };
     let beside = (kernel.cluster() > 1).then_some(beside);
-    short.into_iter().chain([few]).chain(one).chain(two).chain(biased).chain(beside).collect()
+    // Beside shares there are whole tiles, two for each cluster, that meet nobody.
+    let whole = kernel.joins().then(|| of(4 * kernel.cluster(), 2, Way::OddRows, true));
+    let short = short.into_iter().chain([few]);
+    short.chain(one).chain(two).chain(biased).chain(beside).chain(whole).collect()
 }
 
 /// The same for kernels whose operands come from the host, and lie as they do there where they have
@@ -234,18 +244,20 @@ fn plans_of_repack() -> Vec<Plan> {
 pub(crate) fn cases(kernel: &'static Kernel) -> impl Iterator<Item = (Box<dyn Case>, bool)> {
     let outputs = kernel.dtype.outputs().iter();
     outputs.flat_map(move |&output| {
-        let of = move |plan| -> Box<dyn Case> {
+        let of = move |plan, clusters| -> Box<dyn Case> {
             with_elements!(kernel.dtype, output, (T, C) => {
-                Box::new(Product::<T, C>::new(kernel, plan))
+                Box::new(Product::<T, C>::new(kernel, plan, clusters))
             }, else => unreachable!("the dtype has this output"))
         };
         let is_usual = output == kernel.dtype.output();
-        plans(kernel, is_usual).into_iter().map(move |plan| (of(plan), is_usual))
+        plans(kernel, is_usual).into_iter().flat_map(move |plan| {
+            clusters(kernel).iter().map(move |&clusters| (of(plan, clusters), is_usual))
+        })
     })
 }
 
 impl<T: Element, C: OutputOf<T>> Product<T, C> {
-    fn new(kernel: &'static Kernel, plan: Plan) -> Product<T, C> {
+    fn new(kernel: &'static Kernel, plan: Plan, clusters: usize) -> Product<T, C> {
         let Plan { shape, k, ways: [a, b, c], reads_c, biased } = plan;
         let a_layout = a.layout(Shape::new(shape.rows, k));
         let b_layout = b.layout(Shape::new(k, shape.cols));
@@ -281,7 +293,7 @@ impl<T: Element, C: OutputOf<T>> Product<T, C> {
             }
         }
         let (a, b, c) = ((a, a_layout), (b, b_layout), (c, c_layout));
-        Product { kernel, a, b, c, reads_c, bias, scales, expected }
+        Product { kernel, clusters, a, b, c, reads_c, bias, scales, expected }
     }
 }
 
@@ -295,7 +307,7 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
                 KernelFamily::Repack | KernelFamily::FinishOverlapped => (9, 0),
                 _ => (0, 0),
             }),
-            multiprocessors: Some(self.kernel.cluster() as u32),
+            multiprocessors: Some((self.clusters * self.kernel.cluster()) as u32),
             timing,
             threads: 1,
             step_limit: STEPS,
@@ -337,7 +349,8 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
     }
 
     fn describe(&self) -> String {
-        format!("A {:?}, B {:?}, C {:?} of {}", self.a.1, self.b.1, self.c.1, C::DTYPE)
+        let Product { clusters, a: (_, a), b: (_, b), c: (_, c), .. } = self;
+        format!("A {a:?}, B {b:?}, C {c:?} of {}, clusters at a time {clusters}", C::DTYPE)
     }
 }
 

@@ -131,6 +131,16 @@ impl Order {
         }
     }
 
+    /// How many warps it is for.
+    pub fn warps(&self) -> usize {
+        self.warps.len()
+    }
+
+    /// A warp's time, which each step that synchronises it brings forward.
+    pub fn time(&self, warp: usize) -> u32 {
+        self.warps[warp].time
+    }
+
     /// An access to `bytes` bytes at `address`.
     pub fn access(
         &mut self,

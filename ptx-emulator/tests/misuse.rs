@@ -89,6 +89,13 @@ fn memory_cases() -> Vec<Case> {
             Sides([(Read, 1, 0), (Write, 0, 0)])
         ),
         case!(
+            "race_release_of_a_warp",
+            Launch::new(2, 64),
+            written_words,
+            DataRace,
+            Sides([(Read, 1, 0), (Write, 0, 32)])
+        ),
+        case!(
             "race_release",
             Launch::new(2, 1),
             written_words,

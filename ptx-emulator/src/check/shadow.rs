@@ -30,31 +30,44 @@ pub(crate) struct Stamp {
     pub strong: bool,
 }
 
-/// Fences of the whole GPU, or accesses that acquire and release there, by block: a block has
-/// released what it did before its last one, and one that had none has acquired nothing. Two
-/// accesses for which both is so may be ordered, and count as if they were.
+/// Fences of the whole GPU, or accesses that acquire and release there, by cluster, whose records
+/// then say which of its warps, and that warp's time in the place of an interval. A cluster has
+/// released what the lanes that had one knew of each warp, and one that had none has acquired
+/// nothing. Two accesses for which both is so may be ordered, and count as if they were.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fences<'a> {
-    /// How many each block has had; none where the kernel has none.
-    pub counts: &'a [AtomicU32],
-    /// Whether the block that accesses now has had one.
+    /// The time up to which each warp's accesses are released, by clusters as their first blocks
+    /// are numbered; none where the kernel has no fences.
+    pub released: &'a [AtomicU32],
+    /// Warps of a cluster.
+    pub warps: usize,
+    /// Whether the cluster that accesses now has had one.
     pub acquired: bool,
 }
 
 impl Fences<'_> {
-    /// Whether an access of that block may be ordered before the present one.
+    /// Whether an access of the cluster with that first block may be ordered before the present
+    /// one. Of blocks that are not known it may.
     #[inline]
     fn order(&self, block: u64, record: Record) -> bool {
-        if !self.acquired {
-            return false;
-        }
-        let epoch = ((record & EPOCH_MASK) >> EPOCH_SHIFT) as u32;
-        self.counts.get(block as usize).is_none_or(|count| Self::epoch(count) > epoch)
+        let warp = ((record & THREAD_MASK) >> THREAD_SHIFT) as usize;
+        let time = ((record & EPOCH_MASK) >> EPOCH_SHIFT) as u32;
+        let place = (block as usize).saturating_mul(self.warps).saturating_add(warp);
+        let released = self.released.get(place);
+        self.acquired && released.is_none_or(|released| released.load(SeqCst) >= time)
     }
 
-    /// The interval between two fences of a block, from 1. The last one does not end.
-    pub fn epoch(count: &AtomicU32) -> u32 {
-        (1 + count.load(SeqCst)).min(LAST_EPOCH)
+    /// Warps of each of a cluster's blocks, where records say which of the cluster's it was.
+    pub fn warps_of_block(&self, blocks: usize) -> Option<u32> {
+        (!self.released.is_empty()).then(|| (self.warps / blocks.max(1)) as u32)
+    }
+
+    /// What is released of a cluster, as far as its fences know its warps.
+    pub fn release(&self, block: u64, times: impl Iterator<Item = u32>) {
+        let first = block as usize * self.warps;
+        for (released, time) in self.released[first..].iter().zip(times) {
+            released.fetch_max(time, SeqCst);
+        }
     }
 }
 
@@ -315,7 +328,8 @@ impl SharedCell {
         }
         let block = (tag & BLOCK_MASK) - 1;
         let found = if block == stamp.block && tag & MORE_BLOCKS == 0 {
-            unordered(record, stamp.record())
+            // Where records are of warps, what a cluster does by itself is not looked at.
+            fences.released.is_empty() && unordered(record, stamp.record())
         } else {
             // Where more blocks have read, which one it was is not known.
             let other = if tag & MORE_BLOCKS == 0 { block } else { u64::MAX };
@@ -463,7 +477,7 @@ mod tests {
     #[test]
     fn blocks_are_not_ordered() {
         let page = PageShadow::new();
-        let fences = Fences { counts: &[], acquired: false };
+        let fences = Fences { released: &[], warps: 1, acquired: false };
         let access = |word, byte, size, stamp: Stamp, writes| {
             page.access(word, byte, size, (&stamp, fences), writes)
         };
@@ -481,20 +495,20 @@ mod tests {
     }
 
     #[test]
-    fn fences_of_both_blocks_may_order_them() {
+    fn fences_of_both_clusters_may_order_them() {
         let page = PageShadow::new();
-        let counts = [AtomicU32::new(0), AtomicU32::new(0)];
-        let read = |acquired| {
-            let fences = Fences { counts: &counts, acquired };
-            page.access(0, 0, 4, (&stamp(1, 0, 1), fences), false)
-        };
-        let none = Fences { counts: &counts, acquired: false };
-        assert_eq!(
-            page.access(0, 0, 4, (&stamp(0, 0, Fences::epoch(&counts[0])), none), true),
-            None
-        );
+        let released: [AtomicU32; 4] = Default::default();
+        let fences = |acquired| Fences { released: &released, warps: 2, acquired };
+        // By warp 1 at time 5.
+        assert_eq!(page.access(0, 0, 4, (&stamp(0, 1, 5), fences(false)), true), None);
+        let read = |acquired| page.access(0, 0, 4, (&stamp(1, 0, 1), fences(acquired)), false);
         assert!(read(false).is_some() && read(true).is_some());
-        counts[0].store(1, SeqCst);
+        // A fence of a warp that knows of it what it did before.
+        fences(false).release(0, [9, 4].into_iter());
+        assert!(read(true).is_some());
+        fences(false).release(0, [9, 5].into_iter());
         assert!(read(false).is_some() && read(true).is_none());
+        fences(false).release(0, [0, 0].into_iter());
+        assert!(read(true).is_none());
     }
 }

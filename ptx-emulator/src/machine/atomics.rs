@@ -135,7 +135,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     c.check_alignment(&addresses, memory.size.into())?;
     let mut old = [0; 32];
     if memory.orders {
-        c.order_blocks();
+        c.order_blocks(true);
     }
     c.by_space(memory.space, addresses, |c, space, addresses| {
         for lane in lanes_of(c.mask) {

@@ -223,7 +223,7 @@ fn fence(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     };
     let beyond: Handler = |c, _| {
         c.order_fence();
-        c.order_blocks();
+        c.order_blocks(true);
         Ok(Step::Next)
     };
     let handler = if wide == Some(true) { beyond } else { block_alone };

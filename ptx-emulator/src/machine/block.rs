@@ -32,9 +32,9 @@ pub(crate) struct Grid<'a> {
     pub regions: Arc<[(String, u64, u64)]>,
     /// The first address after a block's shared memory.
     pub shared_end: u64,
-    /// Fences of the whole GPU, by block, where the kernel has any. The first block of a cluster
-    /// counts for all of it.
-    pub fences: Vec<AtomicU32>,
+    /// What fences of the whole GPU have released, where the kernel has any; see
+    /// [`Fences`](crate::check::shadow::Fences).
+    pub released: Vec<AtomicU32>,
 }
 
 impl Grid<'_> {

@@ -22,7 +22,7 @@ pub(crate) struct Job<'a> {
 
 /// Turns of a cluster's warps before other clusters have theirs, where blocks talk to each other.
 const CLUSTER_TURNS: u64 = 64;
-/// The most blocks of a kernel whose fences order them: each has a count.
+/// The most warps of a kernel whose fences order its blocks: each has a word in every cluster.
 const MOST_FENCED: u64 = 1 << 24;
 /// Clusters that run at the same time then.
 const RESIDENT: usize = 128;
@@ -57,8 +57,8 @@ pub(crate) fn launch(
     let regions = regions(&program, &launch);
     let shared_end = program.shared_end + u64::from(launch.dynamic_shared);
     let run = |memory: &GlobalMemory, threads: usize| {
-        let blocks = if program.orders_blocks { launch.grid.iter().product() } else { 0 };
-        let fences = (0..blocks).map(|_| AtomicU32::new(0)).collect();
+        let warps = if program.orders_blocks { warps_of_clusters(&launch) } else { 0 };
+        let released = (0..warps).map(|_| AtomicU32::new(0)).collect();
         let grid = Grid {
             options,
             memory,
@@ -69,7 +69,7 @@ pub(crate) fn launch(
             parameters: parameters.clone(),
             regions: regions.clone().into(),
             shared_end,
-            fences,
+            released,
         };
         if threads == 1 { in_order(&grid, clusters) } else { in_parallel(&grid, clusters, threads) }
     };
@@ -90,6 +90,12 @@ pub(crate) fn launch(
 
 fn clusters(launch: &Launch) -> u64 {
     (0..3).map(|i| u64::from(launch.grid[i] / launch.cluster[i])).product()
+}
+
+/// Warps of as many clusters as there are blocks.
+fn warps_of_clusters(launch: &Launch) -> u64 {
+    let warps = product(launch.block).div_ceil(32).saturating_mul(product(launch.cluster));
+    product(launch.grid).saturating_mul(warps)
 }
 
 /// The launch with the cluster that the kernel requires.
@@ -264,10 +270,10 @@ fn check_limits(
         let says = format!("the kernel says .reqnctapercluster {required:?}");
         return error(format!("a cluster of {cluster:?}; {says}"));
     }
-    if program.orders_blocks && product(grid) > MOST_FENCED {
+    if program.orders_blocks && warps_of_clusters(launch) > MOST_FENCED {
         return error(format!(
-            "a grid of {grid:?} blocks with fences of the GPU, of which at most {MOST_FENCED} are \
-             emulated"
+            "a grid of {grid:?} blocks with fences of the GPU, for which at most {MOST_FENCED} \
+             warps of clusters are emulated"
         ));
     }
     let declared = program.shared_bytes;

@@ -1,6 +1,7 @@
 //! Loads, stores and prefetches (PTX ISA 9.7.9.8 to 9.7.9.15).
 
 use super::context::lanes_of;
+use super::hopper::Hopper;
 use super::{Context, Lanes, Lower, Outcome, Step, shared};
 use crate::check::shadow::{Fences, Race, Stamp};
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
@@ -9,11 +10,11 @@ use crate::memory::{
     Allocation, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Space, WINDOW_BYTES, number,
     uninitialized,
 };
+use crate::order::Order;
 use crate::program::{
     Address, Builder, Class, Detail, Instruction, Memory, Modifiers, bits, is_signed,
 };
 use crate::syntax::ast::{self, Operand, Type};
-use std::sync::atomic::Ordering;
 
 pub(super) const TABLE: &[(&str, Lower)] = &[
     ("applypriority", prefetch),
@@ -265,7 +266,12 @@ impl Context<'_> {
     ) -> Box<Fault> {
         let launch = &self.grid.launch;
         let block = super::block::Grid::place(race.block, launch.grid);
-        let thread = super::block::Grid::place(race.thread.into(), launch.block);
+        // Of the clusters of a kernel with fences of the GPU it is the warp that is known.
+        let thread = match self.fences().warps_of_block(self.cluster.blocks.len()) {
+            None => race.thread,
+            Some(warps) => race.thread % warps * 32,
+        };
+        let thread = super::block::Grid::place(thread.into(), launch.block);
         let access = if race.wrote { AccessKind::Write } else { AccessKind::Read };
         let verb = if writes { "write" } else { "read" };
         let message = format!("a {verb} of {what} memory that nothing orders with another access");
@@ -307,15 +313,17 @@ impl Context<'_> {
 
     /// What fences of the whole GPU order.
     pub(super) fn fences(&self) -> Fences<'_> {
-        Fences { counts: &self.grid.fences, acquired: self.cluster.hopper.acquired }
+        let Hopper { acquired, ref order, .. } = self.cluster.hopper;
+        let warps = order.as_ref().map_or(0, Order::warps);
+        Fences { released: &self.grid.released, warps, acquired }
     }
 
-    /// A fence of the whole GPU, or an access that orders as much.
-    pub(super) fn order_blocks(&mut self) {
-        let cluster = self.cluster.blocks[0].linear as usize;
-        if let Some(count) = self.grid.fences.get(cluster) {
-            count.fetch_add(1, Ordering::SeqCst);
-            self.cluster.hopper.acquired = true;
+    /// A fence of the whole GPU, or an access that orders as much; an access that reads alone
+    /// releases nothing.
+    pub(super) fn order_blocks(&mut self, releases: bool) {
+        self.cluster.hopper.acquired = true;
+        if releases {
+            self.order_release_to_all();
         }
     }
 }
@@ -350,7 +358,7 @@ fn load(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let addresses = c.addresses(i, memory);
     c.check_alignment(&addresses, u64::from(memory.size) * u64::from(memory.count))?;
     if memory.orders {
-        c.order_blocks();
+        c.order_blocks(false);
     }
     c.by_space(memory.space, addresses, |c, space, addresses| {
         let access = Access { addresses, memory, line: i.line, list: &i.list };
@@ -374,7 +382,7 @@ fn store(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let addresses = c.addresses(i, memory);
     c.check_alignment(&addresses, u64::from(memory.size) * u64::from(memory.count))?;
     if memory.orders {
-        c.order_blocks();
+        c.order_blocks(true);
     }
     c.by_space(memory.space, addresses, |c, space, addresses| {
         let access = Access { addresses, memory, line: i.line, list: &i.list };

@@ -40,6 +40,15 @@ impl Clock {
         }
     }
 
+    /// For each warp, the latest time that is known of any of its lanes.
+    pub(super) fn latest(mut self) -> Vec<u32> {
+        for (warp, _, time) in self.lanes {
+            let latest = &mut self.warps[usize::from(warp)];
+            *latest = time.max(*latest);
+        }
+        self.warps
+    }
+
     /// Knows only what both know.
     pub(super) fn meet(&mut self, other: &Clock) {
         let mut lanes = Vec::new();

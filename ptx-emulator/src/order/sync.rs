@@ -59,6 +59,16 @@ impl Order {
         *self.slot(object, phase) = slot;
     }
 
+    /// A release to whoever acquires, and does not have this clock: for each warp the time up to
+    /// which the lanes know its accesses, or one of its lanes'; of their own warp all so far.
+    pub fn release_to_all(&mut self, warp: usize, lanes: u32) -> Vec<u32> {
+        let mut known = Known::new(self.warps.len());
+        let time = self.warps[warp].time;
+        self.warps[warp].publish(warp, lanes, &mut known);
+        known.seen.add_warp(warp, time);
+        known.seen.latest()
+    }
+
     /// An arrival with `.relaxed`: what comes before the lanes' last fence is released, nothing
     /// else.
     pub fn release_fenced(&mut self, warp: usize, lanes: u32, object: SyncObject, phase: u64) {

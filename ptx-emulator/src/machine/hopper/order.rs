@@ -4,7 +4,7 @@ use super::super::block::Grid;
 use super::super::context::Context;
 use super::super::warp::{Status, Warp};
 use super::Place;
-use crate::check::shadow::{Fences, Stamp};
+use crate::check::shadow::{LAST_EPOCH, Stamp};
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
 use crate::order::{Access, Actor, Kind, OpId, Order, Race, Space, SyncObject};
 
@@ -198,10 +198,13 @@ impl Context<'_> {
         stamp: &Stamp,
         writes: bool,
     ) -> Result<Stamp, Box<Fault>> {
+        let (warp, strong) = (self.cluster_warp(), stamp.strong);
         if self.grid.program.orders_blocks {
+            if strong {
+                self.order_strong(lane, Space::Global, address, writes);
+            }
             return Ok(self.cluster_stamp(stamp));
         }
-        let (warp, strong) = (self.cluster_warp(), stamp.strong);
         let kind = kind(writes, strong);
         let actor = Actor::Lanes { warp, lanes: 1 << lane };
         if let Some(order) = self.order() {
@@ -254,10 +257,23 @@ impl Context<'_> {
     }
 
     /// For Level 1, all of a cluster counts as one thread: it finds what clusters do to each other.
+    /// Where fences order them, it is the warp and its time that say what has been released.
     fn cluster_stamp(&self, stamp: &Stamp) -> Stamp {
-        let block = self.cluster.blocks[0].linear;
-        let epoch = self.grid.fences.get(block as usize).map_or(1, Fences::epoch);
-        Stamp { block, thread: 0, epoch, warp_epoch: 0, ..*stamp }
+        let (block, warp) = (self.cluster.blocks[0].linear, self.cluster_warp());
+        let order = self.cluster.hopper.order.as_ref();
+        let (thread, epoch) = match order.filter(|_| self.grid.program.orders_blocks) {
+            Some(order) => (warp as u32, order.time(warp).min(LAST_EPOCH)),
+            None => (0, 1),
+        };
+        Stamp { block, thread, epoch, warp_epoch: 0, ..*stamp }
+    }
+
+    /// What these lanes know and did is released to whoever acquires it, of other clusters too.
+    pub fn order_release_to_all(&mut self) {
+        let (warp, lanes, block) = (self.cluster_warp(), self.mask, self.cluster.blocks[0].linear);
+        let Some(order) = self.order() else { return };
+        let times = order.release_to_all(warp, lanes);
+        self.fences().release(block, times.into_iter());
     }
 
     /// A strong access synchronises with others of its place. Each counts as acquiring, and each
