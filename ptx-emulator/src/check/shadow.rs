@@ -31,7 +31,8 @@ pub(crate) struct Stamp {
 }
 
 /// Fences of the whole GPU, or accesses that acquire and release there, by cluster, whose records
-/// then say which of its warps, and that warp's time in the place of an interval. A cluster has
+/// then have the cluster's first block, the number of one of its warps in the place of a thread,
+/// and that warp's time in the place of an interval. A cluster has
 /// released what the lanes that had one knew of each warp, and one that had none has acquired
 /// nothing. Two accesses for which both is so may be ordered, and count as if they were.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +66,7 @@ impl Fences<'_> {
     /// What is released of a cluster, as far as its fences know its warps.
     pub fn release(&self, block: u64, times: impl Iterator<Item = u32>) {
         let first = block as usize * self.warps;
-        for (released, time) in self.released[first..].iter().zip(times) {
+        for (released, time) in self.released.iter().skip(first).zip(times) {
             released.fetch_max(time, SeqCst);
         }
     }
@@ -302,7 +303,7 @@ impl SharedCell {
         if writes {
             self.record_write(stamp, fences).or_else(|| self.conflict_with_read(stamp, fences))
         } else {
-            self.record_read(stamp);
+            self.record_read(stamp, fences);
             self.conflict_with_write(stamp, fences)
         }
     }
@@ -355,7 +356,7 @@ impl SharedCell {
         SharedCell::between(tag, record, (stamp, fences), false)
     }
 
-    fn record_read(&self, stamp: &Stamp) {
+    fn record_read(&self, stamp: &Stamp, fences: Fences<'_>) {
         let new = SharedCell::tag(stamp);
         let mut old = self.reader.load(SeqCst);
         loop {
@@ -378,7 +379,12 @@ impl SharedCell {
             self.read.store(stamp.record(), SeqCst);
         } else if (old ^ new) & BLOCK_MASK == 0 && old & MORE_BLOCKS == 0 {
             let record = self.read.load(SeqCst);
-            let joined = join(record, stamp.record());
+            let joined = match fences.released.is_empty() {
+                true => join(record, stamp.record()),
+                // One reader of a cluster is remembered: the last one, a weak one before others.
+                false if stamp.strong && record & STRONG == 0 => record,
+                false => stamp.record(),
+            };
             if joined != record {
                 self.read.store(joined, SeqCst);
             }

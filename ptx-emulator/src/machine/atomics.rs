@@ -135,7 +135,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     c.check_alignment(&addresses, memory.size.into())?;
     let mut old = [0; 32];
     if memory.orders {
-        c.order_blocks(true);
+        c.order_blocks(false);
     }
     c.by_space(memory.space, addresses, |c, space, addresses| {
         for lane in lanes_of(c.mask) {
@@ -154,6 +154,10 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         }
         Ok(())
     })?;
+    // What it releases includes itself, and what it has acquired.
+    if memory.orders {
+        c.order_blocks(true);
+    }
     if i.d != 0 {
         c.write(i.d, &old);
     }

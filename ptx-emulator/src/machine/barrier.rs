@@ -219,6 +219,8 @@ fn fence(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     }
     let block_alone: Handler = |c, _| {
         c.order_fence();
+        // Another warp of the block, which knows of it, may have the fence of the GPU.
+        c.order_release_to_all();
         Ok(Step::Next)
     };
     let beyond: Handler = |c, _| {

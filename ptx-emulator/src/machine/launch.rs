@@ -22,7 +22,8 @@ pub(crate) struct Job<'a> {
 
 /// Turns of a cluster's warps before other clusters have theirs, where blocks talk to each other.
 const CLUSTER_TURNS: u64 = 64;
-/// The most warps of a kernel whose fences order its blocks: each has a word in every cluster.
+/// The most warps of a kernel whose fences order its blocks, counted as if each block were a
+/// cluster: each of these has a word.
 const MOST_FENCED: u64 = 1 << 24;
 /// Clusters that run at the same time then.
 const RESIDENT: usize = 128;
@@ -44,7 +45,7 @@ pub(crate) fn launch(
         report
     })?;
     let launch = with_cluster(job, &program);
-    check_limits(options.arch, job.kernel, &launch, &program)?;
+    check_limits(options, job.kernel, &launch, &program)?;
     let parameters = parameters(job, &program)?;
     memory.clear_shadows();
     let clusters = clusters(&launch);
@@ -57,7 +58,8 @@ pub(crate) fn launch(
     let regions = regions(&program, &launch);
     let shared_end = program.shared_end + u64::from(launch.dynamic_shared);
     let run = |memory: &GlobalMemory, threads: usize| {
-        let warps = if program.orders_blocks { warps_of_clusters(&launch) } else { 0 };
+        let is_tracked = program.orders_blocks && options.checks;
+        let warps = if is_tracked { warps_of_clusters(&launch) } else { 0 };
         let released = (0..warps).map(|_| AtomicU32::new(0)).collect();
         let grid = Grid {
             options,
@@ -228,12 +230,13 @@ fn product(extents: [u32; 3]) -> u64 {
 
 /// The limits of the architecture and the promises of the kernel.
 fn check_limits(
-    arch: Arch,
+    options: &Options,
     kernel: &str,
     launch: &Launch,
     program: &Program,
 ) -> Result<(), Box<Report>> {
     let error = |message: String| Err(Report::of_launch(ReportKind::LaunchLimit, kernel, message));
+    let arch = options.arch;
     let Launch { grid, block, cluster, dynamic_shared } = *launch;
     if grid.contains(&0) || block.contains(&0) || cluster.contains(&0) {
         return error("an extent of 0".to_string());
@@ -270,7 +273,7 @@ fn check_limits(
         let says = format!("the kernel says .reqnctapercluster {required:?}");
         return error(format!("a cluster of {cluster:?}; {says}"));
     }
-    if program.orders_blocks && warps_of_clusters(launch) > MOST_FENCED {
+    if program.orders_blocks && options.checks && warps_of_clusters(launch) > MOST_FENCED {
         return error(format!(
             "a grid of {grid:?} blocks with fences of the GPU, for which at most {MOST_FENCED} \
              warps of clusters are emulated"

@@ -267,10 +267,12 @@ impl Context<'_> {
         let launch = &self.grid.launch;
         let block = super::block::Grid::place(race.block, launch.grid);
         // Of the clusters of a kernel with fences of the GPU it is the warp that is known.
-        let thread = match self.fences().warps_of_block(self.cluster.blocks.len()) {
-            None => race.thread,
-            Some(warps) => race.thread % warps * 32,
+        let (rank, thread) = match self.fences().warps_of_block(self.cluster.blocks.len()) {
+            None => (0, race.thread),
+            Some(warps) => (race.thread / warps, race.thread % warps * 32),
         };
+        let further = super::block::Grid::place(rank.into(), launch.cluster);
+        let block = [0, 1, 2].map(|i| block[i] + further[i]);
         let thread = super::block::Grid::place(thread.into(), launch.block);
         let access = if race.wrote { AccessKind::Write } else { AccessKind::Read };
         let verb = if writes { "write" } else { "read" };
@@ -321,7 +323,7 @@ impl Context<'_> {
     /// A fence of the whole GPU, or an access that orders as much; an access that reads alone
     /// releases nothing.
     pub(super) fn order_blocks(&mut self, releases: bool) {
-        self.cluster.hopper.acquired = true;
+        self.cluster.hopper.acquired |= !self.grid.released.is_empty();
         if releases {
             self.order_release_to_all();
         }
@@ -381,9 +383,6 @@ fn store(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     };
     let addresses = c.addresses(i, memory);
     c.check_alignment(&addresses, u64::from(memory.size) * u64::from(memory.count))?;
-    if memory.orders {
-        c.order_blocks(true);
-    }
     c.by_space(memory.space, addresses, |c, space, addresses| {
         let access = Access { addresses, memory, line: i.line, list: &i.list };
         match space {
@@ -398,6 +397,10 @@ fn store(c: &mut Context<'_>, i: &Instruction) -> Outcome {
             }
         }
     })?;
+    // What it releases includes itself.
+    if memory.orders {
+        c.order_blocks(true);
+    }
     Ok(Step::Next)
 }
 

@@ -198,13 +198,10 @@ impl Context<'_> {
         stamp: &Stamp,
         writes: bool,
     ) -> Result<Stamp, Box<Fault>> {
-        let (warp, strong) = (self.cluster_warp(), stamp.strong);
         if self.grid.program.orders_blocks {
-            if strong {
-                self.order_strong(lane, Space::Global, address, writes);
-            }
             return Ok(self.cluster_stamp(stamp));
         }
+        let (warp, strong) = (self.cluster_warp(), stamp.strong);
         let kind = kind(writes, strong);
         let actor = Actor::Lanes { warp, lanes: 1 << lane };
         if let Some(order) = self.order() {
@@ -241,7 +238,12 @@ impl Context<'_> {
         if !self.checks_global_races() {
             return Ok(());
         }
-        let stamp = self.cluster_stamp(&self.stamp(line, kind == Kind::StrongWrite));
+        let mut stamp = self.cluster_stamp(&self.stamp(line, kind == Kind::StrongWrite));
+        if !writes {
+            // Who has waited for it knows that it is complete, and not what its warp does: any
+            // fence of one who knows of the warp at all is one behind it.
+            stamp.epoch = 1;
+        }
         let (mut at, end) = (address, address + u64::from(bytes));
         while at < end {
             let size = (4 - at % 4).min(end - at) as u32;
@@ -271,6 +273,9 @@ impl Context<'_> {
     /// What these lanes know and did is released to whoever acquires it, of other clusters too.
     pub fn order_release_to_all(&mut self) {
         let (warp, lanes, block) = (self.cluster_warp(), self.mask, self.cluster.blocks[0].linear);
+        if self.grid.released.is_empty() {
+            return;
+        }
         let Some(order) = self.order() else { return };
         let times = order.release_to_all(warp, lanes);
         self.fences().release(block, times.into_iter());
