@@ -32,9 +32,9 @@ pub(crate) struct Stamp {
 
 /// Fences of the whole GPU, or accesses that acquire and release there, by cluster, whose records
 /// then have the cluster's first block, the number of one of its warps in the place of a thread,
-/// and that warp's time in the place of an interval. A cluster has
-/// released what the lanes that had one knew of each warp, and one that had none has acquired
-/// nothing. Two accesses for which both is so may be ordered, and count as if they were.
+/// and that warp's time in the place of an interval. A cluster has released what the lanes that had
+/// one knew of each warp, and one that had none has acquired nothing. Two accesses for which both
+/// is so may be ordered, and count as if they were.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fences<'a> {
     /// The time up to which each warp's accesses are released, by clusters as their first blocks
