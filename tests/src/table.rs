@@ -8,8 +8,9 @@ const N: Op = Op::None;
 const T: Op = Op::Transpose;
 
 /// Every case. With the environment variable `GEMMITE_CASES=small` those of more than 50,000
-/// products are left out, for runs under a sanitizer, and with `GEMMITE_CASES=small:2/6` there
-/// is every sixth of these, from number 2 on: for several runs at a time.
+/// products are left out, for runs under a sanitizer, and with `large` the others; with
+/// `GEMMITE_CASES=small:2/6` there is every sixth of these, from number 2 on: for several runs at
+/// a time.
 ///
 /// # Panics
 /// The variable is neither.
@@ -34,10 +35,12 @@ fn chosen(mut cases: Vec<Case>, which: &str) -> Vec<Case> {
         }),
         None => Some((0, 1)),
     };
-    let numbers = numbers.filter(|_| which.split(':').next() == Some("small"));
-    let (part, parts): (usize, usize) = numbers
-        .unwrap_or_else(|| panic!("GEMMITE_CASES is small or small:PART/PARTS, not {which}"));
-    cases.retain(|case| case.products() <= 50_000);
+    let size = which.split(':').next().unwrap_or_default();
+    let numbers = numbers.filter(|_| ["small", "large"].contains(&size));
+    let (part, parts): (usize, usize) = numbers.unwrap_or_else(|| {
+        panic!("GEMMITE_CASES is small or large, or one with :PART/PARTS behind it, not {which}")
+    });
+    cases.retain(|case| (case.products() <= 50_000) == (size == "small"));
     cases.into_iter().skip(part).step_by(parts).collect()
 }
 
