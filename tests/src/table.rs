@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "small:PART/PARTS, not small:6/6")]
+    #[should_panic(expected = "one with :PART/PARTS behind it, not small:6/6")]
     fn there_is_no_part_behind_the_last() {
         chosen(shapes(), "small:6/6");
     }
