@@ -8,12 +8,12 @@ const N: Op = Op::None;
 const T: Op = Op::Transpose;
 
 /// Every case. With the environment variable `GEMMITE_CASES=small` those of more than 50,000
-/// products are left out, for runs under a sanitizer, and with `large` the others; with
-/// `GEMMITE_CASES=small:2/6` there is every sixth of these, from number 2 on: for several runs at
-/// a time.
+/// products are left out, for runs under a sanitizer, and with `GEMMITE_CASES=large` the others;
+/// with `GEMMITE_CASES=small:2/6` there is every sixth of the small ones, from number 2 on: for
+/// several runs at a time.
 ///
 /// # Panics
-/// The variable is neither.
+/// The variable is none of these.
 pub fn table() -> Vec<Case> {
     let mut cases = shapes();
     cases.extend(transposes());
@@ -276,18 +276,22 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_all_small_cases_once() {
-        let all = || shapes().into_iter().chain(places()).collect();
-        let names = |which: &str| -> Vec<String> {
-            chosen(all(), which).iter().map(|case| format!("{case:?}")).collect()
+    fn small_and_large_cases_in_parts_are_all_once() {
+        let cases = || -> Vec<Case> { shapes().into_iter().chain(places()).collect() };
+        let sorted = |cases: Vec<Case>| {
+            let mut names: Vec<_> = cases.iter().map(|case| format!("{case:?}")).collect();
+            names.sort_unstable();
+            names
         };
-        let mut parts: Vec<String> =
-            (0..6).flat_map(|part| names(&format!("small:{part}/6"))).collect();
-        let mut whole = names("small");
-        assert!(whole.len() > 20 && whole.len() < shapes().len() + places().len());
-        parts.sort_unstable();
-        whole.sort_unstable();
-        assert_eq!(parts, whole);
+        let [small, large] = ["small", "large"].map(|size| {
+            let part = |part| chosen(cases(), &format!("{size}:{part}/6"));
+            let parts: Vec<Case> = (0..6).flat_map(part).collect();
+            assert!(parts.len() > 6, "{size}");
+            assert_eq!(sorted(parts.clone()), sorted(chosen(cases(), size)));
+            parts
+        });
+        assert!(small.iter().all(|case| case.products() <= 50_000));
+        assert_eq!(sorted([small, large].concat()), sorted(cases()));
     }
 
     #[test]
