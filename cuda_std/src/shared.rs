@@ -233,6 +233,31 @@ impl<T: Copy> SharedPtr<T> {
         }
     }
 
+    /// The 16 bytes from the pointer on, in four registers of 32 bits.
+    ///
+    /// Lowers to `ld.shared.v4.b32` (PTX ISA, data movement and conversion instructions: `ld`). A
+    /// 16-byte [`read`](SharedPtr::read) gives two of 64 bits, and ptxas keeps the halves of such a
+    /// one side by side for as long as they live, in banks that it might choose otherwise.
+    ///
+    /// # Safety
+    /// As [`read`](SharedPtr::read), of `[u32; 4]` at a multiple of 16 bytes.
+    #[inline(always)]
+    pub unsafe fn read_words(self) -> [u32; 4] {
+        #[cfg(target_arch = "nvptx64")]
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (a, b, c, d): (u32, u32, u32, u32);
+            asm!("ld.shared.v4.b32 {{{}, {}, {}, {}}}, [{}];", out(reg32) a, out(reg32) b,
+                out(reg32) c, out(reg32) d, in(reg32) self.address, options(readonly, nostack));
+            [a, b, c, d]
+        }
+        // SAFETY: the caller's promise.
+        #[cfg(not(target_arch = "nvptx64"))]
+        unsafe {
+            self.address.cast::<[u32; 4]>().read()
+        }
+    }
+
     /// Writes `value` where the pointer points.
     ///
     /// Lowers to `st.shared.b8`, `.b16`, `.b32`, `.b64` or `.v2.b64`, by the size of `T` (PTX ISA,

@@ -4,6 +4,9 @@ use crate::skinny::THREADS;
 use crate::warp_group::{C_BOX_BYTES, C_BOXES};
 use crate::{DType, Precision, Target};
 
+/// Threads that bring tiles for those that multiply ([`KernelFamily::WarpSpecialized`]).
+pub const BRINGERS: usize = 128;
+
 /// Steps along K that are worth a block of their own, at least, on average.
 const LEAST_STEPS: usize = 4;
 
@@ -32,6 +35,8 @@ pub enum KernelFamily {
     GroupedOrder,
     /// Warps multiply small matrices on their tensor cores (`k11_tensor_core`).
     TensorCore,
+    /// Some warps bring tiles, and the others multiply them (`k12_warp_specialized`).
+    WarpSpecialized,
     /// Groups of four warps multiply tiles that the tensor memory accelerator brings
     /// (`warp_group`).
     WarpGroup,
@@ -76,6 +81,7 @@ impl KernelFamily {
         match (self, dtype) {
             (KernelFamily::TensorCore, DType::F64)
             | (KernelFamily::Repack | KernelFamily::FinishOverlapped, _) => Target::Sm90,
+            (KernelFamily::WarpSpecialized, _) => Target::Sm90a,
             (family, _) if family.is_warp_group() => Target::Sm90a,
             (
                 KernelFamily::AsyncCopy | KernelFamily::GroupedOrder | KernelFamily::TensorCore,
@@ -99,6 +105,7 @@ impl KernelFamily {
             KernelFamily::AsyncCopy => "they travel past the registers, some steps ahead",
             KernelFamily::GroupedOrder => "blocks that run together share operands in the L2 cache",
             KernelFamily::TensorCore => "warps multiply small matrices on their tensor cores",
+            KernelFamily::WarpSpecialized => "some warps bring the tiles, the others multiply",
             KernelFamily::WarpGroup => "groups of warps multiply tiles, others bring them",
             KernelFamily::WarpGroupScaled => "they multiply each step's sums by scales",
             KernelFamily::WarpGroupGrouped => "they go on from product to product",
@@ -288,6 +295,9 @@ impl Kernel {
                 let groups = threads(rows, self.tiles.warp[0]).saturating_add(1);
                 (count(groups.saturating_mul(128)), 1)
             }
+            KernelFamily::WarpSpecialized => {
+                (count(x.saturating_mul(y).saturating_add(BRINGERS)), 1)
+            }
             KernelFamily::Skinny => (count(THREADS), 1),
             // Warps stand behind each other along the parts.
             KernelFamily::FinishOverlapped => {
@@ -310,6 +320,7 @@ impl Kernel {
             | KernelFamily::AsyncCopy
             | KernelFamily::GroupedOrder
             | KernelFamily::TensorCore
+            | KernelFamily::WarpSpecialized
             | KernelFamily::WarpGroup
             | KernelFamily::WarpGroupScaled
             | KernelFamily::WarpGroupGrouped
@@ -359,6 +370,10 @@ impl Kernel {
             KernelFamily::AsyncCopy | KernelFamily::GroupedOrder => {
                 padded.saturating_mul(self.dtype.size_bytes())
             }
+            // Two barriers a stage, of 8 bytes.
+            KernelFamily::WarpSpecialized => padded
+                .saturating_mul(self.dtype.size_bytes())
+                .saturating_add(stages.saturating_mul(16)),
             KernelFamily::Skinny => self.tiles.skinny_len(16 / sum).saturating_mul(sum),
             KernelFamily::Repack => block[0] * block[1] * self.dtype.size_bytes(),
             KernelFamily::TensorCore => {
@@ -407,7 +422,12 @@ impl Kernel {
     /// before it touches memory, and lets the next one start.
     pub const fn overlaps(&self) -> bool {
         self.is_resident()
-            || matches!(self.family, KernelFamily::Repack | KernelFamily::FinishOverlapped)
+            || matches!(
+                self.family,
+                KernelFamily::Repack
+                    | KernelFamily::FinishOverlapped
+                    | KernelFamily::WarpSpecialized
+            )
             || matches!((self.family, self.dtype), (KernelFamily::TensorCore, DType::F64))
     }
 
@@ -468,6 +488,7 @@ impl Kernel {
             KernelFamily::AsyncCopy
             | KernelFamily::GroupedOrder
             | KernelFamily::TensorCore
+            | KernelFamily::WarpSpecialized
             | KernelFamily::WarpGroup
             | KernelFamily::WarpGroupScaled
             | KernelFamily::WarpGroupGrouped
@@ -509,7 +530,9 @@ mod tests {
                 (kernel.warp_extent(), kernel.tiles.block);
             let (x, y) = kernel.block();
             let warps = block_rows / rows * (block_cols / cols);
-            assert_eq!(warps * 32, (x * y) as usize, "{}", kernel.name);
+            let bring = kernel.family == KernelFamily::WarpSpecialized;
+            let bring = if bring { BRINGERS } else { 0 };
+            assert_eq!(warps * 32 + bring, (x * y) as usize, "{}", kernel.name);
             assert!(block_rows % rows == 0 && block_cols % cols == 0, "{}", kernel.name);
         }
         let extent = |variant| Kernel::find(variant, DType::F32).unwrap().warp_extent();

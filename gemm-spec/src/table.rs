@@ -213,6 +213,20 @@ macro_rules! k11_tensor_core_sm90_kernels {
     };
 }
 
+/// Calls `$with!` once with every `k12_warp_specialized` kernel: entry point, variant, element, and
+/// the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
+#[macro_export]
+macro_rules! k12_warp_specialized_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            k12_warp_specialized_f32, "k12_warp_specialized", f32, [128, 256, 16], [32, 128],
+            [8, 16], 6, 1
+        ),
+        }
+    };
+}
+
 /// Calls `$with!` once with every `repack` kernel: entry point, variant, an element of the size
 /// that it copies, and the numbers of [`Tiles`]: block, warp, thread, stages, min_blocks.
 #[macro_export]
@@ -407,6 +421,10 @@ static FAMILIES: &[&[Kernel]] = &[
     {
         const FAMILY: KernelFamily = KernelFamily::TensorCore;
         k11_tensor_core_sm90_kernels!(rows)
+    },
+    {
+        const FAMILY: KernelFamily = KernelFamily::WarpSpecialized;
+        k12_warp_specialized_kernels!(rows)
     },
     {
         const FAMILY: KernelFamily = KernelFamily::WarpGroup;

@@ -25,6 +25,7 @@
 
 pub mod parts;
 
+use core::f32::consts::LOG2_E;
 use cuda_std::atomic::{AtomicI32, Ordering};
 use cuda_std::float::approx;
 use cuda_std::half::{HalfExt, bf16, f16};
@@ -157,10 +158,12 @@ pub fn activate<const N: usize, const ERF: bool>(x: &mut [f32; N], activation: u
         GELU if ERF => in_pairs(x, gelu),
         GELU_TANH => in_pairs(x, |pair| {
             let x = pair.map(|x| if x < -6.0 { -6.0 } else { x });
-            times_sigmoid(x, |x| x * (1.595_769_2 + 0.071_354_81 * (x * x)))
+            let of =
+                |x: f32| GpuFloat::mul_add(x * x, -0.071_354_81 * LOG2_E, -1.595_769_2 * LOG2_E);
+            times_sigmoid(x, |x| x * of(x))
         }),
         SILU => in_pairs(x, |pair| {
-            times_sigmoid(pair.map(|x| if x < -30.0 { -30.0 } else { x }), |x| x)
+            times_sigmoid(pair.map(|x| if x < -30.0 { -30.0 } else { x }), |x| x * -LOG2_E)
         }),
         _ => {}
     }
@@ -178,11 +181,11 @@ fn relu(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
 }
 
-/// x σ(of(x)).
+/// x / (1 + 2^of(x)).
 #[inline(always)]
 fn times_sigmoid(x: [f32; 2], of: impl Fn(f32) -> f32) -> [f32; 2] {
     // The lesser of a number and NaN is the number: of NaN the neighbour gets nothing.
-    let [a, b] = x.map(|x| 1.0 + approx::exp2_ftz((of(x) * -core::f32::consts::LOG2_E).min(60.0)));
+    let [a, b] = x.map(|x| 1.0 + approx::exp2_ftz(of(x).min(60.0)));
     let both = approx::recip_ftz(a * b);
     [x[0] * (both * b), x[1] * (both * a)]
 }
@@ -194,10 +197,12 @@ fn gelu(x: [f32; 2]) -> [f32; 2] {
     let [a, b] = size.map(|x| 1.0 + x * (0.327_591_1 * core::f32::consts::FRAC_1_SQRT_2));
     let both = approx::recip_ftz(a * b);
     let of = |x: f32, size: f32, t: f32| {
-        let series = 1.061_405_4 * t - 1.453_152;
-        let series = ((series * t + 1.421_413_8) * t - 0.284_496_74) * t + 0.254_829_6;
-        let power = size * size * (-0.5 * core::f32::consts::LOG2_E);
-        relu(x) - size * (0.5 * (series * t) * approx::exp2_ftz(power))
+        let mut series = 1.061_405_4;
+        for term in [-1.453_152, 1.421_413_8, -0.284_496_74, 0.254_829_6] {
+            series = GpuFloat::mul_add(series, t, term);
+        }
+        let tail = series * t * approx::exp2_ftz(size * size * (-0.5 * LOG2_E));
+        GpuFloat::mul_add(-0.5 * size, tail, relu(x))
     };
     [of(x[0], size[0], both * b), of(x[1], size[1], both * a)]
 }

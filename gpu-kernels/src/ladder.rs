@@ -106,3 +106,4 @@ pub mod k08_double_buffer;
 pub mod k09_async_copy;
 pub mod k10_grouped_order;
 pub mod k11_tensor_core;
+pub mod k12_warp_specialized;

@@ -61,7 +61,8 @@ pub unsafe fn write_global<T: Packed>(target: *mut T, lanes: T::Pack) {
     unsafe { target.cast::<u128>().write(core::mem::transmute_copy(&lanes)) }
 }
 
-/// Reads 16 bytes of shared memory. Lowers to `ld.shared.v2.b64`.
+/// Reads 16 bytes of shared memory. Lowers to `ld.shared.v4.b32`, for elements of 8 bytes to
+/// `.v2.b64`.
 ///
 /// # Safety
 /// `source` is aligned to 16 bytes, and the 16 bytes may be read.
@@ -69,7 +70,12 @@ pub unsafe fn write_global<T: Packed>(target: *mut T, lanes: T::Pack) {
 pub unsafe fn read_shared<T: Packed>(source: SharedTile<T>) -> T::Pack {
     const { assert!(size_of::<T::Pack>() == 16) };
     // SAFETY: as above.
-    unsafe { core::mem::transmute_copy(&source.cast::<u128>().read()) }
+    unsafe {
+        match size_of::<T>() {
+            8 => core::mem::transmute_copy(&source.cast::<u128>().read()),
+            _ => core::mem::transmute_copy(&source.read_words()),
+        }
+    }
 }
 
 /// Writes 16 bytes to shared memory. Lowers to `st.shared.v2.b64`.

@@ -152,6 +152,8 @@ fn no_barrier_was_copied() {
                 KernelFamily::TensorCore if kernel.overlaps() => 8,
                 // And one in each.
                 KernelFamily::TensorCore => 16,
+                // When the barriers of the stages are ready.
+                KernelFamily::WarpSpecialized => 1,
                 // For each output of 16 bits, one before its boxes are written, of all groups where
                 // the last stage is among them, and one behind; for sums that leave one by one, two
                 // in a loop over the columns. Those of a group stand there for each of them.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 use cuda_builder::CudaBuilder;
-use gemm_spec::{DType, Kernel, KernelFamily, Target, Tiles};
+use gemm_spec::{BRINGERS, DType, Kernel, KernelFamily, Target, Tiles};
 use xshell::cmd;
 
 use crate::build_ptx::nvvm_arch;
@@ -114,6 +114,10 @@ fn fits(kernel: &Kernel, by_warps: bool) -> bool {
     }
     let threads = kernel.block().0 as usize;
     let lanes = 16 / kernel.dtype.size_bytes();
+    let bring = match kernel.family {
+        KernelFamily::WarpSpecialized => BRINGERS,
+        _ => threads,
+    };
     let fills_a_warp = match kernel.family {
         // Two times 8 columns are read at a time.
         KernelFamily::TensorCore => divides(16, warp[1]),
@@ -121,7 +125,7 @@ fn fits(kernel: &Kernel, by_warps: bool) -> bool {
     };
     (32..=1024).contains(&threads)
         && (!by_warps || fills_a_warp)
-        && (0..2).all(|axis| divides(threads * lanes, block[axis] * block[2]))
+        && (0..2).all(|axis| divides(bring * lanes, block[axis] * block[2]))
         && kernel.shared_bytes() <= 227 << 10
 }
 

@@ -8,7 +8,7 @@ use crate::{Element, Epilogue, Output, OutputTile, SharedTile, Sum, Write, apply
 use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::half::{HalfExt, bf16, f16};
-use cuda_std::{fence, misc, mma, thread, tma, warp};
+use cuda_std::{GpuFloat, fence, misc, mma, thread, tma, warp};
 use gemm_spec::{C_BOXES, DType, GemmParams};
 
 /// A box of C: 64 rows of 128 bytes.
@@ -402,7 +402,7 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     let bias = misc::afresh_i64(p.epilogue.bias.address as i64) as u64;
     // SAFETY: the boxes are free, and read by the copy engine when all threads have written.
     unsafe {
-        let biases_of = |i: usize| biases(bias, (at.col + (64 * i + place().1) as u64, p.n));
+        let biases_of = |i: usize| biases(bias, at.col + 64 * i as u64, p.n);
         let mut next = biases_of(0);
         sync_for_boxes::<G, SUMS>(group);
         if at.row >= p.m || at.col >= p.n {
@@ -412,23 +412,17 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
         loop {
             let words = next;
             next = biases_of(i + 1);
-            let mut of_box = [T::Sum::ZERO; 32];
-            for part in 0..SUMS / 32 {
-                if part == i {
-                    of_box = core::array::from_fn(|j| sums[32 * part + j]);
-                }
-            }
+            let of_box = sums_of_box(sums, i);
             let (to_row, to_col) = place_of_rows();
             let to: SharedTile<Rows64<u16>> = box_of(boxes, i).cast();
             // Half a box at a time: of a whole one there are too many numbers for the registers.
             for half in 0..2 {
-                let mut x: [f32; 16] =
-                    core::array::from_fn(|j| alpha * of_box[16 * half + j].to_f32());
-                for j in 0..16 {
+                let mut x: [f32; 16] = core::array::from_fn(|j| {
                     // Columns 0 and 1 of both rows, then 8 and 9.
                     let word = words[4 * half + j / 4] >> (16 * (j % 2));
-                    x[j] += widen(word as u16, <T::Output as Output<T::Sum>>::CODE);
-                }
+                    let bias = widen(word as u16, <T::Output as Output<T::Sum>>::CODE);
+                    GpuFloat::mul_add(alpha, of_box[16 * half + j].to_f32(), bias)
+                });
                 activate::<16, false>(&mut x, misc::afresh(p.epilogue.activation));
                 for part in 0..2 {
                     let pack = |j: usize| halves::<T>([x[8 * part + j], x[8 * part + j + 1]]);
@@ -445,21 +439,52 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     }
 }
 
-/// A thread's biases of 64 columns, whose first is `col` of `n`, in pairs; zeros where the row's
+/// The sums of box number `i`, of two or four: registers cannot be told by a number, so there is a
+/// branch for each.
+#[inline(always)]
+fn sums_of_box<S: Copy, const SUMS: usize>(sums: &[S; SUMS], i: usize) -> [S; 32] {
+    const { assert!(SUMS == 32 || SUMS == 64 || SUMS == 128) };
+    // Afresh: else the branches are one behind the other, and the last box goes through all four.
+    let part = |i: usize| {
+        misc::afresh(i as u32);
+        core::array::from_fn(|j| sums[32 * i + j])
+    };
+    if SUMS == 128 && i == 3 {
+        part(3)
+    } else if SUMS == 128 && i == 2 {
+        part(2)
+    } else if SUMS >= 64 && i == 1 {
+        part(1)
+    } else {
+        part(0)
+    }
+}
+
+/// A thread's biases of 64 columns, whose first is `first` of `n`, in pairs; zeros where the row's
 /// address is 0.
 ///
 /// # Safety
 /// The row has `n` elements that may be read, of 16 bits, and starts at a multiple of 4 bytes; both
 /// numbers are even.
 #[inline(always)]
-unsafe fn biases(row: u64, (col, n): (u64, u64)) -> [u32; 8] {
+unsafe fn biases(row: u64, first: u64, n: u64) -> [u32; 8] {
     let mut words = [0; 8];
     if row != 0 {
-        for i in 0..8 {
-            let col = col + 8 * i as u64;
-            if col < n {
-                // SAFETY: the caller's promise.
-                words[i] = unsafe { ((row + 2 * col) as *const u32).read() };
+        let col = first + place().1 as u64;
+        let start = (row + 2 * col) as *const u32;
+        // Columns 8 apart, which are 4 words.
+        // SAFETY: the caller's promise.
+        unsafe {
+            if first + 64 <= n {
+                for i in 0..8 {
+                    words[i] = start.add(4 * i).read();
+                }
+            } else {
+                for i in 0..8 {
+                    if col + (8 * i as u64) < n {
+                        words[i] = start.add(4 * i).read();
+                    }
+                }
             }
         }
     }

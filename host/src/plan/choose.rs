@@ -13,7 +13,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 21] = [
+pub(super) const CANDIDATES: [&str; 22] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
@@ -28,6 +28,7 @@ pub(super) const CANDIDATES: [&str; 21] = [
     "k11_tensor_64x64",
     "k11_tensor_32x64",
     "k11_tensor_32x32",
+    "k12_warp_specialized",
     "k10_grouped_order",
     "k10_grouped_64x64",
     "k08_double_buffer",

@@ -101,7 +101,9 @@ impl Chosen {
         let multiprocessors = info.multiprocessors? as usize;
         // Kernels of which the second begins while the first one ends.
         let maps = kernel.takes_maps();
-        let overlaps = maps || kernel.family == KernelFamily::TensorCore && kernel.overlaps();
+        let of_waves =
+            matches!(kernel.family, KernelFamily::TensorCore | KernelFamily::WarpSpecialized);
+        let overlaps = maps || of_waves && kernel.overlaps();
         let has_waves = overlaps && !kernel.joins() && !kernel.narrows();
         if !has_waves || parts > 1 || !task.splits {
             return None;

@@ -229,7 +229,7 @@ fn tf32_is_taken_where_it_is_asked_for() {
     assert_eq!(auto(tf32), "warp_group_128x256_nt_tf32");
     assert_eq!(auto(mapped), "k10_grouped_order_f32");
     // As they are stored no kernel takes less.
-    assert_eq!(auto(Task { along_k: [true, false], ..tf32 }), "k10_grouped_order_f32");
+    assert_eq!(auto(Task { along_k: [true, false], ..tf32 }), "k12_warp_specialized_f32");
     let named = |task| choose_kernel(&"warp_group_128x256".into(), task, &hopper());
     assert!(named(mapped).is_err() && named(Task { along_k: [true, false], ..tf32 }).is_err());
     assert_eq!(named(tf32).unwrap().precision, Precision::Tf32);

@@ -53,6 +53,25 @@ reversals! {
     reverse_quad, Quad, "quadruples of `f32`";
 }
 
+/// One block of 64 threads: reverses the 64 quadruples at `data` through shared memory, which it
+/// reads in words.
+///
+/// # Safety
+/// `data` points to 64 elements that nothing else accesses.
+#[kernel(max_threads = 64)]
+pub unsafe fn reverse_by_words(data: *mut Quad) {
+    let thread = thread::thread_idx_x() as usize;
+    // SAFETY: thread < 64; a barrier stands between the writes and the reads of other threads'
+    // elements.
+    unsafe {
+        let shared = shared_array![Quad; 64];
+        shared.add(thread).write(*data.add(thread));
+        thread::sync_threads();
+        let words = shared.add(63 - thread).read_words();
+        data.add(thread).write(Quad(words.map(f32::from_bits)));
+    }
+}
+
 /// One block of as many threads as `data` has words, with as many words of dynamic shared memory:
 /// reverses `data` through it. Leaves in `out`: the address of the dynamic shared memory, that of a
 /// static array beside it, the dynamic size, and the total size.

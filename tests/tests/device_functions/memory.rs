@@ -37,9 +37,9 @@ fn shared_arrays_of_every_size() {
         check_reversal(gpu, "reverse_i64", filled!(i64));
         check_reversal(gpu, "reverse_f64", |byte| byte as f64 + 0.1);
         check_reversal(gpu, "reverse_u128", filled!(u128));
-        check_reversal(gpu, "reverse_quad", |byte| {
-            [0.0f32, 0.25, 0.5, 0.75].map(|x| x + byte as f32)
-        });
+        for kernel in ["reverse_quad", "reverse_by_words"] {
+            check_reversal(gpu, kernel, |byte| [0.0f32, 0.25, 0.5, 0.75].map(|x| x + byte as f32));
+        }
     });
 }
 

@@ -77,6 +77,7 @@ const LOWERINGS: &[(&str, &[&str])] = &[
     ("reverse_f64", &["ld.shared.b64", "st.shared.b64"]),
     ("reverse_u128", &["ld.shared.v2.b64", "st.shared.v2.b64"]),
     ("reverse_quad", &["ld.shared.v2.b64", "st.shared.v2.b64"]),
+    ("reverse_by_words", &["ld.shared.v4.b32"]),
     ("wanted_reads", &["@wanted ld.global.b16"]),
     ("dynamic_shared", &["cuda_std_dynamic_shared", "%dynamic_smem_size", "%total_smem_size"]),
     ("address_spaces", &["isspacep.global", "isspacep.shared", "isspacep.const", "isspacep.local"]),
