@@ -1,6 +1,6 @@
 //! Where threads' elements lie: the formulas of gpu-kernels/src/ladder, on the host.
 
-use gemm_spec::{Kernel, KernelFamily, ThreadOrder};
+use gemm_spec::{BRINGERS, Kernel, KernelFamily, ThreadOrder};
 
 /// Elements in 16 bytes of sums.
 pub fn lanes_of_pack(kernel: &Kernel) -> usize {
@@ -37,7 +37,11 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         KernelFamily::WarpTile
         | KernelFamily::DoubleBuffer
         | KernelFamily::AsyncCopy
-        | KernelFamily::GroupedOrder => {
+        | KernelFamily::GroupedOrder
+        | KernelFamily::WarpSpecialized => {
+            // Those that bring come first, and have none.
+            let others = if kernel.family == KernelFamily::WarpSpecialized { BRINGERS } else { 0 };
+            let Some(thread) = thread.checked_sub(others) else { return [Vec::new(), Vec::new()] };
             let (warp, lane) = (thread / 32, thread % 32);
             let [warp_rows, warp_cols] = kernel.tiles.warp;
             let (warps_across, lanes_across) = (cols / warp_cols, warp_cols / thread_cols);
@@ -157,7 +161,9 @@ mod tests {
             }
             for warp in 0..threads(kernel) / 32 {
                 let extent = of_warp(kernel, warp).map(|places| places.len());
-                assert_eq!(extent, kernel.warp_extent(), "{}", kernel.name);
+                let brings = kernel.family == KernelFamily::WarpSpecialized && warp < BRINGERS / 32;
+                let expected = if brings { [0, 0] } else { kernel.warp_extent() };
+                assert_eq!(extent, expected, "{}", kernel.name);
             }
         }
     }
