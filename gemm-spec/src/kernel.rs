@@ -412,6 +412,16 @@ impl Kernel {
         self.family.is_warp_group() && !matches!(self.family, KernelFamily::WarpGroupDirect)
     }
 
+    /// Whether copies of operands that are made for it lie along K, else along C's rows and
+    /// columns; `None` where it reads operands as they are no slower.
+    pub const fn copies_are_along_k(&self) -> Option<bool> {
+        match self.family {
+            KernelFamily::WarpSpecialized => Some(false),
+            _ if self.takes_maps() => Some(true),
+            _ => None,
+        }
+    }
+
     /// Whether its blocks stay, and go on from tile to tile until all are done: a grid has no more
     /// of them than run at one time.
     pub const fn is_resident(&self) -> bool {

@@ -372,87 +372,38 @@ macro_rules! rows {
     };
 }
 
+/// The rows of a family's list.
+macro_rules! of_family {
+    ($family:ident, $($list:tt)+) => {{
+        const FAMILY: KernelFamily = KernelFamily::$family;
+        $($list)+!(rows)
+    }};
+}
+
 /// Every family with its list.
 static FAMILIES: &[&[Kernel]] = &[
-    {
-        const FAMILY: KernelFamily = KernelFamily::Naive;
-        k01_naive_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::Tiled;
-        k02_tiled_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::ThreadColumn;
-        k03_thread_column_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::ThreadTile;
-        k04_thread_tile_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::VectorLoads;
-        k05_vector_loads_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::NoConflicts;
-        k06_no_conflicts_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::WarpTile;
-        k07_warp_tile_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::DoubleBuffer;
-        k08_double_buffer_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::AsyncCopy;
-        k09_async_copy_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::GroupedOrder;
-        k10_grouped_order_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::TensorCore;
-        k11_tensor_core_sm80_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::TensorCore;
-        k11_tensor_core_sm90_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::WarpSpecialized;
-        k12_warp_specialized_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::WarpGroup;
-        crate::warp_group_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::WarpGroupDirect;
-        crate::warp_group_direct_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::WarpGroupStreamK;
-        crate::warp_group_stream_k_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::WarpGroupNarrow;
-        crate::warp_group_narrow_kernels!(rows)
-    },
-    {
-        const FAMILY: KernelFamily = KernelFamily::Skinny;
-        crate::skinny_kernels!(rows)
-    },
+    of_family!(Naive, k01_naive_kernels),
+    of_family!(Tiled, k02_tiled_kernels),
+    of_family!(ThreadColumn, k03_thread_column_kernels),
+    of_family!(ThreadTile, k04_thread_tile_kernels),
+    of_family!(VectorLoads, k05_vector_loads_kernels),
+    of_family!(NoConflicts, k06_no_conflicts_kernels),
+    of_family!(WarpTile, k07_warp_tile_kernels),
+    of_family!(DoubleBuffer, k08_double_buffer_kernels),
+    of_family!(AsyncCopy, k09_async_copy_kernels),
+    of_family!(GroupedOrder, k10_grouped_order_kernels),
+    of_family!(TensorCore, k11_tensor_core_sm80_kernels),
+    of_family!(TensorCore, k11_tensor_core_sm90_kernels),
+    of_family!(WarpSpecialized, k12_warp_specialized_kernels),
+    of_family!(WarpGroup, crate::warp_group_kernels),
+    of_family!(WarpGroupDirect, crate::warp_group_direct_kernels),
+    of_family!(WarpGroupStreamK, crate::warp_group_stream_k_kernels),
+    of_family!(WarpGroupNarrow, crate::warp_group_narrow_kernels),
+    of_family!(Skinny, crate::skinny_kernels),
 ];
 
 /// The kernels for operands with scales.
-static SCALED: &[Kernel] = {
-    const FAMILY: KernelFamily = KernelFamily::WarpGroupScaled;
-    crate::warp_group_scaled_kernels!(rows)
-};
+static SCALED: &[Kernel] = of_family!(WarpGroupScaled, crate::warp_group_scaled_kernels);
 
 /// The kernel for operands of `dtype` with scales for blocks of them; see
 /// [`ScaleParams`](crate::ScaleParams).
@@ -461,10 +412,7 @@ pub fn scaled(dtype: DType) -> Option<&'static Kernel> {
 }
 
 /// The kernels for lists of products.
-static GROUPED: &[Kernel] = {
-    const FAMILY: KernelFamily = KernelFamily::WarpGroupGrouped;
-    crate::warp_group_grouped_kernels!(rows)
-};
+static GROUPED: &[Kernel] = of_family!(WarpGroupGrouped, crate::warp_group_grouped_kernels);
 
 /// The kernels for lists of products of operands of `dtype` that lie along K or do not; see
 /// [`GroupedProduct`](crate::GroupedProduct).
@@ -474,10 +422,7 @@ pub fn grouped(dtype: DType, along_k: [bool; 2]) -> impl Iterator<Item = &'stati
 }
 
 /// The kernels that copy an operand before a product.
-static REPACKS: &[Kernel] = {
-    const FAMILY: KernelFamily = KernelFamily::Repack;
-    repack_kernels!(rows)
-};
+static REPACKS: &[Kernel] = of_family!(Repack, repack_kernels);
 
 /// The kernel that copies elements of as many bytes as those of `dtype`.
 pub fn repack(dtype: DType) -> Option<&'static Kernel> {
@@ -485,16 +430,10 @@ pub fn repack(dtype: DType) -> Option<&'static Kernel> {
 }
 
 /// The kernels that finish sums in memory.
-static FINISH: &[Kernel] = {
-    const FAMILY: KernelFamily = KernelFamily::Finish;
-    finish_kernels!(rows)
-};
+static FINISH: &[Kernel] = of_family!(Finish, finish_kernels);
 
 /// The same for GPUs where kernels overlap.
-static FINISH_OVERLAPPED: &[Kernel] = {
-    const FAMILY: KernelFamily = KernelFamily::FinishOverlapped;
-    finish_overlapped_kernels!(rows)
-};
+static FINISH_OVERLAPPED: &[Kernel] = of_family!(FinishOverlapped, finish_overlapped_kernels);
 
 /// The kernel that takes sums from memory to a C of that shape, in so many parts, on a GPU of that
 /// compute capability; those of a dtype that no sums have are taken for f32.

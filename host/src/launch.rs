@@ -198,10 +198,12 @@ unsafe fn enqueue_apart(
     let apart = Chosen { kernel: rest.kernel, parts: rest.parts, ..own };
     // SAFETY: the caller's promise.
     unsafe {
-        let copies = copies::enqueue(driver, product, addresses, chosen.copied)?;
+        let copies = copies::enqueue(driver, product, addresses, (chosen.kernel, chosen.copied))?;
         let [main, last] = rest.products(&copies.product);
+        let of_last = copies.addresses;
+        let of_last = if rest.turned { transposed(of_last) } else { of_last };
         // This one may lack memory, and then nothing that writes to C has been launched.
-        enqueue_chosen(driver, &last, &copies.addresses, apart)?;
+        enqueue_chosen(driver, &last, &of_last, apart)?;
         enqueue_chosen(driver, &main, &copies.addresses, own)
     }
 }
@@ -219,7 +221,7 @@ unsafe fn multiply(
 ) -> Result<(), Error> {
     // SAFETY: the caller's promise.
     unsafe {
-        let copies = copies::enqueue(driver, product, addresses, chosen.copied)?;
+        let copies = copies::enqueue(driver, product, addresses, (chosen.kernel, chosen.copied))?;
         let (product, addresses) = (&copies.product, &copies.addresses);
         match chosen.kernel.joins() {
             true => join::launch(driver, chosen.kernel, product, addresses),

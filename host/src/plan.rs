@@ -419,9 +419,10 @@ pub struct Plan {
     /// Whether the transposed C is computed, as the product of the transposed B and A: kernels
     /// write along rows, and few columns are taken for few rows.
     pub turned: bool,
-    /// Which of A and B, as the kernel takes them, the device copies to rows along K before,
-    /// because the kernel reads them in no other way. Where it lacks the memory, a kernel that
-    /// needs no copies takes the place of this one.
+    /// Which of A and B, as the kernel takes them, the device copies before: to rows along K where
+    /// the kernel reads them in no other way, or of f32 to rows along M and N, which are read
+    /// faster ([`Kernel::copies_are_along_k`]). Where it lacks the memory, a kernel that needs no
+    /// copies takes the place of this one.
     pub copied: [bool; 2],
     /// Parts of K, each summed by blocks of its own into memory of its own, and added up by a
     /// kernel behind: 1 is none. Where the device lacks the memory, there are none either.
@@ -541,12 +542,16 @@ impl fmt::Display for Plan {
         if self.turned {
             f.write_str("transposed, ")?;
         }
-        match self.copied {
-            [true, true] => f.write_str("A and B copied along K, ")?,
-            [true, false] => f.write_str("A copied along K, ")?,
-            [false, true] => f.write_str("B copied along K, ")?,
-            [false, false] => {}
-        }
+        let along_k = kernel.copies_are_along_k() == Some(true);
+        f.write_str(match (self.copied, along_k) {
+            ([true, true], true) => "A and B copied along K, ",
+            ([true, false], true) => "A copied along K, ",
+            ([false, true], true) => "B copied along K, ",
+            ([true, true], false) => "A copied along M and B along N, ",
+            ([true, false], false) => "A copied along M, ",
+            ([false, true], false) => "B copied along N, ",
+            ([false, false], _) => "",
+        })?;
         write!(f, "{}", kernel.name)?;
         if self.parts > 1 {
             write!(f, ", K in {} parts", self.parts)?;
@@ -566,9 +571,10 @@ impl fmt::Display for Plan {
                 all => write!(f, " and {} more launches", all - 1)?,
             }
         }
-        if let Some(Rest { of_rows, from, kernel, parts }) = self.rest {
+        if let Some(Rest { of_rows, from, kernel, parts, turned }) = self.rest {
             let what = if of_rows { "rows" } else { "columns" };
-            write!(f, "; {what} from {from} on by {}", kernel.variant)?;
+            let turned = if turned { ", transposed," } else { "" };
+            write!(f, "; {what} from {from} on{turned} by {}", kernel.variant)?;
             if parts > 1 {
                 write!(f, ", K in {parts} parts")?;
             }

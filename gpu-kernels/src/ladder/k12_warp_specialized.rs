@@ -23,8 +23,8 @@
 //!
 //! # Shared memory
 //!
-//! A ring as in step 9, and two barriers a stage (`mbarrier`), on which copies that have arrived and
-//! threads that have read are counted: 147.1 KiB for 128, 256, 16, 6 in f32.
+//! A ring as in step 9, and two barriers a stage (`mbarrier`), on which copies that have arrived
+//! and threads that have read are counted: 147.1 KiB for 128, 256, 16, 6 in f32.
 //!
 //! # Preconditions
 //!
@@ -33,11 +33,12 @@
 //!
 //! # Change since the last step
 //!
-//! f32 at 4096^3 on an H100, where both matrices' rows begin at multiples of 16 bytes: 2.60 ms, 52.8
-//! TFLOP/s, where step 10 takes 2.76 and cuBLASLt's fastest kernel 2.64; 0.87 instructions are issued
-//! a cycle and scheduler, 0.91 of them multiply-adds. B stored along K, 2.87 ms, or rows that begin
-//! anywhere, 3.65 ms, keep the 128 threads that copy element by element longer than the others need:
-//! there step 10 is chosen (docs/performance.md).
+//! f32 at 4096^3 on an H100, where both matrices' rows begin at multiples of 16 bytes: 2.60 ms,
+//! 52.8 TFLOP/s, where step 10 takes 2.76 and cuBLASLt's fastest kernel 2.64; 0.87 instructions are
+//! issued a cycle and scheduler, 0.91 of them multiply-adds. B stored along K, 2.87 ms, or rows
+//! that begin anywhere, 3.65 ms, keep the 128 threads that copy element by element longer than the
+//! others need: such operands are copied to rows along M and N first, where that is predicted to
+//! pay, or step 10 is chosen (docs/performance.md).
 
 use super::k10_grouped_order::GROUP;
 use super::parts::{

@@ -1,4 +1,4 @@
-//! Operands that are copied before a product, to rows along K.
+//! Operands that are copied before a product, to rows along K, or along M and N.
 
 use super::{Addresses, Driver, address};
 use crate::error::{Error, Kind};
@@ -21,8 +21,8 @@ impl Drop for Copies<'_> {
     }
 }
 
-/// Enqueues copies of those of A and B that `copied` names: both by one launch, if it can have
-/// blocks for all.
+/// Enqueues copies of A and of B, where they are wanted, as they are made for `reader`: both by one
+/// launch, if it can have blocks for all.
 ///
 /// # Safety
 /// As [`enqueue`](super::enqueue).
@@ -30,25 +30,34 @@ pub(super) unsafe fn enqueue<'a>(
     driver: &'a dyn Driver,
     product: &Product,
     addresses: &Addresses,
-    [copy_a, copy_b]: [bool; 2],
+    (reader, [copy_a, copy_b]): (&Kernel, [bool; 2]),
 ) -> Result<Copies<'a>, Error> {
     let (product, addresses) = (*product, *addresses);
     let mut copies = Copies { product, addresses, driver, memory: Vec::new() };
     // `choose` has seen that there is one.
-    let Some(kernel) = gemm_spec::repack(product.dtype) else { return Ok(copies) };
+    let kernel = gemm_spec::repack(product.dtype);
+    let Some((kernel, along_k)) = kernel.zip(reader.copies_are_along_k()) else {
+        return Ok(copies);
+    };
+    // What makes the rows of the copies of an A of M x K and a B of K x N.
+    let [turn_a, turn_b] = match along_k {
+        true => [Op::None, Op::Transpose],
+        false => [Op::Transpose, Op::None],
+    };
     let batch = product.batch;
     let (mut of_a, mut of_b) = (Pending::default(), Pending::default());
     if copy_a {
-        let (pending, copy, memory) = copies.one(kernel, &product.a, addresses.a, batch.a)?;
+        let a = product.a.apply(turn_a);
+        let (pending, (layout, step), memory) = copies.one(kernel, &a, addresses.a, batch.a)?;
         of_a = pending;
-        (copies.product.a, copies.product.batch.a) = copy;
+        (copies.product.a, copies.product.batch.a) = (layout.apply(turn_a), step);
         copies.addresses.a = memory;
     }
     if copy_b {
-        let b = product.b.apply(Op::Transpose);
+        let b = product.b.apply(turn_b);
         let (pending, (layout, step), memory) = copies.one(kernel, &b, addresses.b, batch.b)?;
         of_b = pending;
-        (copies.product.b, copies.product.batch.b) = (layout.apply(Op::Transpose), step);
+        (copies.product.b, copies.product.batch.b) = (layout.apply(turn_b), step);
         copies.addresses.b = memory;
     }
     // SAFETY: the caller's promise; the memory has room for all.
@@ -113,7 +122,7 @@ unsafe fn launch(
 }
 
 impl Copies<'_> {
-    /// The copies of one operand, (outer, k), of all products of the batch, which lie `step`
+    /// The copies of one operand's rows, of all products of the batch, which lie `step`
     /// elements apart, to rows at multiples of 16 bytes: the launches that make them, their layout
     /// and step, and where they are.
     fn one(

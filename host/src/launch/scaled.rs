@@ -31,7 +31,7 @@ pub(crate) unsafe fn enqueue_scaled(
         return unsafe { enqueue(driver, product, &KernelChoice::Auto, addresses) };
     }
     // SAFETY: the caller's promise.
-    let copies = unsafe { copies::enqueue(driver, product, &addresses, copied)? };
+    let copies = unsafe { copies::enqueue(driver, product, &addresses, (kernel, copied))? };
     let start = |base: u64, offset: usize| base.wrapping_add(4 * offset as u64);
     let a = start(scales.a, scaled.a_scales.offset);
     let b = start(scales.b, scaled.b_scales.offset);

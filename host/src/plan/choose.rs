@@ -151,6 +151,29 @@ impl Task {
         Task { unmapped: None, splits: false, ..self }
     }
 
+    /// The same of the transposed C.
+    pub(super) fn turned(self) -> Self {
+        let swap = |[a, b]: [bool; 2]| [b, a];
+        Task {
+            shape: self.shape.transposed(),
+            shared: swap(self.shared),
+            along_k: swap(self.along_k),
+            unmapped: self.unmapped.map(swap),
+            ..self
+        }
+    }
+
+    /// The same with copies of operands, as they are made for that kernel.
+    pub(super) fn after_copies(self, kernel: &Kernel, copied: [bool; 2]) -> Self {
+        let is_mapped = |unmapped: [bool; 2]| (0..2).all(|i| copied[i] || !unmapped[i]);
+        let along_k = |i: usize| match copied[i] {
+            true => kernel.copies_are_along_k().unwrap_or(self.along_k[i]),
+            false => self.along_k[i],
+        };
+        let maps = self.maps || self.unmapped.is_some_and(is_mapped);
+        Task { along_k: [0, 1].map(along_k), maps, ..self }
+    }
+
     /// The instances of a variant that may be taken, for any way of storing the operands: those of
     /// the precision asked for, then those that have more.
     pub(super) fn instances(&self, variant: &str) -> [Option<&'static Kernel>; 2] {
@@ -178,6 +201,11 @@ pub(super) struct Variant {
 }
 
 impl Variant {
+    /// One of its kernels, of which all are of one family.
+    fn any(&self) -> &'static Kernel {
+        self.kernels[0]
+    }
+
     fn instances(&self, precision: Precision) -> impl Iterator<Item = &'static Kernel> {
         self.kernels.iter().copied().filter(move |kernel| kernel.precision == precision)
     }
@@ -248,7 +276,7 @@ pub(crate) fn mappable(layout: &Layout, dtype: DType, base: u64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Chosen {
     pub kernel: &'static Kernel,
-    /// Which of A and B are copied first, to rows along K.
+    /// Which of A and B are copied first, as [`Kernel::copies_are_along_k`] says.
     pub copied: [bool; 2],
     /// Parts of K, each summed on its own.
     pub parts: usize,
@@ -462,22 +490,31 @@ fn ways_of(
     })
 }
 
-/// The instances of a variant for a task, with the operands that each needs copies of: none; no
-/// more than has to be; what does not lie along K too.
+/// The instances of a variant for a task, with the operands that are copied for each: none; no
+/// more than has to be; what does not lie as copies would too.
 fn with_copies(
     variant: &'static Variant,
     task: &Task,
     info: &DeviceInfo,
 ) -> impl Iterator<Item = (&'static Kernel, [bool; 2])> {
+    let copies_are_along_k = variant.any().copies_are_along_k();
     let unmapped = task.unmapped;
+    // A that lies along K step 12 turns round on its way.
+    let lies_otherwise = |i: usize| match copies_are_along_k {
+        Some(false) => i == 1 && task.along_k[i],
+        _ => !task.along_k[i],
+    };
     let tries = [
         Some([false; 2]),
         unmapped.filter(|&copied| copied != [false; 2]),
-        unmapped.map(|unmapped| [0, 1].map(|i| unmapped[i] || !task.along_k[i])),
+        unmapped
+            .map(|unmapped| [0, 1].map(|i| unmapped[i] || lies_otherwise(i)))
+            .filter(|&copied| copied != [false; 2] && Some(copied) != unmapped),
     ];
     let instance = move |copied| Some((instance(variant, copied, task, info)?, copied));
-    // The first that does: more copies are no faster.
-    tries.into_iter().flatten().find_map(instance).into_iter()
+    // Where copies are needed, the first that does, since more are no faster.
+    let most = if copies_are_along_k == Some(false) { tries.len() } else { 1 };
+    tries.into_iter().flatten().filter_map(instance).take(most)
 }
 
 /// The instance of a variant for a task whose operands are copied so, where it takes that.
@@ -487,12 +524,9 @@ pub(super) fn instance(
     task: &Task,
     info: &DeviceInfo,
 ) -> Option<&'static Kernel> {
-    let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
-    let unmapped = task.unmapped;
-    let maps = task.maps || unmapped.is_some_and(|of| (0..2).all(|i| copied[i] || !of[i]));
-    let task = Task { along_k, maps, ..*task };
+    let task = task.after_copies(variant.any(), copied);
     let kernel = task.find_in(variant)?;
-    let is_of_use = copied == [false; 2] || kernel.takes_maps();
+    let is_of_use = copied == [false; 2] || kernel.copies_are_along_k().is_some();
     (is_of_use && check_launch(kernel, &task, info).is_ok()).then_some(kernel)
 }
 

@@ -220,6 +220,7 @@ pub(super) fn predict(
     task: &Task,
     info: &DeviceInfo,
 ) -> Prediction {
+    let task = &task.after_copies(kernel, copied);
     let size = |dtype: DType| dtype.size_bytes() as f64;
     let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
     let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);

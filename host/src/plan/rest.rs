@@ -3,7 +3,7 @@
 
 use super::choose::{Chosen, Task, candidates_of, instance};
 use super::model::{Prediction, blocks_at_once, predict, splits};
-use super::{Fusion, Product};
+use super::{FEW, Fusion, Product};
 use crate::device::DeviceInfo;
 use gemm_spec::{Kernel, KernelFamily, Layout, Shape};
 use std::ops::Range;
@@ -24,21 +24,27 @@ pub struct Rest {
     pub kernel: &'static Kernel,
     /// Parts of their K, as [`Plan::parts`](crate::Plan::parts).
     pub parts: usize,
+    /// Whether they are computed as those of the transposed C: few columns as few rows, as
+    /// [`Plan::turned`](crate::Plan::turned).
+    pub turned: bool,
 }
 
 impl Rest {
-    /// The shape of what is left to the plan's kernel, of a C of that shape, and its own.
+    /// The shape of what is left to the plan's kernel, of a C of that shape, and its own, as its
+    /// kernel takes it.
     pub(crate) fn split(&self, shape: Shape) -> [Shape; 2] {
-        split(self.of_rows, self.from, shape)
+        let [main, rest] = split(self.of_rows, self.from, shape);
+        [main, if self.turned { rest.transposed() } else { rest }]
     }
 
-    /// The products of what is left, and of its own rows or columns.
+    /// The products of what is left, and of its own rows or columns, as its kernel takes it.
     pub(crate) fn products(&self, product: &Product) -> [Product; 2] {
         let Shape { rows, cols } = product.shape();
-        match self.of_rows {
+        let [main, rest] = match self.of_rows {
             true => [0..self.from, self.from..rows].map(|rows| product.block(rows, 0..cols)),
             false => [0..self.from, self.from..cols].map(|cols| product.block(0..rows, cols)),
-        }
+        };
+        [main, if self.turned { rest.turned_if(true) } else { rest }]
     }
 }
 
@@ -122,13 +128,18 @@ impl Chosen {
         }
         let [main, rest] = split(of_rows, from, task.shape);
         // As the kernels find the operands.
-        let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
-        let task = Task { along_k, maps: maps || task.maps, ..*task };
+        let task = task.after_copies(kernel, copied);
         let own = predict(kernel, [false; 2], 1, &Task { shape: main, ..task }, info);
         let own = Prediction { launches: whole.launches, copies: whole.copies, ..own };
-        let rest = fastest(&Task { shape: rest, ..task }, maps, most - own.total(), info)?;
+        // Few columns are few rows. On tensor cores either are little work, by a kernel that begins
+        // while this one ends, which those for few rows do not.
+        let is_few = rest.cols <= FEW && rest.cols < rest.rows;
+        let turned = is_few && kernel.family == KernelFamily::WarpSpecialized;
+        let task = Task { shape: rest, ..task };
+        let task = if turned { task.turned() } else { task };
+        let rest = fastest(&task, maps, most - own.total(), info)?;
         let prediction = Prediction { rest: rest.prediction.total(), ..own };
-        let rest = Rest { of_rows, from, kernel: rest.kernel, parts: rest.parts };
+        let rest = Rest { of_rows, from, kernel: rest.kernel, parts: rest.parts, turned };
         // Of equals, as rounded, the first.
         (prediction.total() < most).then_some(Chosen { rest: Some(rest), prediction, ..*self })
     }
@@ -181,10 +192,8 @@ mod tests {
         let planned = KernelChoice::Planned { variant, copied, parts: 1 };
         let own = choose(&planned, &task, device.info()).unwrap();
         let (of_rows, from, variant, parts) = apart;
-        let along_k = [0, 1].map(|i| copied[i] || task.along_k[i]);
-        let found = Task { along_k, maps: true, ..task };
-        let kernel = found.find(variant).unwrap();
-        let rest = Some(Rest { of_rows, from, kernel, parts });
+        let kernel = task.after_copies(own.kernel, copied).find(variant).unwrap();
+        let rest = Some(Rest { of_rows, from, kernel, parts, turned: false });
         device
             .backend
             .plans()

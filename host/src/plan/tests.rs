@@ -266,8 +266,20 @@ fn operands_are_copied_for_kernels_that_read_them_in_no_other_way() {
     let bf16 = task(DType::BF16, large);
     let kernel = "warp_group_128x256_tt_bf16";
     assert_eq!(chosen(bf16, large, [false, true], [false, false]), (kernel, [false, true]));
-    let f32 = task(DType::F32, large);
-    assert_eq!(chosen(f32, large, mapped, [true, true]), ("k10_grouped_order_f32", [false; 2]));
+    // f32 is copied where that is faster: B along K, and rows that no map describes.
+    let kernel = "k12_warp_specialized_f32";
+    let f32 = |unmapped, along_k| chosen(task(DType::F32, large), large, unmapped, along_k);
+    for (along_k, copied) in [
+        ([true, false], mapped),
+        ([false, false], mapped),
+        ([true, true], [false, true]),
+        ([false, true], [false, true]),
+    ] {
+        assert_eq!(f32(mapped, along_k), (kernel, copied));
+        assert_eq!(f32([true; 2], along_k), (kernel, [true; 2]));
+    }
+    let small = chosen(task(DType::F32, large), (256, 256), mapped, [true, true]);
+    assert_eq!(small.1, [false; 2], "{small:?}");
 }
 
 #[test]
@@ -328,13 +340,24 @@ fn plans_say_what_they_launch() {
     let narrow = Plan { kernel: narrow, tile_cols: 24, ..of(65, 60) }.to_string();
     let text = "warp_group_narrow_64x64_nt_bf16, tiles of 24 columns, grid 6x1 of 256x1 threads";
     assert_eq!(narrow, text);
-    let rest = Rest { of_rows: false, from: 16, kernel: kernel.unwrap(), parts: 2 };
+    let rest = Rest { of_rows: false, from: 16, kernel: kernel.unwrap(), parts: 2, turned: false };
     let cut = Plan { rest: Some(rest), ..of(9, 20) };
     let text = "k02_tiled_8_f32, grid 2x2 of 8x8 threads; columns from 16 on by k02_tiled_8, \
         K in 2 parts";
     assert_eq!(cut.to_string(), text);
     let cut = Plan { rest: Some(Rest { of_rows: true, from: 8, parts: 1, ..rest }), ..cut };
     assert!(cut.to_string().ends_with("; rows from 8 on by k02_tiled_8"), "{cut}");
+    let column = Plan { rest: Some(Rest { turned: true, ..rest }), ..cut };
+    let text = "; columns from 16 on, transposed, by k02_tiled_8, K in 2 parts";
+    assert!(column.to_string().ends_with(text), "{column}");
+    let of = |copied| {
+        let kernel = Kernel::find("k12_warp_specialized", DType::F32);
+        let text = Plan { kernel, copied, rest: None, ..column.clone() }.to_string();
+        text.split("k12").next().unwrap().to_string()
+    };
+    let copies = [[true, true], [true, false], [false, true], [false, false]].map(of);
+    let both = "A copied along M and B along N, ";
+    assert_eq!(copies, [both, "A copied along M, ", "B copied along N, ", ""]);
 }
 
 #[test]
@@ -451,10 +474,10 @@ proptest! {
         prop_assert_eq!(chosen, fastest.unwrap_or(chosen));
         prop_assert!(kernel.dtype == dtype && kernel.target.runs_on(capability));
         prop_assert!(micros.is_finite() && micros > 0.0);
+        let found = task.after_copies(kernel, copied);
         let has_maps = (0..2).all(|i| copied[i] || !unmapped[i]);
-        let lies = [0, 1].map(|i| copied[i] || task.along_k[i]);
-        prop_assert!(!kernel.takes_maps() || has_maps && kernel.stored.takes(lies));
-        prop_assert!(kernel.takes_maps() || copied == [false; 2]);
+        prop_assert!(!kernel.takes_maps() || has_maps && kernel.stored.takes(found.along_k));
+        prop_assert!(kernel.copies_are_along_k().is_some() || copied == [false; 2]);
         prop_assert!(batch == 1 || parts == 1 && kernel.takes_slices());
         prop_assert!(task.splits || !kernel.joins());
         let is_narrow = kernel.narrows() && tile_cols < 64 && tile_cols.is_multiple_of(8);
@@ -471,7 +494,7 @@ proptest! {
             prop_assert!(rest.from.is_multiple_of(tile));
             prop_assert_eq!(rest.kernel.takes_maps(), kernel.takes_maps());
             prop_assert!(!rest.kernel.narrows());
-            prop_assert!(rest.kernel.stored.takes(lies));
+            prop_assert!(rest.kernel.stored.takes(found.along_k));
             let len = part_len(rest.kernel, k, rest.parts);
             prop_assert!(rest.parts == 1 || (rest.parts - 1) * len < k && k <= rest.parts * len);
         }

@@ -69,3 +69,21 @@ fn rows_of_f64_are_apart_too() {
     let task = Task { dtype: DType::F32, ..task };
     assert!(candidates(&task, &h100).all(|of| of.rest.is_none()));
 }
+
+/// Of f32 few columns are computed as few rows, out of copies.
+#[test]
+fn columns_of_f32_are_rows() {
+    let h100 = h100();
+    let unmapped = Some([true; 2]);
+    let task = Task { k: 2051, unmapped, ..task(DType::F32, (2047, 2049)) };
+    let chosen = super::super::choose(&KernelChoice::Auto, &task, &h100).unwrap();
+    let rest = chosen.rest.unwrap();
+    assert_eq!((chosen.kernel.variant, chosen.copied), ("k12_warp_specialized", [true; 2]));
+    assert_eq!((rest.of_rows, rest.from, rest.turned), (false, 2048, true));
+    assert!(rest.parts > 1 && rest.kernel.family == gemm_spec::KernelFamily::Skinny);
+    assert_eq!(rest.split(task.shape), [Shape::new(2047, 2048), Shape::new(1, 2047)]);
+    // Rows are not turned.
+    let rows = Task { shape: Shape::new(2049, 2047), ..task };
+    let rest = super::super::choose(&KernelChoice::Auto, &rows, &h100).unwrap().rest;
+    assert!(rest.is_none_or(|rest| !rest.turned), "{rest:?}");
+}
