@@ -25,11 +25,27 @@ use core::arch::asm;
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn copy_if<T: Copy>(start: bool, target: SharedPtr<T>, source: *const T, wanted: bool) {
+    // SAFETY: the caller's promise.
+    unsafe { copy_part_if(start, target, source, if wanted { size_of::<T>() as u32 } else { 0 }) }
+}
+
+/// The same of the first `bytes` bytes of a `T`, which alone are read: zeros are written in the
+/// place of the others.
+///
+/// # Safety
+/// As [`copy_if`]; `bytes` is at most the size of `T`, and so much may be read.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn copy_part_if<T: Copy>(
+    start: bool,
+    target: SharedPtr<T>,
+    source: *const T,
+    bytes: u32,
+) {
     const {
         assert!(matches!(size_of::<T>(), 4 | 8 | 16), "an asynchronous copy has 4, 8 or 16 bytes");
     }
     let (start, target) = (u32::from(start), target.address());
-    let bytes = if wanted { size_of::<T>() as u32 } else { 0 };
     // N.B. The address is generic, and the instruction wants a global one: outside of the windows
     // of the other spaces the two are the same (PTX ISA, "Generic Addressing").
     // SAFETY: the caller's promise.

@@ -167,8 +167,8 @@ unsafe fn main_loop<
     // One stage: the tile of A, then the tile of B.
     let (size_a, stage) = (bk * pitch_a, bk * (pitch_a + pitch_b));
     let (rows, cols) = in_warp_tile::<T>(thread::thread_idx_x() as usize, bn, warp, [TM, TN]);
-    let copies_a = AsyncCourier::<T, NA, PACKS_A>::COPIES;
-    let copies_b = AsyncCourier::<T, NB, PACKS_B>::COPIES;
+    let copies_a = AsyncCourier::<T, NA, PACKS_A, false>::COPIES;
+    let copies_b = AsyncCourier::<T, NB, PACKS_B, false>::COPIES;
     // Where both operands come element by element there are many copies, and they start in two
     // parts, A's with the first k of a step and B's with the last but one.
     let second = if PACKS_A || PACKS_B { 0 } else { bk - 2 };
@@ -179,8 +179,8 @@ unsafe fn main_loop<
     // another barrier.
     unsafe {
         let (mut tile_a, mut tile_b) = (memory, memory.add(size_a));
-        let mut a = AsyncCourier::<T, NA, PACKS_A>::new(a, tile_a, shape_a);
-        let mut b = AsyncCourier::<T, NB, PACKS_B>::new(b, tile_b, shape_b);
+        let mut a = AsyncCourier::<T, NA, PACKS_A, false>::new(a, tile_a, shape_a);
+        let mut b = AsyncCourier::<T, NB, PACKS_B, false>::new(b, tile_b, shape_b);
         tile_a = tile_a.add(rows.first);
         tile_b = tile_b.add(cols.first);
         if left > 0 {

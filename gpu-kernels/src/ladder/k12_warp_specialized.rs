@@ -137,7 +137,7 @@ pub unsafe fn warp_specialized<
             registers::decrease::<104>();
             let (a, b) = (Operand::a(a, &p, row), Operand::b(b, &p, col));
             let (memory, left) = ((memory, memory.add(size_a)), (steps, p.k));
-            match (a.packs_across(), b.packs_across()) {
+            match (a.aligned_across(), b.aligned_across()) {
                 (true, true) => bring::<T, NA, NB, true, true>((a, b), memory, left, tiles, stage),
                 (true, false) => {
                     bring::<T, NA, NB, true, false>((a, b), memory, left, tiles, stage)
@@ -198,8 +198,8 @@ unsafe fn bring<
     let bytes = bk * (shape_a.pitch + shape_b.pitch) * size_of::<T>();
     // SAFETY: the caller's promise; elements are read only inside of the matrices.
     unsafe {
-        let mut a = AsyncCourier::<T, NA, PACKS_A>::new(a, memory_a, shape_a);
-        let mut b = AsyncCourier::<T, NB, PACKS_B>::new(b, memory_b, shape_b);
+        let mut a = AsyncCourier::<T, NA, PACKS_A, true>::new(a, memory_a, shape_a);
+        let mut b = AsyncCourier::<T, NB, PACKS_B, true>::new(b, memory_b, shape_b);
         let mut ring = Ring::new(stages, bytes);
         let mut left = steps;
         // The first step has what K has more than whole steps.
@@ -219,10 +219,10 @@ unsafe fn bring<
             if stage.round > 0 {
                 stage.empty().wait(Parity::of(stage.round).flipped());
             }
-            for v in 0..AsyncCourier::<T, NA, PACKS_A>::COPIES {
+            for v in 0..AsyncCourier::<T, NA, PACKS_A, true>::COPIES {
                 a.start(shape_a, v, true);
             }
-            for v in 0..AsyncCourier::<T, NB, PACKS_B>::COPIES {
+            for v in 0..AsyncCourier::<T, NB, PACKS_B, true>::COPIES {
                 b.start(shape_b, v, true);
             }
             async_copy::arrive_on(stage.full());

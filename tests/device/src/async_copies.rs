@@ -1,6 +1,6 @@
 //! `cuda_std::async_copy`.
 
-use cuda_std::async_copy::{commit_group, copy_if, wait_group, walk};
+use cuda_std::async_copy::{commit_group, copy_if, copy_part_if, wait_group, walk};
 use cuda_std::{kernel, shared_array, thread};
 
 macro_rules! copies {
@@ -47,6 +47,26 @@ copies! {
     copy_if_4, u32;
     copy_if_8, u64;
     copy_if_16, u128;
+}
+
+/// One block of 32 threads: each leaves the first `bytes[thread]` bytes of word number `thread` of
+/// `source` in `out`, and zeros behind them.
+///
+/// # Safety
+/// `bytes` and `out` have 32 elements, of which nothing else accesses those at `out`; of each word
+/// so many bytes may be read.
+#[kernel(max_threads = 32)]
+pub unsafe fn copy_parts(bytes: &[u32], source: *const u128, out: *mut u128) {
+    let thread = thread::thread_idx_x() as usize;
+    // SAFETY: the caller's promise; a thread touches its own place alone.
+    unsafe {
+        let place = shared_array![u128; 32].add(thread);
+        place.write(u128::MAX);
+        copy_part_if(true, place, source.add(thread), *bytes.get_unchecked(thread));
+        commit_group();
+        wait_group::<0>();
+        out.add(thread).write(place.read());
+    }
 }
 
 /// Copies of 16 bytes that a thread has in a group.

@@ -86,6 +86,20 @@ fn a_copy_that_is_not_wanted_reads_nothing() {
     each_module_alone(path, (8, 0), |gpu| check_every_copy(gpu, Some(0)));
 }
 
+#[test]
+fn parts_are_copied_and_zeros_behind_them() {
+    each_module_from((8, 0), |gpu| {
+        let words: Vec<u128> = random_bits(32).map(|bits| !(u128::from(bits) << 40)).collect();
+        let bytes: Vec<u32> = (0..32).map(|thread| 7 * thread % 17).collect();
+        let out = Buffer::<u128>::zeros(32);
+        gpu.run("copy_parts", 1, 32, &[&Slice(&Buffer::new(&bytes)), &&Buffer::new(&words), &&out]);
+        for (i, found) in out.download().into_iter().enumerate() {
+            let mask = u128::MAX.checked_shr(128 - 8 * bytes[i]).unwrap_or(0);
+            assert_eq!(found, words[i] & mask, "{}: {} bytes", gpu.name, bytes[i]);
+        }
+    });
+}
+
 /// Words of 16 bytes in a group of a block: those of `COPIES` in tests/device.
 const GROUP: usize = 8 * 32;
 

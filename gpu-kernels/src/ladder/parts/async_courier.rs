@@ -6,13 +6,14 @@ use cuda_std::{async_copy, thread};
 
 /// A thread's part in bringing tiles of an operand into shared memory by asynchronous copies: `N`
 /// elements of each tile, where `PACKS` in packs of 16 bytes, which have to be packs of the matrix
-/// and of the tile, else one by one.
+/// ([`Operand::packs_across`]) and of the tile, else one by one. With `ENDS` the last pack of a row
+/// may have less of the matrix ([`Operand::aligned_across`]); that is an addition more for each.
 ///
 /// The first tile holds what K has more than whole tiles, so that later ones need not ask where K
 /// ends. There is no branch in [`AsyncCourier::start`]: the copies stand among the multiplications,
 /// and a branch would keep the compiler from mixing the two.
 #[derive(Clone, Copy)]
-pub struct AsyncCourier<T, const N: usize, const PACKS: bool> {
+pub struct AsyncCourier<T, const N: usize, const PACKS: bool, const ENDS: bool> {
     /// What the thread's last copy was of, or would have been of in a tile before the first.
     source: *const T,
     /// The place of its first copy in the tile.
@@ -22,7 +23,8 @@ pub struct AsyncCourier<T, const N: usize, const PACKS: bool> {
     rest: i64,
     step: i64,
     k_stride: i64,
-    /// Bit v: copy v lies inside of the matrix along the outer extent.
+    /// Bit v: copy v lies inside of the matrix along the outer extent. Of packs with `ENDS`: bytes
+    /// of each that do.
     inside: u32,
     /// k of the first copy.
     k: i32,
@@ -42,7 +44,9 @@ pub struct TileShape {
     pub threads: usize,
 }
 
-impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
+impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool>
+    AsyncCourier<T, N, PACKS, ENDS>
+{
     /// Copies of a thread.
     pub const COPIES: usize = if PACKS { N / T::LANES } else { N };
 
@@ -77,8 +81,13 @@ impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
         let k_stride = operand.k_stride * bytes;
         let step = outer_step as i64 * operand.outer_stride * bytes + k_step as i64 * k_stride;
         let mut inside = 0;
-        for v in 0..Self::COPIES {
-            inside |= u32::from(((o + v * outer_step) as u64) < operand.outer_left) << v;
+        if PACKS && ENDS {
+            let left = operand.outer_left.saturating_sub(o as u64).min(T::LANES as u64);
+            inside = left as u32 * size_of::<T>() as u32;
+        } else {
+            for v in 0..Self::COPIES {
+                inside |= u32::from(((o + v * outer_step) as u64) < operand.outer_left) << v;
+            }
         }
         let rest = shape.depth as i64 * k_stride - (Self::COPIES as i64 - 1) * step;
         AsyncCourier {
@@ -136,10 +145,15 @@ impl<T: Element, const N: usize, const PACKS: bool> AsyncCourier<T, N, PACKS> {
     unsafe fn copy(&mut self, shape: TileShape, v: usize, more: bool, in_k: bool) {
         let (outer_step, k_step) = Self::steps(shape);
         self.source = async_copy::walk(self.source, if v == 0 { self.rest } else { self.step });
-        let wanted = self.inside >> v & 1 != 0 && in_k;
         // SAFETY: the places lie in the tile; only elements inside of the matrix are wanted.
         unsafe {
             let target = self.target.add(v * (k_step * shape.pitch + outer_step));
+            if PACKS && ENDS {
+                let (target, source) = (target.cast::<u128>(), self.source.cast());
+                async_copy::copy_part_if(more, target, source, if in_k { self.inside } else { 0 });
+                return;
+            }
+            let wanted = self.inside >> v & 1 != 0 && in_k;
             if PACKS {
                 async_copy::copy_if(more, target.cast::<u128>(), self.source.cast(), wanted);
             } else {

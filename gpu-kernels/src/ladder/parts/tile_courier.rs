@@ -5,13 +5,17 @@ use crate::{Element, SharedTile, pack};
 use cuda_std::{async_copy, misc, thread};
 
 impl<T: Element> Operand<T> {
-    /// Whether packs of 16 bytes along the outer extent are packs of the matrix: it is contiguous
-    /// there, whole packs fill it, and every row of it starts at a multiple of 16 bytes.
+    /// Whether it is contiguous along the outer extent, and every row of it starts at a multiple of
+    /// 16 bytes.
+    #[inline(always)]
+    pub fn aligned_across(&self) -> bool {
+        self.outer_stride == 1 && aligned(self.start, self.k_stride)
+    }
+
+    /// Whether packs of 16 bytes along the outer extent are packs of the matrix, which fill it.
     #[inline(always)]
     pub fn packs_across(&self) -> bool {
-        self.outer_stride == 1
-            && aligned(self.start, self.k_stride)
-            && self.outer_left.is_multiple_of(T::LANES as u64)
+        self.aligned_across() && self.outer_left.is_multiple_of(T::LANES as u64)
     }
 
     /// Whether a tile of it is stored in rows along K, as the matrix is.
