@@ -412,7 +412,8 @@ impl<'a> Who<'a> {
     #[cold]
     fn whole_of_split(&self, cell: &mut Cell, tables: &mut Tables) -> Result<(), Conflict> {
         self.part(cell, 0xf, tables)?;
-        if self.writes {
+        // Behind a strong write the bytes' earlier ones still count.
+        if self.writes && !self.stamp.flags.strong {
             tables.write(cell, self.stamp, self.ops);
         }
         Ok(())

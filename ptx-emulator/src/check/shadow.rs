@@ -51,11 +51,17 @@ impl Fences<'_> {
     /// one. Of blocks that are not known it may.
     #[inline]
     fn order(&self, block: u64, record: Record) -> bool {
+        self.acquired && self.has_released(block, record)
+    }
+
+    /// Whether the cluster with that first block has released an access of its own.
+    #[inline]
+    fn has_released(&self, block: u64, record: Record) -> bool {
         let warp = ((record & THREAD_MASK) >> THREAD_SHIFT) as usize;
         let time = ((record & EPOCH_MASK) >> EPOCH_SHIFT) as u32;
         let place = (block as usize).saturating_mul(self.warps).saturating_add(warp);
         let released = self.released.get(place);
-        self.acquired && released.is_none_or(|released| released.load(SeqCst) >= time)
+        released.is_none_or(|released| released.load(SeqCst) >= time)
     }
 
     /// Warps of each of a cluster's blocks, where records say which of the cluster's it was.
@@ -97,6 +103,8 @@ const STRONG: Record = 1;
 const WARP: Record = 2;
 /// Threads of more warps.
 const BLOCK: Record = 4;
+/// In the record of a strong write: its warp has written weakly before, in the block's interval.
+const WEAK_BEFORE: Record = 8;
 const WARP_EPOCH_SHIFT: u32 = 4;
 const EPOCH_SHIFT: u32 = WARP_EPOCH_SHIFT + WARP_EPOCH_BITS;
 /// The place of the thread in a record: the next lane's is `1 << THREAD_SHIFT` more.
@@ -105,6 +113,7 @@ const LINE_SHIFT: u32 = THREAD_SHIFT + 10;
 const EPOCH_MASK: Record = ((1 << EPOCH_BITS) - 1) << EPOCH_SHIFT;
 const WARP_EPOCH_MASK: Record = ((1 << WARP_EPOCH_BITS) - 1) << WARP_EPOCH_SHIFT;
 const THREAD_MASK: Record = 1023 << THREAD_SHIFT;
+const LINE_MASK: Record = !0 << LINE_SHIFT;
 /// The part of the thread's index that is the warp's.
 const WARP_MASK: Record = (1023 & !31) << THREAD_SHIFT;
 
@@ -123,8 +132,11 @@ impl Stamp {
 #[inline]
 fn unordered(old: Record, new: Record) -> bool {
     let differs = old ^ new;
-    if differs & EPOCH_MASK != 0 || old & new & STRONG != 0 {
+    if differs & EPOCH_MASK != 0 {
         return false;
+    }
+    if old & new & STRONG != 0 {
+        return old & WEAK_BEFORE != 0 && differs & WARP_MASK != 0;
     }
     if old & BLOCK != 0 || differs & WARP_MASK != 0 {
         return true;
@@ -148,6 +160,23 @@ fn join(old: Record, new: Record) -> Record {
         return new | old & BLOCK;
     }
     if differs & THREAD_MASK != 0 { (old | WARP) & strong } else { old & strong }
+}
+
+/// The writer's record with one more write of the same block, which doesn't race. A weak write
+/// still counts when its warp writes strongly behind it.
+#[inline]
+fn join_writes(old: Record, new: Record) -> Record {
+    let differs = old ^ new;
+    let was_weak = old & STRONG == 0 || old & WEAK_BEFORE != 0;
+    if new & STRONG == 0 || !was_weak || differs & (EPOCH_MASK | WARP_MASK) != 0 {
+        return new;
+    }
+    // Races with other warps' strong writes are the weak write's.
+    let new = new & !LINE_MASK | old & LINE_MASK;
+    match old & STRONG == 0 && differs & WARP_EPOCH_MASK == 0 {
+        true => new & !STRONG,
+        false => new | WEAK_BEFORE,
+    }
 }
 
 fn race(record: Record, block: u64, wrote: bool) -> Race {
@@ -181,7 +210,7 @@ impl Cell {
     #[inline]
     fn update(&mut self, new: Record, writes: bool) {
         if writes {
-            self.write = new;
+            self.write = join_writes(self.write, new);
         } else {
             self.read = join(self.read, new);
         }
@@ -343,7 +372,24 @@ impl SharedCell {
     fn record_write(&self, stamp: &Stamp, fences: Fences<'_>) -> Option<Race> {
         let tag = self.writer.swap(SharedCell::tag(stamp), SeqCst);
         let record = self.write.swap(stamp.record(), SeqCst);
-        SharedCell::between(tag, record, (stamp, fences), true)
+        let race = SharedCell::between(tag, record, (stamp, fences), true);
+        if stamp.strong && tag == stamp.block + 1 && race.is_none() {
+            self.keep_weak(tag, record, stamp, fences);
+        }
+        race
+    }
+
+    /// A strong write has come behind a weak one of the same block, which still counts: without
+    /// fences for ever, with them until it is released.
+    #[cold]
+    fn keep_weak(&self, tag: u64, record: Record, stamp: &Stamp, fences: Fences<'_>) {
+        if fences.released.is_empty() {
+            self.writer.store(tag, SeqCst);
+            self.write.store(join_writes(record, stamp.record()), SeqCst);
+        } else if !fences.has_released(stamp.block, record) {
+            self.writer.store(tag, SeqCst);
+            self.write.store(record, SeqCst);
+        }
     }
 
     fn conflict_with_write(&self, stamp: &Stamp, fences: Fences<'_>) -> Option<Race> {

@@ -1,0 +1,144 @@
+//! Races of strong accesses with weak ones and with strong ones that are too far away, at each
+//! level of the checker; and what is ordered, which is not reported.
+
+use ptx_emulator::{Argument, Emulator, Launch, Module, Options, Report, ReportKind};
+
+const HEAD: &str = "
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry f(.param .u64 words)
+{
+    .reg .pred %p;
+    .reg .b32 %r<9>;
+    .reg .b64 %rd<2>;
+    .shared .align 16 .b8 data[64];
+    ld.param.u64 %rd1, [words];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, %ctaid.x;
+";
+
+/// Behind the kernel's end, what makes the checker look at barriers alone, at clocks, and at fences
+/// between blocks.
+const BARRIERS: &str = "";
+const CLOCKS: &str = "ret; fence.proxy.async;";
+const FENCES: &str = "ret; fence.acq_rel.gpu;";
+
+const TWO_WARPS: Launch = Launch::new(1, 64);
+const TWO_BLOCKS: Launch = Launch::new(2, 1);
+
+fn run(body: &str, launch: &Launch) -> Result<(), Box<Report>> {
+    let module = Module::parse(&format!("{HEAD}{body}\n}}\n")).unwrap();
+    let mut gpu = Emulator::new(Options { step_limit: 100_000, ..Options::default() });
+    let words = gpu.allocate(256).unwrap();
+    gpu.write(words, &[0; 256]).unwrap();
+    gpu.launch(&module, "f", launch, &[Argument::from(words)]).map(drop)
+}
+
+/// Whether it is reported as a race; nothing else may be.
+fn races(body: &str, launch: &Launch) -> bool {
+    match run(body, launch) {
+        Ok(()) => false,
+        Err(report) => {
+            assert_eq!(report.kind, ReportKind::DataRace, "{report}\n{body}");
+            true
+        }
+    }
+}
+
+/// The first thread of one warp, or block, does this; then that of another one does that.
+fn two(launch: &Launch, first: &str, second: &str, level: &str) -> String {
+    let other = if launch.grid[0] == 1 { "%r1, 32" } else { "%r2, 1" };
+    format!(
+        "setp.eq.u32 %p, {other}; @%p bra other;
+         setp.ne.u32 %p, %r1, 0; @%p ret; {first} ret;
+         other: {second} ret; {level}"
+    )
+}
+
+/// In shared memory or global.
+fn spaces(text: &str) -> [String; 2] {
+    [("shared", "data"), ("global", "%rd1")]
+        .map(|(space, base)| text.replace("SPACE", space).replace("BASE", base))
+}
+
+#[test]
+fn a_weak_write_counts_behind_an_atomic_of_its_thread() {
+    for level in [BARRIERS, CLOCKS] {
+        for first in [
+            "st.SPACE.u32 [BASE], 1; red.SPACE.add.u32 [BASE], 1;",
+            "st.SPACE.u32 [BASE], 1; st.SPACE.u8 [BASE+1], 1; red.SPACE.add.u32 [BASE], 1;",
+            "st.SPACE.u32 [BASE], 1; st.relaxed.gpu.SPACE.u32 [BASE], 1;
+             red.SPACE.add.u32 [BASE], 1;",
+        ] {
+            let second = "red.SPACE.add.u32 [BASE], 1;";
+            for body in spaces(&two(&TWO_WARPS, first, second, level)) {
+                assert!(races(&body, &TWO_WARPS), "{body}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_weak_write_before_a_warp_barrier_counts_for_other_warps() {
+    for level in [BARRIERS, CLOCKS] {
+        let body = |red: &str| {
+            format!(
+                "setp.ge.u32 %p, %r1, 32; @%p bra other;
+                 setp.eq.u32 %p, %r1, 0; @%p st.SPACE.u32 [BASE], 1; bar.warp.sync -1;
+                 red.SPACE.add.u32 [BASE], 1; ret;
+                 other: {red} ret; {level}"
+            )
+        };
+        for body in spaces(&body("")) {
+            assert!(!races(&body, &TWO_WARPS), "{body}");
+        }
+        for body in spaces(&body("red.SPACE.add.u32 [BASE], 1;")) {
+            assert!(races(&body, &TWO_WARPS), "{body}");
+        }
+    }
+}
+
+#[test]
+fn a_weak_write_before_a_barrier_does_not_race_with_atomics() {
+    for level in [BARRIERS, CLOCKS] {
+        for body in spaces(&format!(
+            "setp.eq.u32 %p, %r1, 0; @%p st.SPACE.u32 [BASE], 1;
+             @%p red.SPACE.add.u32 [BASE], 1;
+             bar.sync 0; red.SPACE.add.u32 [BASE], 1; ret; {level}"
+        )) {
+            assert!(!races(&body, &TWO_WARPS), "{body}");
+        }
+    }
+}
+
+#[test]
+fn a_weak_write_of_a_block_counts_behind_its_atomic() {
+    for level in [BARRIERS, CLOCKS, FENCES] {
+        let red = "red.global.add.u32 [%rd1], 1;";
+        let body = |first: &str| two(&TWO_BLOCKS, &format!("{first} {red}"), red, level);
+        assert!(races(&body("st.global.u32 [%rd1], 1;"), &TWO_BLOCKS), "{level}");
+        assert!(!races(&body(""), &TWO_BLOCKS), "{level}");
+    }
+}
+
+/// A block sets a word, releases it, and adds to it; another one acquires, and adds too.
+#[test]
+fn a_weak_write_that_is_released_does_not_race_with_atomics() {
+    let red = "red.global.add.u32 [%rd1+64], 1;";
+    let body = |fence: &str| {
+        two(
+            &TWO_BLOCKS,
+            &format!(
+                "st.global.u32 [%rd1+64], 1; {fence} {red} st.relaxed.gpu.global.u32 [%rd1], 1;"
+            ),
+            &format!(
+                "ld.relaxed.gpu.global.u32 %r3, [%rd1]; setp.eq.u32 %p, %r3, 0; @%p bra other;
+                 fence.acq_rel.gpu; {red}"
+            ),
+            "",
+        )
+    };
+    assert!(!races(&body("fence.acq_rel.gpu;"), &TWO_BLOCKS));
+    assert!(races(&body(""), &TWO_BLOCKS));
+}
