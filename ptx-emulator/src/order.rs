@@ -80,15 +80,23 @@ pub enum Kind {
     StrongRead,
     /// A strong write or an atomic operation.
     StrongWrite,
+    /// A strong read of `.cta` scope, which is weak towards other blocks.
+    BlockRead,
+    /// A strong write or an atomic operation of `.cta` scope.
+    BlockWrite,
 }
 
 impl Kind {
     fn writes(self) -> bool {
-        matches!(self, Kind::Write | Kind::StrongWrite)
+        matches!(self, Kind::Write | Kind::StrongWrite | Kind::BlockWrite)
     }
 
     fn is_strong(self) -> bool {
-        matches!(self, Kind::StrongRead | Kind::StrongWrite)
+        !matches!(self, Kind::Read | Kind::Write)
+    }
+
+    fn is_of_block(self) -> bool {
+        matches!(self, Kind::BlockRead | Kind::BlockWrite)
     }
 }
 
@@ -120,9 +128,11 @@ impl Order {
     /// `blocks` blocks have `shared_bytes` of shared memory each.
     pub fn new(live: &[u32], blocks: usize, shared_bytes: u32) -> Self {
         let warps = live.len();
+        let blocks_of_warps = (0..warps).map(|warp| (warp * blocks / warps) as u32);
+        let warp = |(&lanes, block)| Warp::new(lanes, block, warps);
         let shadow = || Shadow::new(shared_bytes.div_ceil(4) as usize);
         Order {
-            warps: live.iter().map(|&lanes| Warp::new(lanes, warps)).collect(),
+            warps: live.iter().zip(blocks_of_warps).map(warp).collect(),
             ops: Ops::default(),
             slots: HashMap::new(),
             shared: (0..blocks).map(|_| shadow()).collect(),
@@ -256,10 +266,10 @@ struct Conflict {
 impl<'a> Who<'a> {
     fn new(warps: &'a [Warp], ops: &'a Ops, actor: Actor, access: Access) -> Self {
         let Access { kind, line } = access;
-        let (writes, strong) = (kind.writes(), kind.is_strong());
+        let (writes, strong, of_block) = (kind.writes(), kind.is_strong(), kind.is_of_block());
+        let flags = Flags { strong, of_block, ..Flags::NONE };
         match actor {
             Actor::Lanes { warp, lanes } => {
-                let flags = Flags { strong, is_async: false, whole_op: false, wrote: false };
                 let time = warps[warp].time;
                 let stamp = Stamp { time, lanes, line, agent: warp as u16, flags };
                 Who { warps, ops, stamp, writes, seen: &warps[warp].all.seen, fenced: None }
@@ -268,7 +278,7 @@ impl<'a> Who<'a> {
                 let op = ops.get(id);
                 let lanes = if let Actor::OpLanes(_, lanes) = actor { lanes } else { op.lanes };
                 let whole_op = matches!(actor, Actor::Op(_));
-                let flags = Flags { strong, is_async: op.is_async, whole_op, wrote: false };
+                let flags = Flags { is_async: op.is_async, whole_op, ..flags };
                 let stamp = Stamp { time: id.0, lanes, line, agent: OP, flags };
                 // A strong access is that to the mbarrier that counts the operation, for which
                 // none fences proxies after its initialisation.
@@ -292,19 +302,27 @@ impl<'a> Who<'a> {
     /// strong accesses need no order).
     #[cold]
     fn why(&self, other: &Stamp, other_writes: bool) -> Option<Why> {
-        if other.time == 0 || self.stamp.flags.strong && other.flags.strong {
+        if other.time == 0 || self.are_strong(other) {
             return None;
         }
         if other.agent == OP {
             return self.why_op(other, other_writes);
         }
         if !self.sees(other) {
-            return Some(match other.agent == self.warp() {
+            return Some(match other.agent == self.warp_of(&self.stamp) {
                 true => Why::SameWarp,
                 false => Why::Unordered,
             });
         }
         self.why_fence(other, other_writes)
+    }
+
+    /// Whether both accesses are strong, and each reaches the other's block.
+    fn are_strong(&self, other: &Stamp) -> bool {
+        let (a, b) = (self.stamp.flags, other.flags);
+        let block = |stamp| self.warps[usize::from(self.warp_of(stamp))].block;
+        let reach = || !(a.of_block || b.of_block) || block(&self.stamp) == block(other);
+        a.strong && b.strong && reach()
     }
 
     /// The lack of a proxy fence after an access that is ordered.
@@ -314,9 +332,9 @@ impl<'a> Who<'a> {
     }
 
     /// The warp that acts or has issued the operation.
-    fn warp(&self) -> u16 {
-        match self.stamp.agent {
-            OP => self.ops.get(OpId(self.stamp.time)).warp,
+    fn warp_of(&self, stamp: &Stamp) -> u16 {
+        match stamp.agent {
+            OP => self.ops.get(OpId(stamp.time)).warp,
             warp => warp,
         }
     }

@@ -26,6 +26,7 @@ const FENCES: &str = "ret; fence.acq_rel.gpu;";
 
 const TWO_WARPS: Launch = Launch::new(1, 64);
 const TWO_BLOCKS: Launch = Launch::new(2, 1);
+const CLUSTER: Launch = Launch { cluster: [2, 1, 1], ..TWO_BLOCKS };
 
 fn run(body: &str, launch: &Launch) -> Result<(), Box<Report>> {
     let module = Module::parse(&format!("{HEAD}{body}\n}}\n")).unwrap();
@@ -141,4 +142,68 @@ fn a_weak_write_that_is_released_does_not_race_with_atomics() {
     };
     assert!(!races(&body("fence.acq_rel.gpu;"), &TWO_BLOCKS));
     assert!(races(&body(""), &TWO_BLOCKS));
+}
+
+#[test]
+fn atomics_of_the_blocks_scope_race_with_those_of_others() {
+    let red = |scope: &str| format!("red.relaxed.{scope}.global.add.u32 [%rd1], 1;");
+    for level in [BARRIERS, CLOCKS, FENCES] {
+        for (first, second, launch, expected) in [
+            ("cta", "cta", TWO_BLOCKS, true),
+            ("cta", "gpu", TWO_BLOCKS, true),
+            ("gpu", "cta", TWO_BLOCKS, true),
+            ("gpu", "sys", TWO_BLOCKS, false),
+            ("cluster", "gpu", TWO_BLOCKS, true),
+            ("cluster", "gpu", CLUSTER, false),
+            ("cluster", "cluster", CLUSTER, false),
+            ("cta", "cta", TWO_WARPS, false),
+            ("cta", "cluster", TWO_WARPS, false),
+        ] {
+            let body = two(&launch, &red(first), &red(second), level);
+            assert_eq!(races(&body, &launch), expected, "{first} {second} {level}");
+        }
+    }
+    // What a cluster does by itself is not looked at where fences order blocks.
+    for level in [BARRIERS, CLOCKS] {
+        for (first, second) in [("cta", "cluster"), ("cluster", "cta"), ("cta", "cta")] {
+            let body = two(&CLUSTER, &red(first), &red(second), level);
+            assert!(races(&body, &CLUSTER), "{first} {second} {level}");
+        }
+    }
+}
+
+#[test]
+fn strong_loads_and_stores_have_scopes_too() {
+    for (first, second, expected) in [
+        ("st.relaxed.cta", "ld.relaxed.gpu", true),
+        ("st.relaxed.gpu", "ld.relaxed.cta", true),
+        ("st.volatile", "ld.relaxed.gpu", false),
+        ("ld.relaxed.cta", "st.relaxed.gpu", true),
+        ("ld.relaxed.gpu", "st.volatile", false),
+    ] {
+        let text = |what: &str| match what.starts_with("st") {
+            true => format!("{what}.global.u32 [%rd1], 1;"),
+            false => format!("{what}.global.u32 %r3, [%rd1];"),
+        };
+        for level in [BARRIERS, CLOCKS, FENCES] {
+            let body = two(&TWO_BLOCKS, &text(first), &text(second), level);
+            assert_eq!(races(&body, &TWO_BLOCKS), expected, "{first} {second} {level}");
+        }
+    }
+}
+
+/// Atomics without a scope are of the GPU's; those of a block are enough in its shared memory.
+#[test]
+fn atomics_reach_whom_they_need() {
+    let red = "red.SPACE.add.u32 [BASE], 1;";
+    for level in [BARRIERS, CLOCKS, FENCES] {
+        let body = two(&TWO_BLOCKS, red, red, level).replace("SPACE", "global");
+        assert!(!races(&body.replace("BASE", "%rd1"), &TWO_BLOCKS), "{level}");
+    }
+    let red = "red.relaxed.cta.shared.add.u32 [data], 1;";
+    for level in [BARRIERS, CLOCKS] {
+        let set = "setp.eq.u32 %p, %r1, 0; @%p st.shared.u32 [data], 1; bar.sync 0;";
+        let body = format!("{set} {}", two(&TWO_WARPS, red, red, level));
+        assert!(!races(&body, &TWO_WARPS), "{level}");
+    }
 }

@@ -13,6 +13,20 @@ use crate::memory::PAGE_WORDS;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
+/// How far an access is strong: it doesn't race with strong accesses by those that it reaches and
+/// that reach it (PTX ISA, "Morally strong operations").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It is weak.
+    Weak,
+    /// Within its block: `.cta`.
+    Block,
+    /// Within its cluster. Kernels that have it are for Level 2, where clusters count as blocks.
+    Cluster,
+    /// Everywhere on the GPU.
+    All,
+}
+
 /// Who accesses, when, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
@@ -26,8 +40,8 @@ pub(crate) struct Stamp {
     pub warp_epoch: u32,
     /// The line of PTX.
     pub line: u32,
-    /// Volatile, relaxed, acquire, release or atomic.
-    pub strong: bool,
+    /// Whether it is volatile, relaxed, acquire, release or atomic, and of which scope.
+    pub reach: Reach,
 }
 
 /// Fences of the whole GPU, or accesses that acquire and release there, by cluster, whose records
@@ -124,7 +138,7 @@ impl Stamp {
             | u64::from(self.thread) << THREAD_SHIFT
             | u64::from(self.epoch) << EPOCH_SHIFT
             | u64::from(self.warp_epoch) << WARP_EPOCH_SHIFT
-            | u64::from(self.strong)
+            | u64::from(self.reach != Reach::Weak)
     }
 }
 
@@ -322,7 +336,7 @@ struct SharedCell {
 
 /// Set in `reader` where blocks other than the one in it have read as well.
 const MORE_BLOCKS: u64 = 1 << 63;
-/// Set in `writer` and `reader` where the access was strong.
+/// Set in `writer` and `reader` where the access was strong towards other blocks.
 const STRONG_BLOCK: u64 = 1 << 62;
 const BLOCK_MASK: u64 = STRONG_BLOCK - 1;
 
@@ -344,7 +358,7 @@ impl SharedCell {
     }
 
     fn tag(stamp: &Stamp) -> u64 {
-        (stamp.block + 1) | if stamp.strong { STRONG_BLOCK } else { 0 }
+        (stamp.block + 1) | if stamp.reach == Reach::All { STRONG_BLOCK } else { 0 }
     }
 
     fn between(
@@ -363,7 +377,7 @@ impl SharedCell {
         } else {
             // Where more blocks have read, which one it was is not known.
             let other = if tag & MORE_BLOCKS == 0 { block } else { u64::MAX };
-            let both_strong = stamp.strong && tag & STRONG_BLOCK != 0;
+            let both_strong = stamp.reach == Reach::All && tag & STRONG_BLOCK != 0;
             !(both_strong || fences.order(other, record))
         };
         found.then(|| race(record, block, wrote))
@@ -373,14 +387,14 @@ impl SharedCell {
         let tag = self.writer.swap(SharedCell::tag(stamp), SeqCst);
         let record = self.write.swap(stamp.record(), SeqCst);
         let race = SharedCell::between(tag, record, (stamp, fences), true);
-        if stamp.strong && tag == stamp.block + 1 && race.is_none() {
+        if stamp.reach != Reach::Weak && tag == stamp.block + 1 && race.is_none() {
             self.keep_weak(tag, record, stamp, fences);
         }
         race
     }
 
-    /// A strong write has come behind a weak one of the same block, which still counts: without
-    /// fences for ever, with them until it is released.
+    /// A strong write has come behind one of the same block that was weak towards others, which
+    /// still counts: without fences for ever, with them until it is released.
     #[cold]
     fn keep_weak(&self, tag: u64, record: Record, stamp: &Stamp, fences: Fences<'_>) {
         if fences.released.is_empty() {
@@ -428,7 +442,7 @@ impl SharedCell {
             let joined = match fences.released.is_empty() {
                 true => join(record, stamp.record()),
                 // One reader of a cluster is remembered: the last one, a weak one before others.
-                false if stamp.strong && record & STRONG == 0 => record,
+                false if stamp.reach != Reach::Weak && record & STRONG == 0 => record,
                 false => stamp.record(),
             };
             if joined != record {
@@ -483,7 +497,7 @@ mod tests {
     use super::*;
 
     fn stamp(block: u64, thread: u32, epoch: u32) -> Stamp {
-        Stamp { block, thread, epoch, warp_epoch: 0, line: 7, strong: false }
+        Stamp { block, thread, epoch, warp_epoch: 0, line: 7, reach: Reach::Weak }
     }
 
     #[test]
@@ -520,7 +534,7 @@ mod tests {
     #[test]
     fn strong_accesses_race_only_with_weak_ones() {
         let mut shadow = BlockShadow::new(1);
-        let strong = |thread| Stamp { strong: true, ..stamp(0, thread, 1) };
+        let strong = |thread| Stamp { reach: Reach::All, ..stamp(0, thread, 1) };
         assert_eq!(shadow.access(0, 4, &strong(1), true), None);
         assert_eq!(shadow.access(0, 4, &strong(2), true), None);
         assert!(shadow.access(0, 4, &stamp(0, 1, 1), false).is_some());

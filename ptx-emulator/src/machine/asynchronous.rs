@@ -6,6 +6,7 @@
 use super::context::lanes_of;
 use super::memory::{is_hint, space};
 use super::{Context, Lower, Outcome, Step};
+use crate::check::shadow::Reach;
 use crate::check::{Fault, ReportKind};
 use crate::emulator::Timing;
 use crate::error::Error;
@@ -195,7 +196,7 @@ fn start(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let from: [u64; 32] = std::array::from_fn(|lane| from[lane].wrapping_add(offsets.1));
     c.check_alignment(&to, bytes.into())?;
     let races = c.checks_shared_races();
-    let stamp = c.stamp(i.line, false);
+    let stamp = c.stamp(i.line, Reach::Weak);
     let eager = c.is_eager();
     for lane in lanes_of(c.mask) {
         let from_source = match i.number & (IGNORES | SIZED) {
@@ -262,7 +263,7 @@ impl Context<'_> {
             return Err(self.stray(lane, address, copy.from_source.into()));
         };
         if self.checks_global_races() {
-            let stamp = self.stamp(copy.line, false);
+            let stamp = self.stamp(copy.line, Reach::Weak);
             let words = copy.from_source / 4 * 4;
             for offset in (0..words).step_by(4) {
                 let address = address + u64::from(offset);
@@ -300,7 +301,7 @@ impl Context<'_> {
         let races = self.checks_shared_races();
         for copy in copies {
             let (rank, target) = copy.target;
-            let stamp = self.stamp(copy.line, false);
+            let stamp = self.stamp(copy.line, Reach::Weak);
             for address in (target..target + u64::from(copy.bytes)).step_by(4).filter(|_| races) {
                 self.check_shared_race((rank, address, 4), lane, &stamp, true)?;
             }

@@ -59,7 +59,7 @@ fn red(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 
 fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
-    let (_, orders) = strength(&mut modifiers);
+    let (reach, orders) = strength(b, &mut modifiers, true);
     let space = modifiers.find(space);
     let op = modifiers.choose(OPS).ok_or_else(|| modifiers.unsupported("the operation"))?;
     modifiers.flag("noftz");
@@ -108,7 +108,7 @@ fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Resul
         size,
         count: 1,
         signed: false,
-        strong: true,
+        reach,
         orders,
         bits: bits(ty) as u8,
     };
@@ -186,7 +186,7 @@ fn global(c: &mut Context<'_>, one: &One) -> Result<u64, Box<Fault>> {
         return Err(uninitialized(lane, "global memory", address, Some(found.note(address))));
     }
     if c.checks_global_races() {
-        let stamp = c.stamp(one.line, true);
+        let stamp = c.stamp(one.line, one.operation.memory.reach);
         c.check_global_race(found, (address, size), lane, &stamp, true)?;
     }
     found.store(address - found.base, size, one.operation.apply(old, one.x, one.y, true));
@@ -205,7 +205,7 @@ fn shared(c: &mut Context<'_>, one: &One) -> Result<u64, Box<Fault>> {
         return Err(c.unwritten_shared(lane, rank, own));
     }
     if c.checks_shared_races() {
-        let stamp = c.stamp(one.line, true);
+        let stamp = c.stamp(one.line, one.operation.memory.reach);
         c.check_shared_race((rank, own, size), lane, &stamp, true)?;
     }
     let new = one.operation.apply(old, one.x, one.y, false);

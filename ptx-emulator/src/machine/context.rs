@@ -4,7 +4,7 @@ use super::block::{Block, Cluster, Grid};
 use super::statistics::Statistics;
 use super::warp::{Frame, Warp};
 use crate::check::Fault;
-use crate::check::shadow::Stamp;
+use crate::check::shadow::{Reach, Stamp};
 use crate::program::{CONSTANT, Instruction, NEGATED, Predicate, Slot};
 
 /// A value of each lane, in the low bits; those above a register's width are 0.
@@ -137,7 +137,7 @@ impl Context<'_> {
 
     /// Who accesses memory, when and how.
     #[inline]
-    pub fn stamp(&self, line: u32, strong: bool) -> Stamp {
+    pub fn stamp(&self, line: u32, reach: Reach) -> Stamp {
         let block = &self.cluster.blocks[self.rank];
         Stamp {
             block: block.linear,
@@ -145,7 +145,7 @@ impl Context<'_> {
             epoch: block.epoch,
             warp_epoch: self.warp.epoch,
             line,
-            strong,
+            reach,
         }
     }
 }

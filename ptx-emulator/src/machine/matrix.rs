@@ -2,6 +2,7 @@
 
 use super::memory::space;
 use super::{Context, Lower, Outcome, Step};
+use crate::check::shadow::Reach;
 use crate::check::{Fault, ReportKind};
 use crate::emulator::Arch;
 use crate::error::Error;
@@ -295,7 +296,7 @@ fn load(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     c.whole_warp("ldmatrix")?;
     let homes = rows(c, i)?;
     let (checks, races) = (c.grid.options.checks, c.checks_shared_races());
-    let stamp = c.stamp(i.line, false);
+    let stamp = c.stamp(i.line, Reach::Weak);
     let mut matrices = [[[0u16; 8]; 8]; 4];
     let (mut unwritten, mut origin) = ([0; 4], 0);
     for (lane, (rank, row_address)) in homes.iter().enumerate() {
@@ -334,7 +335,7 @@ fn store(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     c.whole_warp("stmatrix")?;
     let homes = rows(c, i)?;
     let races = c.checks_shared_races();
-    let stamp = c.stamp(i.line, false);
+    let stamp = c.stamp(i.line, Reach::Weak);
     let sources = registers(c, &i.list);
     for (number, homes) in homes.chunks(8).enumerate() {
         let matrix = layout::collect(&sources[number], i.number & TRANSPOSED != 0);

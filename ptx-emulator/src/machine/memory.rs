@@ -3,7 +3,7 @@
 use super::context::lanes_of;
 use super::hopper::Hopper;
 use super::{Context, Lanes, Lower, Outcome, Step, shared};
-use crate::check::shadow::{Fences, Race, Stamp};
+use crate::check::shadow::{Fences, Race, Reach, Stamp};
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
 use crate::error::Error;
 use crate::memory::{
@@ -45,16 +45,29 @@ pub(super) fn is_hint(word: &str) -> bool {
     HINTS.contains(&word) || word.starts_with("L1::") || word.starts_with("L2::")
 }
 
-/// Takes `.volatile`, `.relaxed.gpu` and the like: whether the access is strong, and whether it
-/// acquires or releases beyond the block.
-pub(super) fn strength(modifiers: &mut Modifiers<'_>) -> (bool, bool) {
+/// Takes `.volatile`, `.relaxed.gpu` and the like: how far the access is strong, and whether it
+/// acquires or releases beyond the block. Atomic ones are strong without such words.
+pub(super) fn strength(
+    b: &mut Builder<'_, '_>,
+    modifiers: &mut Modifiers<'_>,
+    is_atomic: bool,
+) -> (Reach, bool) {
     let order = ["volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "seq_cst"];
     let found = modifiers.find(|word| order.iter().find(|name| **name == word).copied());
     let scopes = ["cta", "cluster", "gpu", "sys"];
     let scope = modifiers.find(|word| scopes.iter().find(|name| **name == word).copied());
     let one_way = ["acquire", "release", "acq_rel", "seq_cst"];
     let orders = found.is_some_and(|word| one_way.contains(&word)) && scope != Some("cta");
-    (found.is_some(), orders)
+    let reach = match scope {
+        _ if found.is_none() && !is_atomic => Reach::Weak,
+        Some("cta") => Reach::Block,
+        Some("cluster") => Reach::Cluster,
+        _ => Reach::All,
+    };
+    if reach == Reach::Cluster {
+        b.beyond_barriers();
+    }
+    (reach, orders)
 }
 
 /// Reads the modifiers of a load or store.
@@ -63,7 +76,7 @@ fn access(
     modifiers: &mut Modifiers<'_>,
     address: &Address,
 ) -> Result<(Memory, Type), Error> {
-    let (strong, orders) = strength(modifiers);
+    let (reach, orders) = strength(b, modifiers, false);
     let space = modifiers.find(space).or(address.home.filter(|home| *home != Space::Const));
     let hinted = modifiers.flag("L2::cache_hint");
     modifiers.skip(is_hint);
@@ -78,7 +91,7 @@ fn access(
     if u32::from(size) * count as u32 > 32 {
         return Err(modifiers.invalid("more than 32 bytes"));
     }
-    if strong && matches!(space, None | Some(Space::Global)) {
+    if reach != Reach::Weak && matches!(space, None | Some(Space::Global)) {
         b.communicates();
         if orders {
             b.orders_blocks();
@@ -93,7 +106,7 @@ fn access(
     };
     let signed = is_signed(ty);
     let frame = address.frame;
-    Ok((Memory { space, frame, size, count, signed, strong, orders, bits: 0 }, ty))
+    Ok((Memory { space, frame, size, count, signed, reach, orders, bits: 0 }, ty))
 }
 
 fn ld(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
@@ -371,7 +384,7 @@ fn load(c: &mut Context<'_>, i: &Instruction) -> Outcome {
             Space::Param => load_param(c, &access),
         }
     })?;
-    if memory.strong {
+    if memory.reach != Reach::Weak {
         c.frame.spin();
     }
     Ok(Step::Next)
@@ -409,7 +422,7 @@ fn load_global(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault
     let (size, count) = (u32::from(memory.size), usize::from(memory.count));
     let bytes = u64::from(size) * count as u64;
     let (checks, races) = (c.grid.options.checks, c.checks_global_races());
-    let stamp = c.stamp(access.line, memory.strong);
+    let stamp = c.stamp(access.line, memory.reach);
     let mut values = [[0; 32]; 8];
     let mut allocation: Option<&Allocation> = None;
     for lane in lanes_of(c.mask) {
@@ -446,7 +459,7 @@ fn store_global(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Faul
     let (size, count) = (u32::from(memory.size), usize::from(memory.count));
     let bytes = u64::from(size) * count as u64;
     let races = c.checks_global_races();
-    let stamp = c.stamp(access.line, memory.strong);
+    let stamp = c.stamp(access.line, memory.reach);
     let mut allocation: Option<&Allocation> = None;
     for lane in lanes_of(c.mask) {
         let address = access.addresses[lane];

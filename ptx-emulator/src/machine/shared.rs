@@ -116,7 +116,7 @@ impl Context<'_> {
 /// whether that is all there is to do.
 fn load_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> bool {
     let (races, mask) = (c.checks_shared_races(), c.mask);
-    let record = races.then(|| c.stamp(access.line, access.memory.strong).record());
+    let record = races.then(|| c.stamp(access.line, access.memory.reach).record());
     let shared = &mut c.cluster.blocks[c.rank].shared;
     let mut out = [[0; 32]; WORDS];
     let plain = c.cluster.hopper.order.is_none()
@@ -140,7 +140,7 @@ fn load_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> b
 /// As [`load_words`], of a store.
 fn store_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> bool {
     let (races, mask) = (c.checks_shared_races(), c.mask);
-    let record = races.then(|| c.stamp(access.line, access.memory.strong).record());
+    let record = races.then(|| c.stamp(access.line, access.memory.reach).record());
     let per_element = usize::from(access.memory.size) / 4;
     let mut values = [[0; 32]; WORDS];
     for (words, slot) in values.chunks_mut(per_element).zip(access.list) {
@@ -175,7 +175,7 @@ pub(super) fn load(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<F
         return Ok(());
     }
     let (checks, races) = (c.grid.options.checks, c.checks_shared_races());
-    let stamp = c.stamp(access.line, memory.strong);
+    let stamp = c.stamp(access.line, memory.reach);
     let mut values = [[0; 32]; 8];
     let (mut unwritten, mut origin) = ([0u32; 8], 0);
     for lane in lanes_of(c.mask) {
@@ -224,7 +224,7 @@ pub(super) fn store(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<
         return Ok(());
     }
     let races = c.checks_shared_races();
-    let stamp = c.stamp(access.line, memory.strong);
+    let stamp = c.stamp(access.line, memory.reach);
     for lane in lanes_of(c.mask) {
         let (rank, own) = c.shared_home(lane, access.addresses[lane], bytes)?;
         for (k, slot) in access.list[..count].iter().enumerate() {

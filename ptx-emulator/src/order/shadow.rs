@@ -13,11 +13,18 @@ const SPLIT: u16 = u16::MAX - 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flags {
     pub(super) strong: bool,
+    /// Strong towards its own block alone.
+    pub(super) of_block: bool,
     pub(super) is_async: bool,
     /// The operation's lanes are one actor.
     pub(super) whole_op: bool,
     /// Among the reads, a write before the last one, which need not be ordered after it.
     pub(super) wrote: bool,
+}
+
+impl Flags {
+    pub(super) const NONE: Flags =
+        Flags { strong: false, of_block: false, is_async: false, whole_op: false, wrote: false };
 }
 
 /// An access that was.
@@ -32,13 +39,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Before everything.
-    const NONE: Stamp = Stamp {
-        time: 0,
-        lanes: 0,
-        line: 0,
-        agent: 0,
-        flags: Flags { strong: false, is_async: false, whole_op: false, wrote: false },
-    };
+    const NONE: Stamp = Stamp { time: 0, lanes: 0, line: 0, agent: 0, flags: Flags::NONE };
 }
 
 /// A word.

@@ -281,3 +281,22 @@ fn what_is_forgotten_races_no_more() {
     order.forget(0, 0, 128);
     assert_eq!(row(&mut order, 1, 0, Kind::Write, 2), Ok(()));
 }
+
+/// Two blocks of two warps; `.cta` scope does not reach from one to the other.
+#[test]
+fn accesses_of_a_blocks_scope_are_weak_towards_other_blocks() {
+    use Kind::{BlockRead, BlockWrite, StrongRead, StrongWrite};
+    for (first, second) in [
+        (BlockWrite, BlockWrite),
+        (BlockWrite, StrongRead),
+        (StrongWrite, BlockRead),
+        (BlockRead, StrongWrite),
+    ] {
+        for (warp, same_block) in [(1, true), (2, false)] {
+            let mut order = Order::new(&[ALL; 4], 2, 256);
+            order.access(lane(0, 0), SHARED, 8, 4, access(first, 1)).unwrap();
+            let result = order.access(lane(warp, 0), SHARED, 8, 4, access(second, 2));
+            assert_eq!(result.is_ok(), same_block, "{first:?} {second:?}");
+        }
+    }
+}

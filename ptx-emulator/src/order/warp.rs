@@ -30,6 +30,8 @@ impl Known {
 /// A warp's clock, and what its lanes know.
 #[derive(Debug)]
 pub(super) struct Warp {
+    /// The rank of its block in the cluster.
+    pub(super) block: u32,
     /// Counts the steps that synchronise.
     pub(super) time: u32,
     /// Lanes that have not exited.
@@ -45,8 +47,9 @@ pub(super) struct Warp {
 }
 
 impl Warp {
-    pub(super) fn new(live: u32, warps: usize) -> Self {
+    pub(super) fn new(live: u32, block: u32, warps: usize) -> Self {
         Warp {
+            block,
             time: 1,
             live,
             all: Known::new(warps),

@@ -145,8 +145,8 @@ pub(crate) struct Memory {
     pub count: u8,
     /// The sign of a loaded element is extended to the register's width.
     pub signed: bool,
-    /// Volatile, relaxed, acquire or release.
-    pub strong: bool,
+    /// Whether it is volatile, relaxed, acquire, release or atomic, and of which scope.
+    pub reach: crate::check::shadow::Reach,
     /// It acquires or releases beyond the block.
     pub orders: bool,
     /// Bits of a destination register.

@@ -4,7 +4,7 @@ use super::super::block::Grid;
 use super::super::context::Context;
 use super::super::warp::{Status, Warp};
 use super::Place;
-use crate::check::shadow::{LAST_EPOCH, Stamp};
+use crate::check::shadow::{LAST_EPOCH, Reach, Stamp};
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
 use crate::order::{Access, Actor, Kind, OpId, Order, Race, Space, SyncObject};
 
@@ -12,12 +12,14 @@ fn mbarrier((rank, address): Place) -> SyncObject {
     SyncObject::Mbarrier { block: rank as u32, offset: address as u32 }
 }
 
-fn kind(writes: bool, strong: bool) -> Kind {
-    match (writes, strong) {
-        (false, false) => Kind::Read,
-        (true, false) => Kind::Write,
-        (false, true) => Kind::StrongRead,
-        (true, true) => Kind::StrongWrite,
+fn kind(writes: bool, reach: Reach) -> Kind {
+    match (writes, reach) {
+        (false, Reach::Weak) => Kind::Read,
+        (true, Reach::Weak) => Kind::Write,
+        (false, Reach::Block) => Kind::BlockRead,
+        (true, Reach::Block) => Kind::BlockWrite,
+        (false, Reach::Cluster | Reach::All) => Kind::StrongRead,
+        (true, Reach::Cluster | Reach::All) => Kind::StrongWrite,
     }
 }
 
@@ -179,9 +181,9 @@ impl Context<'_> {
             return Err(Fault::of_lane(ReportKind::Mbarrier, lane, message).at(address));
         }
         self.check_alive(lane, rank, address)?;
-        let kind = kind(writes, stamp.strong);
+        let kind = kind(writes, stamp.reach);
         self.order_bytes(1 << lane, (rank, address), size.into(), kind, stamp.line)?;
-        if stamp.strong {
+        if stamp.reach != Reach::Weak {
             self.order_strong(lane, Space::Shared(rank as u32), address, writes);
         }
         Ok(())
@@ -201,15 +203,15 @@ impl Context<'_> {
         if self.grid.program.orders_blocks {
             return Ok(self.cluster_stamp(stamp));
         }
-        let (warp, strong) = (self.cluster_warp(), stamp.strong);
-        let kind = kind(writes, strong);
+        let warp = self.cluster_warp();
+        let kind = kind(writes, stamp.reach);
         let actor = Actor::Lanes { warp, lanes: 1 << lane };
         if let Some(order) = self.order() {
             let access = Access { kind, line: stamp.line };
             let result = order.access(actor, Space::Global, address, size, access);
             result.map_err(|race| self.order_race(&race))?;
         }
-        if strong {
+        if stamp.reach != Reach::Weak {
             self.order_strong(lane, Space::Global, address, writes);
         }
         Ok(self.cluster_stamp(stamp))
@@ -238,7 +240,8 @@ impl Context<'_> {
         if !self.checks_global_races() {
             return Ok(());
         }
-        let mut stamp = self.cluster_stamp(&self.stamp(line, kind == Kind::StrongWrite));
+        let reach = if kind == Kind::StrongWrite { Reach::All } else { Reach::Weak };
+        let mut stamp = self.cluster_stamp(&self.stamp(line, reach));
         if !writes {
             // Who has waited for it knows that it is complete, and not what its warp does: any
             // fence of one who knows of the warp at all is one behind it.
@@ -259,7 +262,8 @@ impl Context<'_> {
     }
 
     /// For Level 1, all of a cluster counts as one thread: it finds what clusters do to each other.
-    /// Where fences order them, it is the warp and its time that say what has been released.
+    /// Where fences order them, it is the warp and its time that say what has been released. What
+    /// reaches no further than the cluster is weak then.
     fn cluster_stamp(&self, stamp: &Stamp) -> Stamp {
         let (block, warp) = (self.cluster.blocks[0].linear, self.cluster_warp());
         let order = self.cluster.hopper.order.as_ref();
@@ -267,7 +271,8 @@ impl Context<'_> {
             Some(order) => (warp as u32, order.time(warp).min(LAST_EPOCH)),
             None => (0, 1),
         };
-        Stamp { block, thread, epoch, warp_epoch: 0, ..*stamp }
+        let reach = if stamp.reach == Reach::All { Reach::All } else { Reach::Weak };
+        Stamp { block, thread, epoch, warp_epoch: 0, reach, ..*stamp }
     }
 
     /// What these lanes know and did is released to whoever acquires it, of other clusters too.
