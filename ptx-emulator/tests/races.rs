@@ -12,7 +12,7 @@ const HEAD: &str = "
     .reg .pred %p;
     .reg .b32 %r<9>;
     .reg .b64 %rd<2>;
-    .shared .align 16 .b8 data[64];
+    .shared .align 16 .b8 data[128];
     ld.param.u64 %rd1, [words];
     mov.u32 %r1, %tid.x;
     mov.u32 %r2, %ctaid.x;
@@ -205,5 +205,34 @@ fn atomics_reach_whom_they_need() {
         let set = "setp.eq.u32 %p, %r1, 0; @%p st.shared.u32 [data], 1; bar.sync 0;";
         let body = format!("{set} {}", two(&TWO_WARPS, red, red, level));
         assert!(!races(&body, &TWO_WARPS), "{level}");
+    }
+}
+
+/// Halves of a warp pass words among themselves; to each other they may not.
+#[test]
+fn a_warp_barrier_orders_the_lanes_of_its_mask() {
+    let each = "setp.lt.u32 %p, %r1, 16; selp.b32 %r3, 0xffff, 0xffff0000, %p; bar.warp.sync %r3;";
+    let branches = "setp.lt.u32 %p, %r1, 16; @%p bra low; bar.warp.sync 0xffff0000; bra both;
+         low: bar.warp.sync 0xffff; both:";
+    let one = "setp.lt.u32 %p, %r1, 16; @!%p bra both; bar.warp.sync 0xffff; both:";
+    let all = "bar.warp.sync 0xffffffff;";
+    let register = "mov.b32 %r3, -1; bar.warp.sync %r3;";
+    for (sync, lane, expected) in [
+        (each, 1, false),
+        (each, 16, true),
+        (branches, 15, false),
+        (branches, 16, true),
+        (one, 1, true),
+        (one, 16, true),
+        (all, 16, false),
+        (register, 31, false),
+    ] {
+        let body = format!(
+            "shl.b32 %r4, %r1, 2; mov.b32 %r5, data; add.u32 %r6, %r5, %r4;
+             st.shared.u32 [%r6], %r1; {sync}
+             xor.b32 %r7, %r4, {}; add.u32 %r7, %r7, %r5; ld.shared.u32 %r8, [%r7]; ret;",
+            4 * lane
+        );
+        assert_eq!(races(&body, &Launch::new(1, 32)), expected, "{lane} {sync}");
     }
 }

@@ -1,10 +1,11 @@
 //! Barriers of the block and of the warp, and fences (PTX ISA 9.7.13.1 to 9.7.13.4).
 
+use super::vote::groups;
 use super::warp::Status;
 use super::{Context, Lower, Outcome, Step};
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
-use crate::program::{Builder, Class, Handler, Instruction, Modifiers, Slot, exactly};
+use crate::program::{Builder, Class, Handler, Instruction, Modifiers, Slot, Value, exactly};
 use crate::sync::{Arrival, Reduction, Threads};
 use crate::syntax::ast::{self, Type};
 
@@ -189,12 +190,18 @@ fn bar_warp(
         |c, i| {
             c.check_members(i.a)?;
             c.warp.epoch += 1;
-            c.order_warp_sync(c.mask);
+            for lanes in groups(c, i.a) {
+                c.order_warp_sync(lanes);
+            }
             Ok(Step::Next)
         },
         Class::Synchronization,
     );
     out.a = b.source(mask, Type::B32)?;
+    // Level 1 knows intervals of whole warps alone.
+    if out.a != b.constant(Value::Bits(u32::MAX.into())) {
+        b.beyond_barriers();
+    }
     b.add(out);
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Context<'_> {
 }
 
 /// Lanes in the groups that have the same member mask.
-fn groups(c: &Context<'_>, slot: Slot) -> Vec<u32> {
+pub(super) fn groups(c: &Context<'_>, slot: Slot) -> Vec<u32> {
     let masks = c.lanes(slot);
     let mut rest = c.mask;
     let mut groups = Vec::new();
