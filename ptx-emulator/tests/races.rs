@@ -12,7 +12,7 @@ const HEAD: &str = "
     .reg .pred %p;
     .reg .b32 %r<9>;
     .reg .b64 %rd<2>;
-    .shared .align 16 .b8 data[128];
+    .shared .align 16 .b8 data[512];
     ld.param.u64 %rd1, [words];
     mov.u32 %r1, %tid.x;
     mov.u32 %r2, %ctaid.x;
@@ -235,4 +235,44 @@ fn a_warp_barrier_orders_the_lanes_of_its_mask() {
         );
         assert_eq!(races(&body, &Launch::new(1, 32)), expected, "{lane} {sync}");
     }
+}
+
+/// "If the exiting threads are holding up the barrier, the barrier is released" (PTX ISA, "exit").
+#[test]
+fn barriers_without_a_count_do_not_wait_for_threads_that_exit() {
+    const THREE_WARPS: Launch = Launch::new(1, 96);
+    // The two warps that stay read each other's words.
+    let body = |leaves: usize, sync: &str, level: &str| {
+        format!(
+            "shr.u32 %r3, %r1, 5; setp.eq.u32 %p, %r3, {leaves}; @%p ret;
+             shl.b32 %r4, %r1, 2; mov.b32 %r5, data; add.u32 %r6, %r5, %r4;
+             st.shared.u32 [%r6], %r1; {sync}
+             xor.b32 %r7, %r4, {}; add.u32 %r7, %r7, %r5; ld.shared.u32 %r8, [%r7]; ret; {level}",
+            [128 * 3, 128 * 2, 128][leaves]
+        )
+    };
+    let popc = "setp.eq.u32 %p, %r0, %r0; bar.red.popc.u32 %r0, 1, %p;
+        setp.ne.u32 %p, %r0, 64; @%p trap;";
+    for level in [BARRIERS, CLOCKS] {
+        for leaves in 0..3 {
+            for sync in ["bar.sync 0;", "bar.sync 3; bar.sync 3; bar.sync 0;", popc] {
+                let text = body(leaves, sync, level);
+                if let Err(report) = run(&text, &THREE_WARPS) {
+                    panic!("{report}\n{text}");
+                }
+            }
+            assert!(races(&body(leaves, "", level), &THREE_WARPS));
+            let report = run(&body(leaves, "bar.sync 0, 96;", level), &THREE_WARPS).unwrap_err();
+            assert_eq!(report.kind, ReportKind::Deadlock, "{report}");
+        }
+    }
+}
+
+#[test]
+fn warps_that_arrive_and_exit_are_counted() {
+    let arrives = "setp.lt.u32 %p, %r1, 32; @!%p bra other; bar.arrive 0, 64; ret; other:";
+    run(&format!("{arrives} bar.sync 0; ret;"), &TWO_WARPS).unwrap();
+    let report =
+        run(&format!("{arrives} bar.sync 1; bar.sync 0; bar.sync 0, 64; ret;"), &TWO_WARPS);
+    assert_eq!(report.unwrap_err().kind, ReportKind::Deadlock);
 }

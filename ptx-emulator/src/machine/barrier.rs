@@ -130,9 +130,8 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         let message = format!("barrier {number}: a block has barriers 0 to 15");
         return Err(Fault::new(ReportKind::Barrier, message));
     }
-    let all = c.block().warps.len() as u32 * 32;
     let expected = match i.number & COUNTED {
-        0 => all,
+        0 => c.block().wait_for_all(number),
         _ => c.uniform(i.b, "the barrier's count")? as u32,
     };
     let arrival = match kind {
@@ -153,11 +152,6 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         c.warp.status = Status::Barrier(number);
         return Ok(Step::Wait);
     };
-    if expected == all && released.lanes.len() == block.warps.len() {
-        block.next_epoch();
-    } else {
-        block.by_barriers = false;
-    }
     block.release(&released);
     if kind != Kind::Arrive {
         c.order_barrier_over(number as u32);

@@ -97,8 +97,24 @@ impl Block {
         }
     }
 
-    /// Wakes the warps that a barrier releases.
+    /// Has a barrier wait for all threads that have not exited. Returns how many it expects.
+    pub fn wait_for_all(&mut self, number: usize) -> u32 {
+        let barrier = &mut self.barriers[number];
+        barrier.wait_for_all();
+        let warps = self.warps.iter().enumerate();
+        let comes =
+            |(index, warp): &(usize, &Warp)| warp.status != Status::Done || barrier.has(*index);
+        32 * warps.filter(comes).count() as u32
+    }
+
+    /// A barrier releases warps: wakes them, and ends an interval of the race checker where they
+    /// are all that have not exited.
     pub fn release(&mut self, released: &Released) {
+        let live = self.warps.iter().filter(|warp| warp.status != Status::Done).count();
+        match released.lanes.len() == live {
+            true => self.next_epoch(),
+            false => self.by_barriers = false,
+        }
         for (warp, _) in &released.lanes {
             if let Some(warp) = self.warps.get_mut(*warp) {
                 warp.released = Some(released.reduction);
@@ -246,7 +262,7 @@ impl Cluster {
         Ok(moved)
     }
 
-    /// Lanes have exited: barriers that wait for the others of their warp alone go on.
+    /// Lanes have exited: barriers that wait for others alone go on.
     fn left(
         &mut self,
         grid: &Grid<'_>,

@@ -1,7 +1,8 @@
 //! The barriers 0 to 15 of a block: `bar` and `barrier.cta`.
 //!
 //! PTX ISA, "bar, barrier". Arrivals count threads in whole warps; a block whose last warp is not
-//! full counts as if it were.
+//! full counts as if it were. A barrier without a count waits for all threads that have not exited
+//! (PTX ISA, "exit").
 
 use std::fmt;
 
@@ -112,6 +113,8 @@ struct Arrived {
 pub struct NamedBarrier {
     phase: u64,
     expected: u32,
+    /// It waits for all threads of the block.
+    of_all: bool,
     warps: Vec<Arrived>,
     reduction: Reduction,
     reduces: bool,
@@ -130,6 +133,16 @@ impl NamedBarrier {
     /// How many phases are over.
     pub fn phase(&self) -> u64 {
         self.phase
+    }
+
+    /// Whether lanes of a warp have arrived at the present phase.
+    pub fn has(&self, warp: usize) -> bool {
+        self.warps.get(warp).is_some_and(|warp| warp.lanes != 0)
+    }
+
+    /// The phase waits for all threads: those that exit without arriving are not waited for.
+    pub fn wait_for_all(&mut self) {
+        self.of_all = true;
     }
 
     /// An arrival of some lanes of a warp at the barrier of `expected` threads. Returns who goes on
@@ -175,15 +188,15 @@ impl NamedBarrier {
         self.finish()
     }
 
-    /// Lanes of a warp exit: the warp counts as a whole with the others alone.
+    /// Lanes of a warp exit: the warp counts as a whole with the others alone, and without any of
+    /// them not at all.
     pub fn exit(&mut self, warp: usize, live: u32) -> Result<Option<Released>, NamedBarrierError> {
         match self.warps.get_mut(warp) {
-            Some(arrived) if arrived.lanes != 0 => {
-                arrived.live = live;
-                self.finish()
-            }
-            _ => Ok(None),
+            Some(arrived) if arrived.lanes != 0 => arrived.live = live,
+            _ if self.of_all && live == 0 => self.expected -= 32,
+            _ => return Ok(None),
         }
+        self.finish()
     }
 
     fn threads(&self) -> u32 {
@@ -204,6 +217,7 @@ impl NamedBarrier {
             return Ok(None);
         }
         self.phase += 1;
+        self.of_all = false;
         let warps = std::mem::take(&mut self.warps);
         let waiting = warps.iter().enumerate().filter(|(_, warp)| warp.waiting != 0);
         let lanes = waiting.map(|(warp, arrived)| (warp, arrived.waiting)).collect();
@@ -258,6 +272,19 @@ mod tests {
         barrier.arrive(warp(0), 64, Arrival::Sync).unwrap();
         assert_eq!(barrier.arrive(part, 64, Arrival::Sync), Ok(None));
         assert!(barrier.exit(1, 0xff).unwrap().is_some());
+    }
+
+    #[test]
+    fn warps_that_exit_are_waited_for_with_a_count_alone() {
+        let mut barrier = NamedBarrier::default();
+        barrier.arrive(warp(0), 96, Arrival::Sync).unwrap();
+        assert_eq!(barrier.exit(1, 0), Ok(None));
+        barrier.wait_for_all();
+        assert_eq!((barrier.exit(1, 1), barrier.exit(1, 0)), (Ok(None), Ok(None)));
+        assert!((barrier.has(0), barrier.has(1)) == (true, false));
+        assert_eq!(barrier.exit(2, 0).unwrap().unwrap().lanes, [(0, u32::MAX)]);
+        barrier.arrive(warp(0), 64, Arrival::Sync).unwrap();
+        assert_eq!(barrier.exit(2, 0), Ok(None));
     }
 
     #[test]
