@@ -276,3 +276,66 @@ fn warps_that_arrive_and_exit_are_counted() {
         run(&format!("{arrives} bar.sync 1; bar.sync 0; bar.sync 0, 64; ret;"), &TWO_WARPS);
     assert_eq!(report.unwrap_err().kind, ReportKind::Deadlock);
 }
+
+/// A warp passes words to another by a flag, of the block's scope or a wider one.
+#[test]
+fn releases_and_acquires_order_warps_of_a_block() {
+    let body = |store: &str, load: &str, level: &str| {
+        let first = format!("st.SPACE.u32 [BASE+64], 1; {store} [BASE], 1;");
+        let second = format!(
+            "{load} %r3, [BASE]; setp.eq.u32 %p, %r3, 0; @%p bra other;
+             ld.SPACE.u32 %r4, [BASE+64];"
+        );
+        let set = "setp.eq.u32 %p, %r1, 0; @%p st.SPACE.u32 [BASE], 0; bar.sync 0;";
+        spaces(&format!("{set} {}", two(&TWO_WARPS, &first, &second, level)))
+    };
+    for level in [BARRIERS, CLOCKS] {
+        for scope in ["cta", "gpu"] {
+            let [store, load] =
+                ["st.release", "ld.acquire"].map(|s| format!("{s}.{scope}.SPACE.u32"));
+            for body in body(&store, &load, level) {
+                assert!(!races(&body, &TWO_WARPS), "{body}");
+            }
+            let exchange = format!("atom.release.{scope}.SPACE.exch.b32 %r5,");
+            let add = format!("atom.acquire.{scope}.SPACE.or.b32");
+            for text in body(&exchange, &add, level) {
+                let text = text.replace("or.b32 %r3, [data]", "or.b32 %r3, [data], 0");
+                let text = text.replace("or.b32 %r3, [%rd1]", "or.b32 %r3, [%rd1], 0");
+                assert!(!races(&text, &TWO_WARPS), "{text}");
+            }
+        }
+    }
+    // Two releases of which no other warp has read one.
+    let first = "st.SPACE.u32 [BASE+64], 1; st.release.cta.SPACE.u32 [BASE], 1;";
+    let second = "ld.SPACE.u32 %r4, [BASE+64]; st.release.cta.SPACE.u32 [BASE], 1;";
+    for body in spaces(&two(&TWO_WARPS, first, second, BARRIERS)) {
+        assert!(races(&body, &TWO_WARPS), "{body}");
+    }
+}
+
+/// Warp 1 writes a word and tells warp 0, which tells another block.
+#[test]
+fn what_a_flag_of_the_block_passes_on_is_released() {
+    let body = |scope: &str, first: &str| {
+        format!(
+            "setp.ne.u32 %p, %r2, 0; @%p bra second;
+             setp.ne.u32 %p, %r1, 32; @%p bra other;
+             {first} st.release.{scope}.global.u32 [%rd1+32], 1; ret;
+             other: setp.ne.u32 %p, %r1, 0; @%p ret;
+             poll: ld.acquire.{scope}.global.u32 %r6, [%rd1+32]; setp.eq.u32 %p, %r6, 0;
+             @%p bra poll; st.release.gpu.global.u32 [%rd1], 1; ret;
+             second: setp.ne.u32 %p, %r1, 0; @%p ret;
+             again: ld.acquire.gpu.global.u32 %r6, [%rd1]; setp.eq.u32 %p, %r6, 0; @%p bra again;
+             ld.global.u32 %r7, [%rd1+64]; ret;"
+        )
+    };
+    let blocks = Launch::new(2, 64);
+    let write = "st.global.u32 [%rd1+64], 7;";
+    for scope in ["cta", "gpu"] {
+        assert!(!races(&body(scope, write), &blocks), "{scope}");
+    }
+    // The write comes behind the flag.
+    let late =
+        body("cta", "").replace("[%rd1+32], 1; ret;", &format!("[%rd1+32], 1; {write} ret;"));
+    assert!(races(&late, &blocks));
+}

@@ -57,14 +57,15 @@ pub(super) fn strength(
     let scopes = ["cta", "cluster", "gpu", "sys"];
     let scope = modifiers.find(|word| scopes.iter().find(|name| **name == word).copied());
     let one_way = ["acquire", "release", "acq_rel", "seq_cst"];
-    let orders = found.is_some_and(|word| one_way.contains(&word)) && scope != Some("cta");
+    let synchronizes = found.is_some_and(|word| one_way.contains(&word));
+    let orders = synchronizes && scope != Some("cta");
     let reach = match scope {
         _ if found.is_none() && !is_atomic => Reach::Weak,
         Some("cta") => Reach::Block,
         Some("cluster") => Reach::Cluster,
         _ => Reach::All,
     };
-    if reach == Reach::Cluster {
+    if synchronizes || reach == Reach::Cluster {
         b.beyond_barriers();
     }
     (reach, orders)

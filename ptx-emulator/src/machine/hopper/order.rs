@@ -201,6 +201,10 @@ impl Context<'_> {
         writes: bool,
     ) -> Result<Stamp, Box<Fault>> {
         if self.grid.program.orders_blocks {
+            // What a flag of the block's scope passes on, a fence of the reader may release.
+            if stamp.reach == Reach::Block {
+                self.order_strong(lane, Space::Global, address, writes);
+            }
             return Ok(self.cluster_stamp(stamp));
         }
         let warp = self.cluster_warp();
