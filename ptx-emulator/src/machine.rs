@@ -95,9 +95,10 @@ pub(crate) fn frame_address(d: Slot, offset: u64) -> Instruction {
     instruction
 }
 
-/// Puts a time into a register.
-pub(crate) fn read_clock(d: Slot, bits: u32) -> Instruction {
+/// Puts so many bits of a time into a register, or its upper half.
+pub(crate) fn read_clock(d: Slot, bits: u32, high: bool) -> Instruction {
     let mut instruction = Instruction::new(movement::read_clock, Class::Move);
-    (instruction.d, instruction.number) = (d, bits.into());
+    let below = if high { 32 } else { 0 };
+    (instruction.d, instruction.number) = (d, u64::from(bits << 8 | below));
     instruction
 }

@@ -130,10 +130,10 @@ pub(super) fn frame_address(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     Ok(Step::Next)
 }
 
-/// Time is counted in instructions of the warp.
+/// Time is counted in instructions of the warp; the number says which bits of it.
 pub(super) fn read_clock(c: &mut Context<'_>, i: &Instruction) -> Outcome {
-    let now = c.warp.steps;
-    let now = if i.number == 32 { now & 0xffff_ffff } else { now };
+    let (bits, below) = (i.number >> 8, i.number & 0xff);
+    let now = c.warp.steps >> below & (u64::MAX >> (64 - bits));
     c.write(i.d, &[now; 32]);
     Ok(Step::Next)
 }

@@ -32,8 +32,10 @@ pub(crate) enum Entity {
     Special(Special),
     /// A device function at an address.
     Function(u64),
-    /// A clock.
-    Clock,
+    /// A clock, or its upper half.
+    Clock {
+        high: bool,
+    },
 }
 
 /// The names of a block.

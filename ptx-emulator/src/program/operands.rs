@@ -49,7 +49,7 @@ impl Builder<'_, '_> {
                     "`{name}` has {width} bits where the instruction takes {wanted}"
                 ))),
                 Entity::Special(special) => Ok(self.special(special)),
-                Entity::Clock => Ok(self.read_clock(wanted)),
+                Entity::Clock { high } => Ok(self.read_clock(wanted, high)),
                 Entity::Predicate(_) => {
                     Err(self.invalid(format!("the predicate `{name}` where a number is taken")))
                 }
@@ -97,9 +97,9 @@ impl Builder<'_, '_> {
         })
     }
 
-    fn read_clock(&mut self, bits: u32) -> Slot {
+    fn read_clock(&mut self, bits: u32, high: bool) -> Slot {
         let slot = self.register();
-        self.add_unguarded(crate::machine::read_clock(slot, bits));
+        self.add_unguarded(crate::machine::read_clock(slot, bits, high));
         slot
     }
 
@@ -270,8 +270,10 @@ pub(super) fn special(name: &str) -> Option<Entity> {
         "%gridid" => Special::GridId,
         "%dynamic_smem_size" => Special::DynamicShared,
         "%total_smem_size" | "%aggr_smem_size" => Special::TotalShared,
-        "%clock" | "%clock64" | "%clock_hi" | "%globaltimer" | "%globaltimer_lo"
-        | "%globaltimer_hi" => return Some(Entity::Clock),
+        "%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo" => {
+            return Some(Entity::Clock { high: false });
+        }
+        "%clock_hi" | "%globaltimer_hi" => return Some(Entity::Clock { high: true }),
         _ => return None,
     };
     Some(Entity::Special(special))

@@ -1,0 +1,49 @@
+//! Small things that are allowed and rarely written.
+
+use ptx_emulator::{Argument, Emulator, Launch, Module, Options};
+
+/// The words that a kernel of one thread writes from `%rd1` on.
+fn words<const N: usize>(declarations: &str, body: &str) -> [u32; N] {
+    let text = format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n{declarations}
+         .visible .entry f(.param .u64 words) {{
+         .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %rd<9>; .shared .align 8 .b64 barrier;
+         ld.param.u64 %rd1, [words]; {body} ret; }}"
+    );
+    let module = Module::parse(&text).unwrap();
+    let mut gpu = Emulator::new(Options::default());
+    let words = gpu.allocate(4 * N as u64).unwrap();
+    let done = gpu.launch(&module, "f", &Launch::new(1, 1), &[Argument::from(words)]);
+    done.unwrap_or_else(|report| panic!("{report}\n{text}"));
+    let mut bytes = vec![0; 4 * N];
+    gpu.read(words, &mut bytes).unwrap();
+    std::array::from_fn(|i| u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().unwrap()))
+}
+
+/// 0 bytes are as good as any number (libcu++, `cuda::device::barrier_expect_tx`).
+#[test]
+fn a_phase_may_expect_no_bytes() {
+    for arrive in [
+        "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [barrier], 0;
+         mbarrier.arrive.shared.b64 _, [barrier];",
+        "mbarrier.arrive.expect_tx.shared.b64 _, [barrier], 0;",
+        "mbarrier.arrive.expect_tx.shared.b64 %rd2, [barrier], %r0;",
+    ] {
+        let body = format!(
+            "mov.u32 %r0, 0; mbarrier.init.shared.b64 [barrier], 1; {arrive}
+             mbarrier.test_wait.parity.shared.b64 %p, [barrier], 0;
+             selp.u32 %r1, 1, 0, %p; st.global.u32 [%rd1], %r1;"
+        );
+        assert_eq!(words("", &body), [1], "{arrive}");
+    }
+}
+
+/// The halves of the time are those of the whole.
+#[test]
+fn clocks_have_two_halves() {
+    let body = "mov.u32 %r1, %clock_hi; mov.u32 %r2, %globaltimer_hi; mov.u32 %r3, %clock;
+         mov.u64 %rd2, %clock64; cvt.u32.u64 %r4, %rd2; setp.gt.u32 %p, %r4, %r3;
+         selp.u32 %r4, 1, 0, %p;
+         st.global.u32 [%rd1], %r1; st.global.u32 [%rd1+4], %r2; st.global.u32 [%rd1+8], %r4;";
+    assert_eq!(words("", body), [0, 0, 1]);
+}
