@@ -47,3 +47,22 @@ fn clocks_have_two_halves() {
          st.global.u32 [%rd1], %r1; st.global.u32 [%rd1+4], %r2; st.global.u32 [%rd1+8], %r4;";
     assert_eq!(words("", body), [0, 0, 1]);
 }
+
+#[test]
+fn spaces_of_generic_addresses() {
+    let variables = ".const .align 4 .b32 c[4] = {1, 2, 3, 4}; .global .align 4 .b32 g;";
+    let test = |address: &str, space: &str, place: usize| {
+        format!(
+            "mov.u64 %rd2, {address}; isspacep.{space} %p, %rd2; selp.u32 %r1, 1, 0, %p;
+             st.global.u32 [%rd1+{}], %r1;",
+            4 * place
+        )
+    };
+    let body: String = [("c", "const"), ("c", "global"), ("g", "const"), ("g", "global")]
+        .into_iter()
+        .chain([("c+15", "const"), ("0", "const"), ("0x100000000000010", "const")])
+        .enumerate()
+        .map(|(place, (address, space))| test(address, space, place))
+        .collect();
+    assert_eq!(words(variables, &body), [1, 0, 0, 1, 1, 0, 0]);
+}

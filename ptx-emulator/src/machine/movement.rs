@@ -181,24 +181,38 @@ fn cvta(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 fn isspacep(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let [d, x] = exactly(i)?;
     let mut modifiers = Modifiers::new(i);
+    let constant = i.modifiers.iter().any(|word| &**word == "const");
     let window = modifiers.find(window);
     let window = window.ok_or_else(|| modifiers.unsupported("the state space"))?;
     modifiers.finish()?;
-    let mut out = Instruction::new(
-        |c, i| {
-            let x = c.lanes(i.a);
-            let inside = |address: u64| match i.number {
-                0 => address < SHARED_WINDOW,
-                start => address.wrapping_sub(start) < WINDOW_BYTES,
-            };
-            let value = (0..32).map(|lane| u32::from(inside(x[lane])) << lane).sum();
-            c.write_predicate(i.p, value);
-            Ok(Step::Next)
+    let handler: Handler = match (window, constant) {
+        // Constant variables lie among global ones, and are none (PTX ISA 6.4.1.1).
+        (0, true) => |c, i| are_inside(c, i, is_constant),
+        (0, false) => |c, i| {
+            are_inside(c, i, |c, address| address < SHARED_WINDOW && !is_constant(c, address))
         },
-        Class::Move,
-    );
+        _ => |c, i| are_inside(c, i, |_, address| address.wrapping_sub(i.number) < WINDOW_BYTES),
+    };
+    let mut out = Instruction::new(handler, Class::Move);
     out.number = window;
     (out.a, out.p) = (b.source(x, Type::U64)?, b.predicate_destination(d)?);
     b.add(out);
     Ok(())
+}
+
+/// Writes which lanes' addresses are inside.
+fn are_inside(
+    c: &mut Context<'_>,
+    i: &Instruction,
+    is_inside: impl Fn(&Context<'_>, u64) -> bool,
+) -> Outcome {
+    let x = c.lanes(i.a);
+    let value = (0..32).map(|lane| u32::from(is_inside(c, x[lane])) << lane).sum();
+    c.write_predicate(i.p, value);
+    Ok(Step::Next)
+}
+
+/// Whether an address is that of a variable in constant memory.
+fn is_constant(c: &Context<'_>, address: u64) -> bool {
+    c.grid.memory.find(address, 1).is_some_and(|allocation| allocation.read_only)
 }
