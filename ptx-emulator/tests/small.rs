@@ -66,3 +66,28 @@ fn spaces_of_generic_addresses() {
         .collect();
     assert_eq!(words(variables, &body), [1, 0, 0, 1, 1, 0, 0]);
 }
+
+#[test]
+fn local_variables_are_aligned_as_they_say() {
+    for alignment in [1, 4, 16, 32, 64, 256, 1024] {
+        let body = format!(
+            ".local .b8 first; .local .align {alignment} .b8 second[{alignment}];
+             mov.u64 %rd2, second; cvt.u32.u64 %r1, %rd2; and.b32 %r1, %r1, {};
+             cvta.local.u64 %rd2, %rd2; cvt.u32.u64 %r2, %rd2; and.b32 %r2, %r2, {};
+             st.global.v2.u32 [%rd1], {{%r1, %r2}};",
+            alignment - 1,
+            alignment - 1,
+        );
+        assert_eq!(words("", &body), [0, 0], "{alignment}");
+    }
+}
+
+#[test]
+fn functions_align_their_local_variables() {
+    let function = ".func (.param .b32 out) g() { .reg .b64 %a; .reg .b32 %b;
+        .local .align 128 .b8 x[128]; mov.u64 %a, x; cvt.u32.u64 %b, %a;
+        st.param.b32 [out], %b; ret; }";
+    let body = ".local .b8 x[40]; .param .b32 out; call (out), g; ld.param.b32 %r1, [out];
+        and.b32 %r1, %r1, 127; st.global.u32 [%rd1], %r1;";
+    assert_eq!(words(function, body), [0]);
+}

@@ -166,7 +166,7 @@ impl Cluster {
     fn first_frame(&mut self, grid: &Grid<'_>, rank: usize, warp: usize) -> Frame {
         let function = &grid.program.functions[0];
         let warp = &mut self.blocks[rank].warps[warp];
-        let local = warp.local.push(function.frame);
+        let local = warp.local.push(function.frame, function.alignment);
         let (index, live) = (warp.index, warp.live);
         let mut frame = new_frame(function, 0, local, live);
         for (special, slot) in &function.specials {

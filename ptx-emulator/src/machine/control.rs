@@ -240,7 +240,7 @@ fn enter(c: &mut Context<'_>, call: &Call) -> Outcome {
         return Err(Fault::new(ReportKind::StepLimit, message));
     }
     let function = &c.grid.program.functions[call.function];
-    if !c.warp.local.has_room(function.frame) {
+    if !c.warp.local.has_room(function.frame, function.alignment) {
         let message = "more than 512 KB of local memory in calls inside each other";
         return Err(Fault::new(ReportKind::StepLimit, message));
     }
@@ -249,7 +249,7 @@ fn enter(c: &mut Context<'_>, call: &Call) -> Outcome {
         let message = format!("more than {MAX_REGISTERS} registers in calls inside each other");
         return Err(Fault::new(ReportKind::StepLimit, message));
     }
-    let local = c.warp.local.push(function.frame);
+    let local = c.warp.local.push(function.frame, function.alignment);
     let mut frame = new_frame(function, call.function, local, c.mask);
     let place =
         Place { grid: c.grid, block: &c.cluster.blocks[c.rank], rank: c.rank, warp: c.warp.index };

@@ -17,18 +17,23 @@ const UNWRITTEN: u8 = 0xa5;
 /// The most bytes of a thread, in all its calls (CUDA C++ Programming Guide, technical
 /// specifications: 512 KB), and what the frames leave free between them.
 const MOST: u64 = (512 << 10) + (64 << 10);
-/// Local addresses below this one are nobody's.
-const START: u64 = 16;
+/// Local addresses below this one, which is a multiple of each alignment, are nobody's.
+const START: u64 = 1 << 16;
 
 impl LocalMemory {
+    /// The index of an aligned frame's first byte, above what is in use.
+    fn next(&self, alignment: u64) -> usize {
+        self.bytes.len().next_multiple_of(alignment.max(64) as usize)
+    }
+
     /// Whether there is room for a frame above what is in use.
-    pub fn has_room(&self, bytes: u64) -> bool {
-        self.bytes.len() as u64 + 64 + bytes <= MOST
+    pub fn has_room(&self, bytes: u64, alignment: u64) -> bool {
+        self.next(alignment) as u64 + bytes <= MOST
     }
 
     /// Space for a frame above what is in use, and its first address.
-    pub fn push(&mut self, bytes: u64) -> u64 {
-        let base = self.bytes.len().next_multiple_of(64);
+    pub fn push(&mut self, bytes: u64, alignment: u64) -> u64 {
+        let base = self.next(alignment);
         let end = base + bytes as usize;
         self.bytes.resize(end, [UNWRITTEN; 32]);
         base as u64 + START

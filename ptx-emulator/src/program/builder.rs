@@ -345,8 +345,9 @@ impl<'s, 't> Builder<'s, 't> {
 
     fn frame_variable(&mut self, variable: &Variable) -> Result<Entity, Error> {
         let (bytes, alignment) = module::layout(variable)?;
-        let offset = self.out.frame.next_multiple_of(alignment);
+        let offset = barely_aligned(self.out.frame, alignment);
         self.out.frame = offset + bytes;
+        self.out.alignment = self.out.alignment.max(alignment);
         if self.out.frame > 1 << 19 {
             return Err(Error::invalid(variable.at, "more than 512 KB of local memory"));
         }

@@ -96,6 +96,8 @@ pub(crate) struct Function {
     pub specials: Vec<(Special, Slot)>,
     /// Bytes of local memory, parameters of device functions included.
     pub frame: u64,
+    /// The largest alignment of its local variables, 0 where it has none.
+    pub alignment: u64,
     /// Offsets in the frame and sizes of the parameters and results, of device functions.
     pub parameters: Vec<(u64, u64)>,
     pub results: Vec<(u64, u64)>,
