@@ -1,12 +1,13 @@
 //! Level 1 of the race checker: by barrier interval.
 //!
 //! Each word of shared and global memory remembers its last writer and its readers since then. An
-//! interval ("epoch") of a block ends at a barrier of all its threads; one of a warp, at
-//! `bar.warp.sync`. Two accesses race if one writes, they are of different threads, they aren't
-//! both strong (volatile, relaxed or atomic), and no end of an interval lies between them; of
-//! different blocks, if no end of a launch does, nor a fence of each ([`Fences`]). Smaller accesses
-//! have cells of their own per byte, made when the first one comes, so that neighbours in a word
-//! don't get in each other's way.
+//! interval ("epoch") of a block ends at a barrier of all its threads (that have not exited); one
+//! of a warp, at `bar.warp.sync`. Two accesses race if one writes, they are of different threads,
+//! they aren't both strong (volatile, relaxed or atomic, of scopes that reach each other), and no
+//! end of an interval lies between them; of different blocks, if no end of a launch does, nor a
+//! fence of each ([`Fences`]). A weak write counts on when its thread writes strongly behind it.
+//! Smaller accesses have cells of their own per byte, made when the first one comes, so that
+//! neighbours in a word don't get in each other's way.
 //! Sources: PTX ISA 8.7.1 (races); the design is that of last-access shadow memory as in HiRace.
 
 use crate::memory::PAGE_WORDS;
@@ -117,7 +118,8 @@ const STRONG: Record = 1;
 const WARP: Record = 2;
 /// Threads of more warps.
 const BLOCK: Record = 4;
-/// In the record of a strong write: its warp has written weakly before, in the block's interval.
+/// Not strong, but towards its own warp, which has written weakly before in an earlier interval of
+/// its own.
 const WEAK_BEFORE: Record = 8;
 const WARP_EPOCH_SHIFT: u32 = 4;
 const EPOCH_SHIFT: u32 = WARP_EPOCH_SHIFT + WARP_EPOCH_BITS;
@@ -146,16 +148,15 @@ impl Stamp {
 #[inline]
 fn unordered(old: Record, new: Record) -> bool {
     let differs = old ^ new;
-    if differs & EPOCH_MASK != 0 {
+    if differs & EPOCH_MASK != 0 || old & new & STRONG != 0 {
         return false;
-    }
-    if old & new & STRONG != 0 {
-        return old & WEAK_BEFORE != 0 && differs & WARP_MASK != 0;
     }
     if old & BLOCK != 0 || differs & WARP_MASK != 0 {
         return true;
     }
-    differs & WARP_EPOCH_MASK == 0 && (differs & THREAD_MASK != 0 || old & WARP != 0)
+    differs & WARP_EPOCH_MASK == 0
+        && (differs & THREAD_MASK != 0 || old & WARP != 0)
+        && (old & WEAK_BEFORE == 0 || new & STRONG == 0)
 }
 
 /// The readers' record with one more reader of the same block.
@@ -181,16 +182,12 @@ fn join(old: Record, new: Record) -> Record {
 #[inline]
 fn join_writes(old: Record, new: Record) -> Record {
     let differs = old ^ new;
-    let was_weak = old & STRONG == 0 || old & WEAK_BEFORE != 0;
-    if new & STRONG == 0 || !was_weak || differs & (EPOCH_MASK | WARP_MASK) != 0 {
+    if new & STRONG == 0 || old & STRONG != 0 || differs & (EPOCH_MASK | WARP_MASK) != 0 {
         return new;
     }
     // Races with other warps' strong writes are the weak write's.
-    let new = new & !LINE_MASK | old & LINE_MASK;
-    match old & STRONG == 0 && differs & WARP_EPOCH_MASK == 0 {
-        true => new & !STRONG,
-        false => new | WEAK_BEFORE,
-    }
+    let weak = new & !(LINE_MASK | STRONG) | old & LINE_MASK;
+    if differs & WARP_EPOCH_MASK == 0 { weak | old & WEAK_BEFORE } else { weak | WEAK_BEFORE }
 }
 
 fn race(record: Record, block: u64, wrote: bool) -> Race {
@@ -342,6 +339,7 @@ const BLOCK_MASK: u64 = STRONG_BLOCK - 1;
 
 impl SharedCell {
     /// Records an access, and finds the race with an earlier one.
+    #[inline]
     fn access(&self, stamp: &Stamp, writes: bool, fences: Fences<'_>) -> Option<Race> {
         if writes {
             self.record_write(stamp, fences).or_else(|| self.conflict_with_read(stamp, fences))
