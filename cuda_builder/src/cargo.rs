@@ -81,11 +81,7 @@ pub(crate) fn metadata(folder: &Path, arguments: &[String]) -> Result<Package, C
     }
     command.current_dir(folder);
     command.args(["metadata", "--format-version=1", "--filter-platform", DEVICE_TARGET]);
-    command.args(
-        arguments
-            .iter()
-            .filter(|argument| matches!(argument.as_str(), "--locked" | "--offline" | "--frozen")),
-    );
+    command.args(for_metadata(arguments));
     let action = format!("running {}", cargo.display());
     let output = command.output().map_err(CudaBuilderError::io(action))?;
     let failure = |message: String| CudaBuilderError::Metadata { path: folder.to_owned(), message };
@@ -96,6 +92,26 @@ pub(crate) fn metadata(folder: &Path, arguments: &[String]) -> Result<Package, C
     let metadata: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| failure(format!("`cargo metadata` wrote what cannot be read: {error}")))?;
     read_metadata(&metadata, folder).map_err(failure)
+}
+
+/// Those of a build's arguments that decide on what `cargo metadata` says.
+fn for_metadata(arguments: &[String]) -> Vec<&str> {
+    const ALONE: [&str; 5] =
+        ["--locked", "--offline", "--frozen", "--all-features", "--no-default-features"];
+    let mut taken = Vec::new();
+    let mut arguments = arguments.iter().map(String::as_str);
+    while let Some(argument) = arguments.next() {
+        if matches!(argument, "--features" | "-F") {
+            taken.push(argument);
+            taken.extend(arguments.next());
+        } else if ALONE.contains(&argument)
+            || argument.starts_with("--features=")
+            || argument.starts_with("-F")
+        {
+            taken.push(argument);
+        }
+    }
+    taken
 }
 
 /// Picks the package in `folder` and what it depends on out of `cargo metadata`'s output.
@@ -157,13 +173,15 @@ fn read_metadata(metadata: &Value, folder: &Path) -> Result<Package, String> {
 
 impl Package {
     /// The files that decide on the device code, sorted: manifests, build scripts and all that
-    /// lies under `src` of the crate and its path dependencies.
-    pub fn sources(&self) -> Result<Vec<PathBuf>, CudaBuilderError> {
-        let mut files = Vec::new();
+    /// lies under `src` of the crate and its path dependencies, and all that the compiler has
+    /// `read`.
+    pub fn sources(&self, read: Vec<PathBuf>) -> Result<Vec<PathBuf>, CudaBuilderError> {
+        let mut files = read;
         for folder in &self.folders {
             let tops = ["Cargo.toml", "build.rs"].map(|name| folder.join(name));
             files.extend(tops.into_iter().filter(|path| path.is_file()));
-            let mut waiting = vec![folder.join("src")];
+            let src = folder.join("src");
+            let mut waiting = Vec::from_iter(src.is_dir().then_some(src));
             while let Some(folder) = waiting.pop() {
                 let reading = || CudaBuilderError::io(format!("reading {}", folder.display()));
                 for entry in fs::read_dir(&folder).map_err(reading())? {
@@ -177,10 +195,12 @@ impl Package {
             }
         }
         files.sort();
+        files.dedup();
         Ok(files)
     }
 
-    /// What cargo has to watch for a build script that makes the PTX.
+    /// What cargo has to watch for a build script that makes the PTX, beside what the compiler
+    /// then reads.
     pub fn watched(&self) -> Vec<PathBuf> {
         let mut paths = Vec::new();
         for folder in &self.folders {
@@ -248,6 +268,18 @@ impl Compile<'_> {
         Ok(Err(if rendered.is_empty() { said } else { rendered }.trim_end().to_owned()))
     }
 
+    /// The files of the crate and its path dependencies that the compiler has read: sources
+    /// wherever they lie, and what they include.
+    pub fn files_read(&self) -> Result<Vec<PathBuf>, CudaBuilderError> {
+        let folder = self.target_dir.join(DEVICE_TARGET).join(PROFILE);
+        let path = folder.join(format!("{}.d", self.package.lib_name));
+        let text = fs::read_to_string(&path)
+            .map_err(CudaBuilderError::io(format!("reading {}", path.display())))?;
+        let files = prerequisites(&text).into_iter().filter_map(|file| file.canonicalize().ok());
+        // What a dependency's build script makes is no source.
+        Ok(files.filter(|file| !file.starts_with(self.target_dir)).collect())
+    }
+
     fn command(&self) -> Command {
         let mut command = clean_command(self.toolchain.cargo());
         command.envs(self.toolchain.command_env());
@@ -301,6 +333,14 @@ impl Compile<'_> {
         }
         Ok(())
     }
+}
+
+/// The files behind the colon of the line that cargo writes beside a product.
+fn prerequisites(line: &str) -> Vec<PathBuf> {
+    let (_, files) = line.trim_end().split_once(": ").unwrap_or_default();
+    // A space of a name has a backslash before it; no name has a zero.
+    let files = files.replace("\\ ", "\0");
+    files.split(' ').map(|name| name.replace('\0', " ").into()).collect()
 }
 
 /// Passes cargo's progress on to standard error, if there is any, and returns the rest.
@@ -387,6 +427,21 @@ mod tests {
         ] {
             assert!(!is_outer_variable(name), "{name}");
         }
+    }
+
+    #[test]
+    fn features_concern_metadata() {
+        let arguments = ["-v", "--features", "a b", "-F", "c", "-Fd", "--locked", "--profile", "e"];
+        let arguments = arguments.map(String::from);
+        let taken = ["--features", "a b", "-F", "c", "-Fd", "--locked"];
+        assert_eq!(for_metadata(&arguments), taken);
+    }
+
+    #[test]
+    fn names_with_spaces_are_prerequisites() {
+        let line = "/t/a\\ b.ptx: /k/a\\ b/lib.rs /k/table.bin\n";
+        let files = ["/k/a b/lib.rs", "/k/table.bin"].map(PathBuf::from);
+        assert_eq!(prerequisites(line), files);
     }
 
     #[test]

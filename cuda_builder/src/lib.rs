@@ -25,8 +25,8 @@
 //! The program then has `include_str!(concat!(env!("OUT_DIR"), "/kernels.ptx"))`. The build has
 //! its own target folder (`target/cuda-builder`), so it never waits for the cargo that runs the
 //! script; flags, wrappers and `CARGO_*` variables of that cargo do not reach it; and cargo
-//! learns to run the script again when the crate, one of its path dependencies, a manifest or
-//! Cargo.lock changes.
+//! learns to run the script again when the crate, one of its path dependencies, a file that they
+//! include, a manifest or Cargo.lock changes.
 //!
 //! # From a program such as xtask
 //! ```no_run
@@ -113,7 +113,8 @@ pub struct BuildReport {
     /// The flags that decide on the code, without paths.
     pub flags: Vec<String>,
     /// The files that decide on the code, sorted: all of `src`, manifest and build script of the
-    /// crate and its path dependencies. Absolute paths.
+    /// crate and its path dependencies, and what else of theirs the compiler has read
+    /// (`include_bytes!`, a library outside `src`). Absolute paths.
     pub sources: Vec<PathBuf>,
     /// `name version` of each dependency that comes from a registry or repository, sorted.
     pub dependencies: Vec<String>,
@@ -344,6 +345,10 @@ impl CudaBuilder {
             arch: options.arch,
             message,
         })?;
+        let read = compile.files_read()?;
+        if is_build_script() {
+            rerun_if_changed(&read);
+        }
         let finished = self.finish(&package, &outputs[0].1)?;
         let path = deliver(&finished, &folder.join(format!("{}.ptx", package.lib_name)), options)?;
         drop(lock);
@@ -359,7 +364,7 @@ impl CudaBuilder {
             llvm_bitcode: output("llvm-bc"),
             rustc_version: toolchain.description().to_owned(),
             flags,
-            sources: package.sources()?,
+            sources: package.sources(read)?,
             dependencies: package.dependencies.clone(),
         })
     }
@@ -449,11 +454,15 @@ fn target_of(out: &Path, triple: &str) -> Option<PathBuf> {
 
 /// Tells cargo what the PTX is made of.
 fn watch(package: &Package) {
-    for path in package.watched() {
-        println!("cargo:rerun-if-changed={}", path.display());
-    }
+    rerun_if_changed(&package.watched());
     for name in [toolchain::RUSTC_VARIABLE, toolchain::CACHE_VARIABLE] {
         println!("cargo:rerun-if-env-changed={name}");
+    }
+}
+
+fn rerun_if_changed<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) {
+    for path in paths {
+        println!("cargo:rerun-if-changed={}", path.display());
     }
 }
 

@@ -191,15 +191,75 @@ fn options_that_this_back_end_has_not() {
     assert_eq!(old.to_string(), "PTX 7.8 does not know compute_90a: it needs 8.0 or later");
 }
 
+/// A crate with its library outside `src`, an optional path dependency, and files of both that
+/// code includes.
+fn scattered_crate(folder: &Path) -> PathBuf {
+    let manifest = "[package]\nname = \"scattered\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+        [lib]\npath = \"device/lib.rs\"\n[workspace]\n\
+        [dependencies]\nextra = { path = \"../extra\", optional = true }\n";
+    let library = "#![no_std]\n#![feature(abi_ptx)]\n\
+        #[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! { loop {} }\n\
+        static TABLE: &[u8] = include_bytes!(\"../tables/own.bin\");\n\
+        #[cfg(feature = \"extra\")] use extra::TABLE as MORE;\n\
+        #[cfg(not(feature = \"extra\"))] static MORE: &str = \"\";\n\
+        #[unsafe(no_mangle)]\npub unsafe extern \"ptx-kernel\" fn lookup(x: *mut u8, i: usize) {\n\
+        unsafe { *x = TABLE.get(i).copied().unwrap_or(0) + MORE.as_bytes().len() as u8 } }\n";
+    let extra = "[package]\nname = \"extra\"\nversion = \"0.0.0\"\nedition = \"2024\"\n";
+    let files = [
+        ("kernels/Cargo.toml", manifest),
+        ("kernels/device/lib.rs", library),
+        ("kernels/tables/own.bin", "abc"),
+        ("extra/Cargo.toml", extra),
+        (
+            "extra/src/lib.rs",
+            "#![no_std]\npub static TABLE: &str = include_str!(\"../more.txt\");\n",
+        ),
+        ("extra/more.txt", "abcd"),
+    ];
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    fs::canonicalize(folder.join("kernels")).unwrap()
+}
+
+#[test]
+fn all_that_the_compiler_reads_is_a_source() {
+    let folder = tempfile::Builder::new().prefix("with space").tempdir().unwrap();
+    let krate = scattered_crate(folder.path());
+    let extra = krate.with_file_name("extra");
+    let base = CudaBuilder::new(&krate).arch(NvvmArch::Compute70).ptx_version(7, 0);
+    let base = base.target_dir(target());
+    let own = ["Cargo.toml", "device/lib.rs", "tables/own.bin"].map(|name| krate.join(name));
+    assert_eq!(built(base.clone()).0.sources, own);
+    let all = ["Cargo.toml", "more.txt", "src/lib.rs"].map(|name| extra.join(name));
+    let all: Vec<_> = all.into_iter().chain(own).collect();
+    for features in [&["--features", "extra"][..], &["-Fextra"], &["--all-features"]] {
+        assert_eq!(built(base.clone().build_args(features)).0.sources, all, "{features:?}");
+    }
+    // Cargo has to watch them too, once each.
+    let said = as_build_script(&krate, &["--features=extra"], &[]);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    for path in all {
+        let line = format!("cargo:rerun-if-changed={}\n", path.display());
+        let of_folder = format!("cargo:rerun-if-changed={}\n", path.parent().unwrap().display());
+        assert!(said.contains(&line) || said.contains(&of_folder), "{line:?} is not in:\n{said}");
+    }
+    assert_eq!(said.matches("own.bin\n").count(), 1, "{said}");
+}
+
 /// The example, run as cargo runs a build script, in an environment that would break a build.
-fn as_build_script(variables: &[(&str, &str)]) -> Output {
+fn as_build_script(krate: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let out = target().join("debug/build/host-0123456789abcdef/out");
     // Beside this test's folder `deps`, whatever the profile.
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
     Command::new(profile.join("examples/ptx"))
-        .arg(fixture())
+        .arg(krate)
         .arg("compute_70")
+        .args(arguments)
         .env("OUT_DIR", out)
         .envs([("PROFILE", "debug"), ("NUM_JOBS", "2"), ("TARGET", "x86_64-unknown-linux-gnu")])
         .envs([("RUSTFLAGS", "--nonsense"), ("CARGO_ENCODED_RUSTFLAGS", "--nonsense")])
@@ -212,7 +272,7 @@ fn as_build_script(variables: &[(&str, &str)]) -> Output {
 
 #[test]
 fn in_a_build_script() {
-    let output = as_build_script(&[]);
+    let output = as_build_script(&fixture(), &[], &[]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for name in ["Cargo.toml", "src", "Cargo.lock"] {
@@ -226,7 +286,7 @@ fn in_a_build_script() {
 
 #[test]
 fn a_named_compiler_that_will_not_do() {
-    let output = as_build_script(&[("CUDA_BUILDER_RUSTC", "/no/such/rustc")]);
+    let output = as_build_script(&fixture(), &[], &[("CUDA_BUILDER_RUSTC", "/no/such/rustc")]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("/no/such/rustc"), "{said}");
 }
