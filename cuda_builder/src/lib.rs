@@ -338,8 +338,8 @@ impl CudaBuilder {
             build_args: &options.build_args,
             outputs: outputs.iter().map(|(_, path)| path.clone()).collect(),
         };
-        // Until the file is delivered, no other build may write the outputs that this one reads.
-        let lock = compile.lock()?;
+        // Until all is delivered, no other build may write the outputs that this one reads.
+        let _lock = compile.lock()?;
         compile.run()?.map_err(|message| CudaBuilderError::BuildFailed {
             package: package.name.clone(),
             arch: options.arch,
@@ -351,7 +351,6 @@ impl CudaBuilder {
         }
         let finished = self.finish(&package, &outputs[0].1)?;
         let path = deliver(&finished, &folder.join(format!("{}.ptx", package.lib_name)), options)?;
-        drop(lock);
         let output = |kind| outputs.iter().find(|(k, _)| *k == kind).map(|(_, path)| path.clone());
         let llvm_ir = output("llvm-ir");
         if let (Some(from), Some(to)) = (&llvm_ir, &options.final_module_path) {

@@ -95,6 +95,28 @@ fn copies_and_llvm_files() {
     assert!(matches!(nowhere, Err(CudaBuilderError::FailedToCopyPtxFile { .. })), "{nowhere:?}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn no_other_build_starts_before_all_is_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("module.ll");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let build = {
+        let builder = builder().final_module_path(&pipe);
+        std::thread::spawn(move || built(builder))
+    };
+    // Opens when the build begins to copy; it then waits for us, as the text is no pipe's fill.
+    let copied = fs::File::open(&pipe).unwrap();
+    let lock = fs::File::open(target().join("cuda-builder/lock")).unwrap();
+    for _ in 0..10 {
+        assert!(lock.try_lock().is_err(), "another build could write what is being copied");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let text = std::io::read_to_string(copied).unwrap();
+    assert!(text.len() > 1 << 16, "a pipe holds these {} bytes", text.len());
+    assert_eq!(text, fs::read_to_string(build.join().unwrap().0.llvm_ir.unwrap()).unwrap());
+}
+
 #[test]
 fn numeric_options_change_the_instructions() {
     let exact = ["mul.rn.f32", "add.rn.f32", "div.rn.f32", "sqrt.rn.f32"];
