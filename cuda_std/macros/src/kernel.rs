@@ -6,8 +6,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    Error, Expr, FnArg, GenericParam, Ident, ItemFn, PatType, ReturnType, Signature, Token, Type,
-    parse_quote,
+    Attribute, Error, Expr, FnArg, GenericParam, Generics, Ident, ItemFn, PatType, ReturnType,
+    Signature, Token, Type, parse_quote,
 };
 
 /// What the attribute's parentheses hold.
@@ -68,7 +68,7 @@ fn cluster(value: Expr) -> syn::Result<[Expr; 3]> {
 impl Bounds {
     /// Checks of the values, for host and device, and the line that `cuda_builder` reads, for the
     /// device. `aligned` are the parameters with an alignment of their type's: number and type.
-    fn items(&self, kernel: &Ident, aligned: &[(usize, &Type)]) -> TokenStream {
+    fn items(&self, kernel: &Ident, aligned: &[(TokenStream, &Type)]) -> TokenStream {
         let mut line = format!("//@kernel {kernel}");
         let mut operands = TokenStream::new();
         let mut checks = TokenStream::new();
@@ -90,10 +90,13 @@ impl Bounds {
             add(",", "y", y);
             add(",", "z", z);
         }
-        for (number, ty) in aligned {
-            line.push_str(&format!(" align={number}:{{align_{number}}}"));
-            let name = format_ident!("align_{number}");
-            operands.extend(quote!(#name = const { ::core::mem::align_of::<#ty>() },));
+        for (index, (number, ty)) in aligned.iter().enumerate() {
+            line.push_str(&format!(" align={{number_{index}}}:{{align_{index}}}"));
+            let (name, align) = (format_ident!("number_{index}"), format_ident!("align_{index}"));
+            operands.extend(quote! {
+                #name = const #number,
+                #align = const { ::core::mem::align_of::<#ty>() },
+            });
         }
         if self.max_threads.is_some() {
             checks.extend(quote! {
@@ -125,8 +128,26 @@ struct Argument {
     device: TokenStream,
     restore: TokenStream,
     check: TokenStream,
-    /// Parameters of the entry.
-    parameters: usize,
+    /// An expression: how many parameters of the entry it is.
+    parameters: TokenStream,
+}
+
+/// The attributes that decide whether an argument is there.
+fn conditions(attrs: &[Attribute]) -> TokenStream {
+    let conditions = attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
+    quote!(#(#conditions)*)
+}
+
+/// A block with the sum of `counts`, whose types may name the kernel's lifetimes: the number of the
+/// parameter behind them. The compiler adds up, which knows sizes and conditions.
+fn number(counts: &[TokenStream], generics: &Generics) -> TokenStream {
+    let where_clause = &generics.where_clause;
+    quote! {{
+        const fn number #generics () -> usize #where_clause {
+            ::cuda_std::entry::sum(&[#(#counts),*])
+        }
+        number()
+    }}
 }
 
 const GRID_CONSTANT: &str = "grid_constant";
@@ -134,12 +155,21 @@ const GRID_CONSTANT: &str = "grid_constant";
 /// An argument `#[grid_constant] x: &T`: a `T` by value, and in the body a reference to the
 /// parameter itself. rustc has neither a way to take a parameter's address, which is therefore
 /// named as LLVM names it, nor one for an alignment of more than 16, which `cuda_builder` sets.
-fn grid_constant(kernel: &Ident, number: usize, argument: &PatType) -> syn::Result<Argument> {
+fn grid_constant(
+    kernel: &Ident,
+    number: &TokenStream,
+    index: usize,
+    argument: &PatType,
+) -> syn::Result<Argument> {
     let PatType { attrs, pat, ty, .. } = argument;
+    if let Some(condition) = attrs.iter().find(|attr| attr.path().is_ident("cfg")) {
+        let wrong = "a `#[grid_constant]` argument can't have a `#[cfg]`: write a kernel for each";
+        return Err(Error::new_spanned(condition, wrong));
+    }
     let attrs = attrs.iter().filter(|attr| !attr.path().is_ident(GRID_CONSTANT));
     let pointee = grid_constant_type(ty)?;
-    let address = format!("mov.b64 {{0}}, {kernel}_param_{number}; cvta.param.u64 {{0}}, {{0}};");
-    let parameter = format_ident!("_parameter_{number}");
+    let address = format!("mov.b64 {{0}}, {kernel}_param_{{number}}; cvta.param.u64 {{0}}, {{0}};");
+    let parameter = format_ident!("_parameter_{index}");
     Ok(Argument {
         device: quote! {
             #parameter: ::cuda_std::entry::GridConstant<{ ::core::mem::size_of::<#pointee>() }>
@@ -150,12 +180,18 @@ fn grid_constant(kernel: &Ident, number: usize, argument: &PatType) -> syn::Resu
             // writes to parameters.
             let #pat: #ty = unsafe {
                 let address: *const #pointee;
-                ::core::arch::asm!(#address, out(reg64) address, options(pure, nomem, nostack));
+                ::core::arch::asm!(
+                    #address, out(reg64) address, number = const #number,
+                    options(pure, nomem, nostack)
+                );
                 &*address
             };
         },
-        check: quote_spanned! {ty.span()=> ::cuda_std::entry::argument_is_copy::<#pointee>(); },
-        parameters: 1,
+        check: quote_spanned! {ty.span()=>
+            ::cuda_std::entry::argument_is_copy::<#pointee>();
+            const { ::cuda_std::entry::grid_constant_is_passable::<#pointee>() };
+        },
+        parameters: quote!(1),
     })
 }
 
@@ -187,6 +223,7 @@ fn bare(ty: &Type) -> &Type {
 
 fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
     let PatType { attrs, pat, ty, .. } = argument;
+    let condition = conditions(attrs);
     let wide =
         "this wide pointer can't be a kernel argument: pass `&[T]`, or a pointer and a length";
     let sized = |pointee: &Type| {
@@ -196,12 +233,19 @@ fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
     let plain = |check: TokenStream| Argument {
         device: quote!(#(#attrs)* #pat: #ty),
         restore: TokenStream::new(),
-        check: quote_spanned! {ty.span()=>
+        check: quote_spanned! {ty.span()=> #condition {
+            #[allow(unused_imports)] // where the type has such a constant of its own
+            use ::cuda_std::entry::AnyArgument as _;
             ::cuda_std::entry::argument_is_copy::<#ty>();
             const { ::cuda_std::entry::argument_is_passable::<#ty>() };
+            const {
+                let is_wide = ::cuda_std::entry::Argument::<#ty>::IS_WIDE;
+                ::cuda_std::entry::argument_is_narrow(is_wide);
+            }
             #check
-        },
-        parameters: 1,
+        }},
+        // rustc leaves out what has no size.
+        parameters: quote!(#condition { (::core::mem::size_of::<#ty>() != 0) as usize }),
     };
     Ok(match bare(ty) {
         Type::Reference(reference) => match bare(&reference.elem) {
@@ -214,7 +258,9 @@ fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
                     None => (quote!(*const), format_ident!("slice")),
                 };
                 Argument {
-                    device: quote!(#pointer: #qualifier #element, #len: usize),
+                    device: quote! {
+                        #condition #pointer: #qualifier #element, #condition #len: usize
+                    },
                     restore: quote! {
                         #(#attrs)*
                         // SAFETY: the launch passed the pointer and the length of one buffer, as
@@ -222,7 +268,7 @@ fn argument(index: usize, argument: &PatType) -> syn::Result<Argument> {
                         let #pat: #ty = unsafe { ::cuda_std::entry::#rebuild(#pointer, #len) };
                     },
                     check: TokenStream::new(),
-                    parameters: 2,
+                    parameters: quote!(#condition 2),
                 }
             }
             Type::TraitObject(_) => return Err(Error::new_spanned(ty, wide)),
@@ -287,19 +333,21 @@ pub fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<TokenStr
     check_signature(&sig)?;
     let mut parsed = Vec::new();
     let mut aligned = Vec::new();
-    let mut number = 0;
+    let mut counts = Vec::new();
     for (index, input) in sig.inputs.iter().enumerate() {
         let argument = match input {
             FnArg::Receiver(receiver) => {
                 return Err(Error::new_spanned(receiver, "a kernel can't be a method: no `self`"));
             }
             FnArg::Typed(typed) if is_grid_constant(typed) => {
+                let number = number(&counts, &sig.generics);
+                let argument = grid_constant(&sig.ident, &number, index, typed)?;
                 aligned.push((number, grid_constant_type(&typed.ty)?));
-                grid_constant(&sig.ident, number, typed)?
+                argument
             }
             FnArg::Typed(typed) => argument(index, typed)?,
         };
-        number += argument.parameters;
+        counts.push(argument.parameters.clone());
         parsed.push(argument);
     }
     let checks: TokenStream = parsed.iter().map(|argument| argument.check.clone()).collect();
@@ -457,16 +505,41 @@ mod tests {
             unsafe fn f(x: &[f32], #[grid_constant] map: &Map, n: u32) {}
         );
         let text = expand(quote!(), item).unwrap().to_string();
-        let entry = "_parameter_2 : :: cuda_std :: entry :: GridConstant < { :: core :: mem :: \
+        let entry = "_parameter_1 : :: cuda_std :: entry :: GridConstant < { :: core :: mem :: \
             size_of :: < Map > () } > , n : u32)";
         assert!(text.contains(entry), "{text}");
-        assert!(text.contains("\"mov.b64 {0}, f_param_2; cvta.param.u64 {0}, {0};\""), "{text}");
-        assert!(text.contains("\"//@kernel f align=2:{align_2}\""), "{text}");
+        let address = "\"mov.b64 {0}, f_param_{number}; cvta.param.u64 {0}, {0};\"";
+        assert!(text.contains(address), "{text}");
+        assert!(text.contains("\"//@kernel f align={number_0}:{align_0}\""), "{text}");
+        // In both, of the slice's two parameters; tests/device has what the compiler makes of it.
+        let number = ":: cuda_std :: entry :: sum (& [2])";
+        assert_eq!(text.matches(number).count(), 2, "{text}");
         assert!(text.contains("unsafe fn f (x : & [f32] , map : & Map , n : u32)"), "{text}");
         for wrong in ["Map", "&mut Map", "&[Map]", "*const Map"] {
             let item = format!("unsafe fn f(#[grid_constant] map: {wrong}) {{}}").parse().unwrap();
             assert!(error(quote!(), item).contains("has a type `&T`"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn conditions_go_with_their_arguments() {
+        let item = quote!(
+            unsafe fn f(#[cfg(x)] a: &[f32], #[cfg(x)] n: N, #[grid_constant] map: &Map) {}
+        );
+        let text = expand(quote!(), item).unwrap().to_string();
+        assert_eq!(text.matches("# [cfg (x)] slice_0").count(), 2, "{text}");
+        let counts = "sum (& [# [cfg (x)] 2 , # [cfg (x)] { (:: core :: mem :: size_of :: < N > \
+            () != 0) as usize }])";
+        assert_eq!(text.matches(counts).count(), 2, "{text}");
+        let item = quote!(
+            unsafe fn f(
+                #[cfg(x)]
+                #[grid_constant]
+                map: &Map,
+            ) {
+            }
+        );
+        assert!(error(quote!(), item).contains("can't have a `#[cfg]`"));
     }
 
     #[test]

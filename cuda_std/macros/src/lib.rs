@@ -18,9 +18,10 @@ use proc_macro::TokenStream;
 /// # Arguments
 /// A `&[T]` or `&mut [T]` becomes two parameters of the entry, the pointer (8 bytes) and then the
 /// length in elements (8 bytes), as in Rust-CUDA; a launch passes `buffer.as_device_ptr(),
-/// buffer.len()`. Every other argument is one parameter, passed by value. Other wide pointers
-/// (`&str`, `*const [T]`, `&dyn Trait`) are refused. A type aligned to more than 16 bytes is
-/// refused: rustc can't pass one to an entry.
+/// buffer.len()`. Every other argument is one parameter, passed by value, or none if it has no
+/// size. Other wide pointers (`&str`, `*const [T]`, `&dyn Trait`) are refused, and so are slices
+/// behind a type alias. A type aligned to more than 16 bytes is refused: rustc can't pass one to an
+/// entry.
 ///
 /// `#[grid_constant] x: &T` is one parameter of `size_of::<T>()` bytes with `T`'s alignment: the
 /// launch passes a `T` by value, and the body has a reference to the parameter itself, of which no

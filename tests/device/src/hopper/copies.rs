@@ -235,3 +235,27 @@ pub unsafe fn copy_bytes(from: *const u32, to: *mut u32, count: u32, last: *mut 
         }
     }
 }
+
+/// What is no parameter of an entry.
+#[derive(Clone, Copy)]
+pub struct Nothing;
+
+/// A grid constant behind arguments that have no size or are not there. One thread leaves the
+/// constant's address in `out`.
+///
+/// # Safety
+/// `out` points to an address that nothing else accesses.
+#[kernel]
+#[allow(improper_ctypes_definitions)] // what has no size is not passed
+pub unsafe fn behind_nothing<'a>(
+    _nothing: Nothing,
+    _first: &'a u64,
+    #[cfg(any())] _gone: &[Missing],
+    #[cfg(any())] _lost: Missing,
+    #[cfg(not(any()))] _there: &'a [u64],
+    #[grid_constant] map: &TensorMap<1>,
+    out: *mut *const TensorMap<1>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { *out = map };
+}

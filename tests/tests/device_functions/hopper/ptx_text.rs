@@ -166,6 +166,10 @@ fn bounds_and_grid_constants_reach_the_entry() {
         let named = format!(", pipelined_param_{parameter}; cvta.param.u64");
         assert!(entry("pipelined").contains(&named), "the address is the parameter's own");
     }
+    // Behind a reference and a slice.
+    let text = entry("behind_nothing");
+    assert!(text.contains(".param .align 64 .b8 behind_nothing_param_3[128]"), "{text}");
+    assert!(text.contains(", behind_nothing_param_3; cvta.param.u64"), "{text}");
 }
 
 #[test]
