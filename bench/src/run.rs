@@ -428,6 +428,13 @@ pub fn check_kernels(kernels: &[String]) -> Result<()> {
         };
         let known = gemm_spec::variants().any(|variant| variant == name);
         let all = || gemm_spec::variants().collect::<Vec<_>>().join(", ");
+        let special = gemm_spec::purpose(&name);
+        ensure!(
+            special.is_none(),
+            "kernel {name} is for {}, and this measures products of two operands; there are: {}",
+            special.unwrap_or_default(),
+            all()
+        );
         ensure!(known, "no kernel is called {name}; there are: {}", all());
     }
     Ok(())
@@ -556,5 +563,7 @@ mod tests {
         assert!(rows.iter().all(|row| row.flop() <= 1e9) && left_out > 0);
         assert!(check_kernels(&["k02_tiled_16".into()]).is_ok());
         assert!(check_kernels(&["k99".into()]).is_err());
+        let error = check_kernels(&["warp_group_scaled_128x128".into()]).unwrap_err().to_string();
+        assert!(error.contains("is for operands with scales"), "{error}");
     }
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -95,7 +96,7 @@ pub struct MatmulArgs {
     #[arg(
         long,
         value_name = "NAME",
-        value_parser = PossibleValuesParser::new(gemm_spec::variants())
+        value_parser = kernel_parser()
     )]
     pub kernel: Option<String>,
     /// Take the plans of this file of `gemmite tune` where there are some
@@ -393,6 +394,23 @@ fn parse_shape(text: &str) -> Result<Shape, &'static str> {
     let bytes = shape.checked_len().and_then(|len| len.checked_mul(size_of::<f64>()));
     bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or("larger than any memory")?;
     Ok(shape)
+}
+
+/// Kernels that a user can choose; of the others it is said what they are for.
+fn kernel_parser() -> impl clap::builder::TypedValueParser<Value = String> {
+    use clap::builder::TypedValueParser;
+    let others = gemm_spec::entries().map(|kernel| kernel.variant);
+    let others = others.filter(|variant| gemm_spec::purpose(variant).is_some());
+    let others = BTreeSet::from_iter(others).into_iter();
+    let others = others.map(|variant| PossibleValue::new(variant).hide(true));
+    let values = gemm_spec::variants().map(PossibleValue::new).chain(others);
+    PossibleValuesParser::new(values).try_map(|name| match gemm_spec::purpose(&name) {
+        Some(purpose) => Err(format!(
+            "it is for {purpose}, where the library takes it by itself: leave the option out, or \
+             choose a kernel that `gemmite info` lists"
+        )),
+        None => Ok(name),
+    })
 }
 
 fn dtype_parser() -> impl clap::builder::TypedValueParser<Value = DType> {

@@ -62,6 +62,19 @@ pub enum KernelFamily {
     FinishOverlapped,
 }
 
+/// What the kernels of this name are for, if it is not the product of two operands: the library
+/// takes them by itself, and [`variants`](crate::variants) has them not.
+pub fn purpose(variant: &str) -> Option<&'static str> {
+    let kernel = crate::entries().find(|kernel| kernel.variant == variant)?;
+    match kernel.family {
+        KernelFamily::WarpGroupScaled => Some("operands with scales"),
+        KernelFamily::WarpGroupGrouped => Some("lists of products"),
+        KernelFamily::Repack => Some("copies of operands"),
+        KernelFamily::Finish | KernelFamily::FinishOverlapped => Some("sums in parts"),
+        _ => None,
+    }
+}
+
 impl KernelFamily {
     /// Whether its body is that of `warp_group`.
     pub const fn is_warp_group(self) -> bool {

@@ -24,7 +24,7 @@ mod warp_group;
 
 pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
-pub use kernel::{BRINGERS, Kernel, KernelFamily, Stored, ThreadOrder, Tiles};
+pub use kernel::{BRINGERS, Kernel, KernelFamily, Stored, ThreadOrder, Tiles, purpose};
 pub use launch::{Launch, Launches, MAX_GRID_X, MAX_GRID_Y};
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use params::{

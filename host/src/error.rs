@@ -127,7 +127,7 @@ pub(crate) enum Kind {
     ForeignStream { expected: String },
     #[error("{device} is no CUDA device, and this call takes device addresses")]
     NotCuda { device: String },
-    #[error("no kernel is named {name:?} for {dtype}; there are: {}", variant_list(*dtype))]
+    #[error("{}; there are: {}", not_to_choose(name, *dtype), variant_list(*dtype))]
     UnknownKernel { name: String, dtype: DType },
     #[error("kernel {name:?} takes no scales for {dtype}; there is: {kernels}")]
     UnscaledKernel { name: String, dtype: DType, kernels: &'static str },
@@ -480,6 +480,17 @@ fn needed_capability(target: Target) -> String {
     format!("{major}.{minor} {later}")
 }
 
+/// Why no kernel of this name can be chosen.
+fn not_to_choose(name: &str, dtype: DType) -> String {
+    match gemm_spec::purpose(name) {
+        Some(purpose) => format!(
+            "kernel {name:?} is for {purpose}, where the library takes it by itself: leave the \
+            choice to it, or choose one for two operands of {dtype}"
+        ),
+        None => format!("no kernel is named {name:?} for {dtype}"),
+    }
+}
+
 fn variant_list(dtype: DType) -> String {
     let has = |variant: &&str| Kernel::find(variant, dtype).is_some();
     gemm_spec::variants().filter(has).collect::<Vec<_>>().join(", ")
@@ -507,6 +518,10 @@ mod tests {
 
         let error = Error::new(Kind::UnknownKernel { name: "k99".into(), dtype: DType::F32 });
         assert!(error.to_string().contains("k02_tiled_16"), "{error}");
+
+        let name = "warp_group_scaled_128x128".to_owned();
+        let text = Error::new(Kind::UnknownKernel { name, dtype: DType::F8E4M3 }).to_string();
+        assert!(text.contains("is for operands with scales") && text.contains("leave"), "{text}");
     }
 
     #[test]
