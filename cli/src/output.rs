@@ -5,7 +5,7 @@
 //! `kill` delete it through a signal handler, because a process that a signal ends drops nothing.
 
 use std::fs::{File, Permissions};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
@@ -26,8 +26,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Checks, before any work is done, that a file can be made at `path`: its folder is there, and
-    /// nothing is lost.
+    /// Checks, before any work is done, that a file can be made at `path`: its folder is there and
+    /// takes files, and nothing is lost.
     pub fn new(path: &Path, overwrite: bool) -> Result<Self> {
         let context = || format!("cannot write {}", path.display());
         Self::resolve(path, overwrite).with_context(context)
@@ -41,11 +41,15 @@ impl Output {
             // A rename would put a file in the place of a device or a pipe.
             Ok(found) if !found.is_file() => bail!("it is no regular file"),
             Ok(_) => ensure!(overwrite, "it exists already; --force overwrites it"),
-            Err(_) => {
+            Err(error) => {
                 let folder = folder(&path);
                 ensure!(folder.is_dir(), "the folder {} does not exist", folder.display());
+                // Among others, the name is too long.
+                ensure!(error.kind() == ErrorKind::NotFound, "{error}");
             }
         }
+        let folder = folder(&path);
+        tempfile::tempfile_in(folder).map_err(|error| unmade(folder, &error))?;
         Ok(Output { path, overwrite })
     }
 
@@ -83,6 +87,11 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
+/// Why there is no temporary file, without its name, which is nobody's.
+fn unmade(folder: &Path, error: &io::Error) -> anyhow::Error {
+    anyhow!("no file can be made in {}: {}", folder.display(), error.kind())
+}
+
 /// A temporary file that the signal handler knows of.
 struct Pending(NamedTempFile);
 
@@ -101,10 +110,7 @@ impl Pending {
             builder.permissions(Permissions::from_mode(0o666));
         }
         let made = builder.tempfile_in(folder);
-        // Without the name, which is nobody's.
-        let file = made.map_err(|error| {
-            anyhow!("no file can be made in {}: {}", folder.display(), error.kind())
-        })?;
+        let file = made.map_err(|error| unmade(folder, &error))?;
         *pending = Some(file.path().to_owned());
         Ok(Pending(file))
     }

@@ -19,10 +19,12 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<()> {
     };
     let record = Record::read(&path)?;
     let page = args.output.clone().unwrap_or_else(|| path.with_extension("html"));
+    if let Some(folder) = &args.svg {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
     write(&page, &report::html(&record)?)?;
     writeln!(out, "{} from {}", page.display(), path.display())?;
     let Some(folder) = &args.svg else { return Ok(()) };
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for (name, svg) in report::svgs(&record)? {
         write(&folder.join(&name), &svg)?;
         writeln!(out, "{}", folder.join(name).display())?;

@@ -209,6 +209,25 @@ fn explain_knows_batch_invariance_and_tunings() {
 }
 
 #[test]
+fn outputs_that_cannot_be_are_refused_before_any_work() {
+    let folder = Folder::new();
+    let long = format!("{}.txt", "a".repeat(300));
+    let outputs =
+        [(long.as_str(), "name too long (os"), ("/proc/plans.txt", "/proc"), ("", "value")];
+    for (output, problem) in outputs {
+        // What it reads and the device come after the output.
+        let missing = ["matmul", "none.npy", "none.npy", "--output", output];
+        let tune = ["tune", "64", "64", "64", "--device", "cpu", "--output", output];
+        for line in [&missing[..], &tune] {
+            let ran = folder.gemmite(line);
+            assert_ne!(ran.code, Some(0), "{ran:?}");
+            assert!(ran.stderr.contains(problem), "{problem:?} is not in {ran:?}");
+        }
+    }
+    assert!(folder.names().is_empty());
+}
+
+#[test]
 fn tune_measures_on_a_gpu_alone() {
     let folder = Folder::new();
     for device in ["cpu", "emulator:8.0"] {
