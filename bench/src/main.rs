@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 use gemmite_bench::command::{self, MeasureArgs};
-use gemmite_bench::record::{Line, Record, Side, State};
+use gemmite_bench::record::{self, Line, Record, Side, State};
 use gemmite_bench::suite::{GPU_SUITES, Suite};
 use gemmite_bench::{compare, environment, run};
 use std::io::{self, Write, stdout};
@@ -56,7 +56,7 @@ struct RunArgs {
     #[arg(long, value_name = "X")]
     max_gflop: Option<f64>,
     /// Folder of the record files
-    #[arg(long, default_value = "bench/record", value_name = "FOLDER")]
+    #[arg(long, default_value_os_t = record::usual_folder(), value_name = "FOLDER")]
     records: PathBuf,
     /// Print alone, write no record
     #[arg(long, conflicts_with = "records")]

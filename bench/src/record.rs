@@ -285,6 +285,12 @@ impl Record {
     }
 }
 
+/// Where records are if nobody says it: where the environment does, as `cargo xtask` has it for
+/// whoever stands in another folder than the checkout's.
+pub fn usual_folder() -> PathBuf {
+    std::env::var_os("GEMMITE_RECORDS").map_or_else(|| "bench/record".into(), PathBuf::from)
+}
+
 /// A file without its name yet, with the permissions of any new file.
 fn new_file(folder: &Path) -> Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();

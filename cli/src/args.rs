@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gemmite::{DType, Device, DeviceChoice, Shape};
 use gemmite_bench::command::MeasureArgs;
+use gemmite_bench::record;
 use gemmite_bench::suite::Ops;
 
 /// Multiplies matrices on NVIDIA GPUs with kernels written in Rust, or on the CPU where there is no
@@ -330,7 +331,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FOLDER")]
     pub svg: Option<PathBuf>,
     /// Where records are
-    #[arg(long, default_value = "bench/record", value_name = "FOLDER")]
+    #[arg(long, default_value_os_t = record::usual_folder(), value_name = "FOLDER")]
     pub records: PathBuf,
 }
 

@@ -133,6 +133,11 @@ fn report_takes_the_fullest_record_of_the_latest_day() {
     takes("2026-01-02-aaa");
     std::fs::write(folder.file("records/gpu/2027-01-01-twins.csv"), "a,b\n1,2\n").unwrap();
     takes("2026-01-02-aaa");
+    // As `cargo xtask report` has it.
+    let mut command = std::process::Command::new(common::program());
+    command.arg("report").env("GEMMITE_RECORDS", folder.file("records"));
+    let stdout = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(stdout.trim_end().ends_with("gpu/2026-01-02-aaa.csv"), "{stdout}");
 }
 
 #[test]

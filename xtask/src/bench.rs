@@ -1,7 +1,6 @@
 //! Measures and reports with the release profile: hands arguments to the programs that do it.
 
 use anyhow::Result;
-use xshell::cmd;
 
 use crate::workspace::Workspace;
 
@@ -23,17 +22,11 @@ impl Args {
 
 /// `gemmite-bench ARGUMENTS`
 pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
-    let arguments = &args.arguments;
-    let package = ["--package", "gemmite-bench"];
-    let program = cmd!(workspace.sh, "cargo run --quiet --release {package...} -- {arguments...}");
-    Ok(program.quiet().run()?)
+    workspace.run_where_we_stand(&["--release", "--package", "gemmite-bench"], &args.arguments)
 }
 
 /// `gemmite report ARGUMENTS`
 pub fn report(workspace: &Workspace, args: &Args) -> Result<()> {
-    let arguments = &args.arguments;
-    let package = ["--package", "gemmite-cli"];
-    let program =
-        cmd!(workspace.sh, "cargo run --quiet --release {package...} -- report {arguments...}");
-    Ok(program.quiet().run()?)
+    let arguments = [&["report".to_owned()], &args.arguments[..]].concat();
+    workspace.run_where_we_stand(&["--release", "--package", "gemmite-cli"], &arguments)
 }

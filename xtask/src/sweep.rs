@@ -6,10 +6,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use cuda_builder::CudaBuilder;
 use gemm_spec::{BRINGERS, DType, Kernel, KernelFamily, Target, Tiles};
-use xshell::cmd;
 
 use crate::build_ptx::nvvm_arch;
 use crate::workspace::Workspace;
@@ -69,15 +68,11 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if args.build {
         return Ok(());
     }
-    let (dtype, bench) = (args.dtype.name(), &args.bench);
-    let program = ["--release", "--package", "gemmite-cli", "--bin", "gemmite"];
-    cmd!(workspace.sh, "cargo run --quiet {program...} -- bench {bench...}")
-        .args(["--dtype", dtype])
-        .arg("--ptx")
-        .arg(&ptx)
-        .quiet()
-        .run()?;
-    Ok(())
+    let ptx = ptx.to_str().context("the target folder's name is no UTF-8")?;
+    let (dtype, bench) = (args.dtype.name(), args.bench.iter().map(String::as_str));
+    let arguments = ["bench"].into_iter().chain(bench).chain(["--dtype", dtype, "--ptx", ptx]);
+    let arguments: Vec<String> = arguments.map(String::from).collect();
+    workspace.run_where_we_stand(&["--release", "--package", "gemmite-cli"], &arguments)
 }
 
 /// The choices that fit together.

@@ -30,6 +30,18 @@ impl Workspace {
         Ok(Workspace { root: root.to_owned(), target_dir: target_dir.into(), sh })
     }
 
+    /// `cargo run OPTIONS -- ARGUMENTS`, which takes relative paths from the folder where the user
+    /// stands; only the records, unless the arguments name others, are the checkout's.
+    pub fn run_where_we_stand(&self, options: &[&str], arguments: &[String]) -> Result<()> {
+        let sh = Shell::new()?;
+        let manifest = self.root.join("Cargo.toml");
+        cmd!(sh, "cargo run --quiet --manifest-path {manifest} {options...} -- {arguments...}")
+            .env("GEMMITE_RECORDS", self.root.join("bench/record"))
+            .quiet()
+            .run()?;
+        Ok(())
+    }
+
     /// The committed PTX of an architecture.
     pub fn ptx_file(&self, arch: &str) -> PathBuf {
         self.root.join("host/ptx").join(format!("{arch}.ptx"))
