@@ -58,12 +58,15 @@ fn parse<const N: usize>(text: &str) -> Result<[usize; N], String> {
 
 pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let Some(base) = Kernel::find(&args.variant, args.dtype) else {
-        bail!("the table has no {} of {}", args.variant, args.dtype);
+        let (variant, dtype) = (&args.variant, args.dtype);
+        bail!("the table has no {variant} of {dtype}; {} have tiles to choose", with_tiles(dtype));
     };
-    ensure!(base.tiles.thread != [1, 1], "{} has no tiles to choose", args.variant);
+    let Some(entries) = entries_macro(base) else {
+        bail!("{} has no tiles to choose; {} have", args.variant, with_tiles(args.dtype));
+    };
     let kernels = candidates(args, base);
     ensure!(!kernels.is_empty(), "no choice of these tiles fits together");
-    let ptx = build(workspace, &kernels)?;
+    let ptx = build(workspace, entries, &kernels)?;
     println!("{}: {} kernels", workspace.display(&ptx), kernels.len());
     if args.build {
         return Ok(());
@@ -73,6 +76,31 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let arguments = ["bench"].into_iter().chain(bench).chain(["--dtype", dtype, "--ptx", ptx]);
     let arguments: Vec<String> = arguments.map(String::from).collect();
     workspace.run_where_we_stand(&["--release", "--package", "gemmite-cli"], &arguments)
+}
+
+/// The macro of gpu-kernels that makes entry points of `base`'s body with any tiles: the family's
+/// first variant has its name, and the others have none of their own.
+fn entries_macro(base: &Kernel) -> Option<&'static str> {
+    let has_macro = matches!(
+        base.family,
+        KernelFamily::ThreadTile
+            | KernelFamily::VectorLoads
+            | KernelFamily::NoConflicts
+            | KernelFamily::WarpTile
+            | KernelFamily::DoubleBuffer
+            | KernelFamily::AsyncCopy
+            | KernelFamily::GroupedOrder
+            | KernelFamily::TensorCore
+            | KernelFamily::WarpSpecialized
+    );
+    let first = gemm_spec::kernels().find(|kernel| kernel.family == base.family)?;
+    has_macro.then_some(first.variant)
+}
+
+/// The variants of `dtype` whose tiles can be chosen.
+fn with_tiles(dtype: DType) -> String {
+    let is_one = |variant: &&str| Kernel::find(variant, dtype).and_then(entries_macro).is_some();
+    gemm_spec::variants().filter(is_one).collect::<Vec<_>>().join(", ")
 }
 
 /// The choices that fit together.
@@ -132,8 +160,8 @@ fn name(kernel: &Kernel) -> String {
     format!("{variant}_{m}x{n}x{k}_{wm}x{wn}_{tm}x{tn}_{stages}_{min_blocks}_{dtype}")
 }
 
-/// Writes the crate and compiles it.
-fn build(workspace: &Workspace, kernels: &[Kernel]) -> Result<PathBuf> {
+/// Writes the crate, with entry points by the macro `entries`, and compiles it.
+fn build(workspace: &Workspace, entries: &str, kernels: &[Kernel]) -> Result<PathBuf> {
     let variant = kernels[0].variant;
     let folder = workspace.target_dir.join("sweep");
     let root = workspace.root.display();
@@ -150,7 +178,7 @@ fn build(workspace: &Workspace, kernels: &[Kernel]) -> Result<PathBuf> {
     let mut source = format!(
         "#![no_std]\n#![feature(abi_ptx, asm_experimental_arch)]\n\
          use cuda_std::half::{{bf16, f16}};\n\
-         gpu_kernels::{variant}! {{\n"
+         gpu_kernels::{entries}! {{\n"
     );
     for kernel in kernels {
         let Tiles { block, warp, thread, stages, min_blocks, .. } = kernel.tiles;
@@ -191,6 +219,25 @@ mod tests {
         assert!(!with(Tiles { thread: [16, 8], ..base.tiles }));
         assert!(!with(Tiles { stages: 1000, ..base.tiles }));
         assert!(name(base).starts_with("k10_grouped_order_") && name(base).ends_with("_f32"));
+    }
+
+    #[test]
+    fn variants_are_made_by_macros_that_there_are() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../gpu-kernels/src/ladder");
+        let mut made = 0;
+        for entries in gemm_spec::kernels().filter_map(entries_macro) {
+            let text = std::fs::read_to_string(format!("{root}/{entries}.rs")).unwrap();
+            assert!(text.contains(&format!("macro_rules! {entries} {{")), "{entries}");
+            made += 1;
+        }
+        assert!(made > 9);
+        let of = |variant, dtype| entries_macro(Kernel::find(variant, dtype).unwrap());
+        assert_eq!(of("k10_grouped_64x64", DType::F32), Some("k10_grouped_order"));
+        assert_eq!(of("k11_tensor_deep", DType::I8), Some("k11_tensor_core"));
+        for variant in ["k03_thread_column", "warp_group_128x128", "skinny_row"] {
+            assert_eq!(of(variant, DType::F16), None, "{variant}");
+        }
+        assert!(with_tiles(DType::F32).starts_with("k04_thread_tile, k05"));
     }
 
     #[test]
