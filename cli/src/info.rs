@@ -42,7 +42,8 @@ fn gpu(out: &mut impl Write, ordinal: usize, info: &DeviceInfo) -> Result<()> {
     writeln!(out, "\ncuda:{ordinal}   {}", info.name)?;
     writeln!(out, "  driver               for CUDA up to {}", version(info.driver_version))?;
     writeln!(out, "  compute capability   {}", version(info.compute_capability))?;
-    writeln!(out, "  memory               {}", size(info.total_memory))?;
+    let moves = info.memory_bandwidth.map_or("unknown".into(), text::bytes);
+    writeln!(out, "  memory               {}, {moves} a second", size(info.total_memory))?;
     writeln!(out, "  shared memory        {shared} a block, {optin} on request")?;
     writeln!(out, "  multiprocessors      {multiprocessors}")?;
     writeln!(out, "  kernels that fit")?;

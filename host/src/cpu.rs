@@ -43,6 +43,7 @@ impl CpuBackend {
                     kind: DeviceKind::Cpu,
                     compute_capability: None,
                     total_memory: None,
+                    memory_bandwidth: None,
                     shared_memory_per_block: None,
                     shared_memory_per_block_optin: None,
                     multiprocessors: None,

@@ -220,15 +220,24 @@ pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
     }
 }
 
-/// Waits until the boxes have been read, before any is written again or goes with the block: the
-/// group's first warp, which started the copies.
+/// Makes the copies of a tile's boxes a group of their own, for [`wait_for_copies`]; an empty one
+/// where it went another way.
+#[inline(always)]
+pub fn close_copies() {
+    if thread_of_group() == 0 {
+        tma::commit_group();
+    }
+}
+
+/// Waits until the boxes have been read of all tiles but the latest `PENDING`, before any is
+/// written again or goes with the block: the group's first warp, which started the copies.
 ///
 /// # Safety
 /// By all threads of the group, each with the number of its warp.
 #[inline(always)]
-pub unsafe fn wait_for_copies(warp: u32) {
+pub unsafe fn wait_for_copies<const PENDING: u32>(warp: u32) {
     if warp == 0 {
-        tma::wait_group_read::<0>();
+        tma::wait_group_read::<PENDING>();
         // SAFETY: the whole warp is here.
         unsafe { warp::sync_warp(u32::MAX) };
     }
@@ -319,6 +328,12 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     }
 }
 
+/// Whether some of a group's boxes lie in the last stage of a tile, which is then filled again only
+/// when they have been read.
+pub const fn keeps_a_stage(sums: usize) -> bool {
+    sums / 32 > C_BOXES
+}
+
 /// Waits until the boxes may be written: for the groups that read the last stage, where some of
 /// them lie in it.
 ///
@@ -328,7 +343,7 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
 unsafe fn sync_for_boxes<G: Geometry, const SUMS: usize>(group: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        match SUMS / 32 > C_BOXES {
+        match keeps_a_stage(SUMS) {
             true => sync_all::<G>(group),
             false => sync::<G>(group),
         }
@@ -377,7 +392,6 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
                     );
                 }
             }
-            tma::commit_group();
         }
     }
 }

@@ -220,6 +220,9 @@ fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {
     let optin = raw_attribute(
         sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
     )?;
+    // Thousands of clocks a second, lanes of the bus; zeros where a virtual machine hides them.
+    let clocks = 1000 * u64::from(attribute(MemoryClockRate)?);
+    let bandwidth = 2 * clocks * u64::from(attribute(GlobalMemoryBusWidth)?) / 8;
     Ok(DeviceInfo {
         name: device.name().check("cuDeviceGetName", what)?,
         kind: DeviceKind::Cuda { ordinal },
@@ -228,6 +231,7 @@ fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {
             attribute(ComputeCapabilityMinor)?,
         )),
         total_memory: Some(device.total_memory().check("cuDeviceTotalMem", what)? as u64),
+        memory_bandwidth: (bandwidth > 0).then_some(bandwidth),
         shared_memory_per_block: Some(shared),
         shared_memory_per_block_optin: Some(optin),
         multiprocessors: Some(attribute(MultiprocessorCount)?),

@@ -2,8 +2,8 @@
 //!
 //! All numbers are of an H100 SXM (compute capability 9.0), fitted to the records of
 //! bench/record; other GPUs are taken to have as much of it as they have multiprocessors, and the
-//! memory of [`memory_rate`]. What counts is which of several plans is faster, and by how much
-//! roughly; docs/performance.md compares the model with what was measured.
+//! bandwidth that their driver tells. What counts is which of several plans is faster, and by how
+//! much roughly; docs/performance.md compares the model with what was measured.
 
 use super::choose::Task;
 use crate::device::DeviceInfo;
@@ -11,6 +11,9 @@ use gemm_spec::{DType, Kernel, KernelFamily, order};
 
 /// Multiprocessors of the GPU that was measured.
 const MULTIPROCESSORS: f64 = 132.0;
+/// Bytes that its memory moves in a microsecond, and how much of that a kernel gets.
+const BANDWIDTH: f64 = 3.352e6;
+const OF_BANDWIDTH: f64 = 0.895;
 /// Microseconds from the end of what ran before to the first instruction, and from the last to the
 /// end.
 const LAUNCH: f64 = 2.0;
@@ -72,15 +75,7 @@ struct Speed {
 
 /// Bytes that memory gives in a microsecond, as much as a kernel gets of it.
 fn memory_rate(info: &DeviceInfo) -> f64 {
-    // The data sheets of V100, T4, A100, A40, L40 and B200, less a tenth; H100 as measured.
-    match info.compute_capability {
-        Some((7, 0)) => 0.81e6,
-        Some((7, _)) => 0.29e6,
-        Some((8, 0)) => 1.4e6,
-        Some((8, _)) => 0.7e6,
-        Some((9, _)) => 3.0e6,
-        _ => 7e6,
-    }
+    OF_BANDWIDTH * info.memory_bandwidth.map_or(BANDWIDTH, |bytes| bytes as f64 / 1e6)
 }
 
 /// Trillions of operations a second, the least microseconds of a step, those of a tile, and blocks

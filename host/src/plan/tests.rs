@@ -19,6 +19,7 @@ fn gpu() -> DeviceInfo {
         kind: DeviceKind::Cuda { ordinal: 0 },
         compute_capability: Some((9, 0)),
         total_memory: None,
+        memory_bandwidth: None,
         shared_memory_per_block: Some(48 << 10),
         shared_memory_per_block_optin: None,
         multiprocessors: None,
