@@ -1,7 +1,7 @@
 //! What the host knows of a kernel: its algorithm, its tiles, and the launches that cover C.
 
 use crate::skinny::THREADS;
-use crate::warp_group::{C_BOX_BYTES, C_BOXES, c_sets};
+use crate::warp_group::{C_BOX_BYTES, C_BOXES};
 use crate::{DType, Precision, Target};
 
 /// Threads that bring tiles for those that multiply ([`KernelFamily::WarpSpecialized`]).
@@ -406,8 +406,8 @@ impl Kernel {
             | KernelFamily::WarpGroupNarrow => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
-                let of_group = C_BOX_BYTES * C_BOXES * c_sets(cols);
-                let c = of_group.saturating_mul(rows / self.tiles.warp[0]);
+                let c =
+                    C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);
                 // Two barriers a stage, of 8 bytes.
                 stage.saturating_add(16).saturating_mul(stages).saturating_add(c)
             }

@@ -34,4 +34,4 @@ pub use params::{
 pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};
 pub use table::{entries, finish, grouped, kernels, repack, scaled, variants};
 pub use target::Target;
-pub use warp_group::{C_BOXES, box_rows, c_sets};
+pub use warp_group::{C_BOXES, box_rows};

@@ -1,15 +1,9 @@
 //! Hopper's kernels: their lists, and the boxes of their tensor maps.
 
-/// Boxes of C that a group of a kernel fills at a time in shared memory of its own.
+/// Boxes of C that each group of a kernel has shared memory of its own for.
 pub const C_BOXES: usize = 2;
 /// Bytes of a box of C: 64 rows of 128.
 pub(crate) const C_BOX_BYTES: usize = 64 * 128;
-
-/// How many times a group has [`C_BOXES`] where tiles have so many columns: twice where these are
-/// all that it fills, so that it fills some while others are still read.
-pub const fn c_sets(cols: usize) -> usize {
-    if cols == 64 * C_BOXES { 2 } else { 1 }
-}
 
 /// Rows of the boxes in which tensor maps have an operand of so many rows along K: those it has, in
 /// whole swizzled patterns of 8, and 64 at most. Rows past its end would cost the copy engine more
@@ -38,17 +32,17 @@ macro_rules! warp_group_kernels {
         (warp_group_128x256_nt_f8e4m3, "warp_group_128x256", F8E4M3, Nt, [128, 256, 128], 2, 4),
         (warp_group_128x256_nt_f8e5m2, "warp_group_128x256", F8E5M2, Nt, [128, 256, 128], 2, 4),
         (warp_group_128x256_nt_tf32, "warp_group_128x256", tf32, Nt, [128, 256, 32], 2, 4),
-        (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn, [128, 128, 64], 2, 5),
-        (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt, [128, 128, 64], 2, 5),
-        (warp_group_128x128_tn_f16, "warp_group_128x128", f16, Tn, [128, 128, 64], 2, 5),
-        (warp_group_128x128_tt_f16, "warp_group_128x128", f16, Tt, [128, 128, 64], 2, 5),
-        (warp_group_128x128_nn_bf16, "warp_group_128x128", bf16, Nn, [128, 128, 64], 2, 5),
-        (warp_group_128x128_nt_bf16, "warp_group_128x128", bf16, Nt, [128, 128, 64], 2, 5),
-        (warp_group_128x128_tn_bf16, "warp_group_128x128", bf16, Tn, [128, 128, 64], 2, 5),
-        (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt, [128, 128, 64], 2, 5),
-        (warp_group_128x128_nt_f8e4m3, "warp_group_128x128", F8E4M3, Nt, [128, 128, 128], 2, 5),
-        (warp_group_128x128_nt_f8e5m2, "warp_group_128x128", F8E5M2, Nt, [128, 128, 128], 2, 5),
-        (warp_group_128x128_nt_tf32, "warp_group_128x128", tf32, Nt, [128, 128, 32], 2, 5),
+        (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_tn_f16, "warp_group_128x128", f16, Tn, [128, 128, 64], 2, 6),
+        (warp_group_128x128_tt_f16, "warp_group_128x128", f16, Tt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nn_bf16, "warp_group_128x128", bf16, Nn, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nt_bf16, "warp_group_128x128", bf16, Nt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_tn_bf16, "warp_group_128x128", bf16, Tn, [128, 128, 64], 2, 6),
+        (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nt_f8e4m3, "warp_group_128x128", F8E4M3, Nt, [128, 128, 128], 2, 6),
+        (warp_group_128x128_nt_f8e5m2, "warp_group_128x128", F8E5M2, Nt, [128, 128, 128], 2, 6),
+        (warp_group_128x128_nt_tf32, "warp_group_128x128", tf32, Nt, [128, 128, 32], 2, 6),
         (warp_group_64x128_nn_f16, "warp_group_64x128", f16, Nn, [64, 128, 64], 2, 8),
         (warp_group_64x128_nt_f16, "warp_group_64x128", f16, Nt, [64, 128, 64], 2, 8),
         (warp_group_64x128_tn_f16, "warp_group_64x128", f16, Tn, [64, 128, 64], 2, 8),
@@ -120,7 +114,7 @@ macro_rules! warp_group_scaled_kernels {
         $with! {
         (
             warp_group_scaled_128x128_nt_f8e4m3, "warp_group_scaled_128x128", F8E4M3, Nt,
-            [128, 128, 128], 2, 5
+            [128, 128, 128], 2, 6
         ),
         }
     };
@@ -150,19 +144,19 @@ macro_rules! warp_group_grouped_kernels {
         ),
         (
             warp_group_grouped_128x128_nn_f16, "warp_group_grouped_128x128", f16, Nn,
-            [128, 128, 64], 2, 5
+            [128, 128, 64], 2, 6
         ),
         (
             warp_group_grouped_128x128_nt_f16, "warp_group_grouped_128x128", f16, Nt,
-            [128, 128, 64], 2, 5
+            [128, 128, 64], 2, 6
         ),
         (
             warp_group_grouped_128x128_nn_bf16, "warp_group_grouped_128x128", bf16, Nn,
-            [128, 128, 64], 2, 5
+            [128, 128, 64], 2, 6
         ),
         (
             warp_group_grouped_128x128_nt_bf16, "warp_group_grouped_128x128", bf16, Nt,
-            [128, 128, 64], 2, 5
+            [128, 128, 64], 2, 6
         ),
         }
     };

@@ -63,7 +63,7 @@ use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, Tile};
 use cuda_std::{cluster, fence, grid, misc, registers, shared, thread, warp};
 use direct::{BRINGERS, bring_elements};
-use gemm_spec::{C_BOXES, c_sets};
+use gemm_spec::C_BOXES;
 use ring::Ring;
 pub use side::Side;
 pub use stream_k::{Shared, StreamK};
@@ -117,11 +117,6 @@ const fn tiles_b(sums: usize) -> usize {
     sums / 32
 }
 
-/// Boxes of C that a group has, for so many sums a thread.
-const fn boxes_of_group(sums: usize) -> usize {
-    C_BOXES * c_sets(2 * sums)
-}
-
 /// The operands of a launch.
 pub struct Operands<T: Element> {
     /// The maps of A, B and C, or null where they have none; C's is used where `write::write` says
@@ -153,8 +148,7 @@ impl<T: Element> Operands<T> {
 /// # Safety
 ///
 /// Called by all threads of a block of 128 for each group and 128 more, in clusters as `G` says,
-/// whose dynamic shared memory holds the stages, [`boxes_of_group`] boxes of C a group and the
-/// barriers.
+/// whose dynamic shared memory holds the stages, [`C_BOXES`] boxes of C a group and the barriers.
 /// What `work` has describes matrices that the grid may read (A, B) and write (C), and no other
 /// code touches C during the launch; the grid may read what `summing` says.
 #[inline(always)]
@@ -175,7 +169,7 @@ where
     unsafe {
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
         let c = stages.add(G::STAGES * (G::GROUPS + tiles_b(SUMS))).cast::<BoxOfC>();
-        let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * boxes_of_group(SUMS)).cast();
+        let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
         let ring = Ring::<G>::new(barriers);
         if thread::thread_idx_x() == 0 {
             if !W::IS_DIRECT {
@@ -261,9 +255,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     // read it are done, and the copies of C from it; the maps' and C's use is as the caller
     // promises.
     unsafe {
-        let c = c.add(group * boxes_of_group(SUMS));
-        // Which of its boxes it fills next.
-        let mut set = 0;
+        let c = c.add(group * C_BOXES);
         let stage_bytes = ((G::GROUPS + tiles_b(SUMS)) * size_of::<Rows64<T>>()) as u32;
         let (a, b) = (A::first(stages.add(group)), B::first(stages.add(G::GROUPS)));
         if is_cleared(work.box_rows::<A, B>()) {
@@ -290,7 +282,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
                 S::multiply(&mut tile, &mut sums, a, b, step == 0);
                 if step == 0 && write::keeps_a_stage(SUMS) {
-                    write::wait_for_copies::<0>(warp);
+                    write::wait_for_copies(warp);
                 }
                 if S::AT_ONCE {
                     ring.release();
@@ -317,13 +309,11 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 next = work.next();
                 continue;
             }
-            if c_sets(2 * SUMS) == 2 {
-                write::wait_for_copies::<1>(warp);
-            } else if !write::keeps_a_stage(SUMS) {
-                write::wait_for_copies::<0>(warp);
+            if !write::keeps_a_stage(SUMS) {
+                write::wait_for_copies(warp);
             }
             let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
-            let boxes = [c.add(set * C_BOXES), last.add(group * C_BOXES).cast()];
+            let boxes = [c, last.add(group * C_BOXES).cast()];
             let memory = (boxes, group);
             work.read();
             let (operands, p) = (work.operands(), work.params());
@@ -333,13 +323,11 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let epilogues = S::EPILOGUES && W::EPILOGUES;
             let ways = Ways { epilogues, boxes, tile_cols: work.tile_cols() };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
-            write::close_copies();
-            set = (set + 1) % c_sets(2 * SUMS);
             if !early {
                 next = work.next();
             }
         }
-        write::wait_for_copies::<0>(warp);
+        write::wait_for_copies(warp);
         if holds {
             ring.before().release();
         }

@@ -4,6 +4,7 @@ use super::ring::Ring;
 use super::tiles::Place;
 use super::{Geometry, Rows64, Side, WarpGroup, Work, tiles_b, write};
 use crate::SharedTile;
+use cuda_std::tma::CachePolicy;
 use cuda_std::{cluster, grid, tma};
 
 /// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
@@ -28,6 +29,10 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
     let [rows_a, rows_b] = work.box_rows::<A, B>();
     let rows = G::GROUPS as u32 * rows_a + tiles_b as u32 * rows_b;
     let bytes = rows * (Rows64::<T>::BYTES / 64);
+    let policy = match work.reads_b_once() {
+        true => CachePolicy::evict_first(),
+        false => CachePolicy::evict_normal(),
+    };
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
@@ -71,8 +76,12 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
                     }
                     for i in 0..tiles_b / G::CLUSTER {
                         let (to, at) = of_b(rank * (tiles_b / G::CLUSTER) + i);
-                        match G::CLUSTER {
-                            1 => tma::load(to, map_b, at, full),
+                        match (G::CLUSTER, G::GROUPS) {
+                            (1, 1) => tma::load_with_policy(to, map_b, at, full, policy),
+                            (_, 1) => {
+                                tma::load_multicast_with_policy(to, map_b, at, full, all, policy);
+                            }
+                            (1, _) => tma::load(to, map_b, at, full),
                             _ => tma::load_multicast(to, map_b, at, full, all),
                         }
                     }

@@ -184,6 +184,11 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
     }
 
     #[inline(always)]
+    fn reads_b_once(&self) -> bool {
+        self.extent[0] == 1
+    }
+
+    #[inline(always)]
     fn first_k(&self, _: u32) -> u32 {
         self.piece[0] * T::DEPTH
     }

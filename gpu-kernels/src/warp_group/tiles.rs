@@ -2,17 +2,29 @@
 
 use super::{GROUP_ROWS, Geometry};
 use core::marker::PhantomData;
-use cuda_std::cluster;
+use cuda_std::{cluster, misc};
 use gemm_spec::{GemmParams, order};
 
-/// Rows of blocks in a group of the order.
+/// Rows of blocks in a group of the order, where A and B are read more than once.
 pub const ORDER_GROUP: usize = 16;
+/// Bytes of A and B that stay in the L2 cache in any order. Then tiles go row after row, so that
+/// neighbouring bytes of C are written at nearly one time, which memory takes sooner.
+const HELD_BYTES: u64 = 8 << 20;
 
 /// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and
 /// twice an odd number, so that all pairs of any power of two are gone through.
 pub const SPREAD: u32 = 6;
 /// Neighbouring tiles that begin with the same step where B lies along its columns.
 pub const TOGETHER: u32 = 16;
+
+/// Rows of clusters in a group of the order of a product's tiles, for elements of `size` bytes.
+#[inline(always)]
+pub fn row_group<S, G: Geometry>(p: &GemmParams<S>, size: usize) -> u32 {
+    // Afresh, or it is kept in a register while tiles are multiplied.
+    let k = misc::afresh_i64(p.k as i64) as u64;
+    let bytes = p.m.saturating_add(p.n).saturating_mul(k).saturating_mul(size as u64);
+    if bytes <= HELD_BYTES { 1 } else { (ORDER_GROUP / G::CLUSTER) as u32 }
+}
 
 /// Where a tile is.
 #[derive(Clone, Copy)]
@@ -113,13 +125,19 @@ impl<G: Geometry> ClusterTiles<G> {
         }
     }
 
-    /// Where this block's part of the next tile starts.
+    /// Whether each byte of B is read once, and blocks go on to other bytes of it: there is one row
+    /// of tiles, and they are more than run at one time.
     #[inline(always)]
-    pub fn next(&mut self) -> Option<Place> {
+    pub fn reads_b_once<S>(&self, p: &GemmParams<S>) -> bool {
+        self.rows == 1 && p.slices.count == 1 && self.cols > cluster::cluster_dim_x()
+    }
+
+    /// Where this block's part of the next tile starts, in an order as [`row_group`] has it.
+    #[inline(always)]
+    pub fn next(&mut self, row_group: u32) -> Option<Place> {
         if self.next >= self.end {
             return None;
         }
-        let group = (ORDER_GROUP / G::CLUSTER) as u32;
         let extent = [self.rows, self.cols];
         // Blocks alone need no register for it.
         let tiles = if G::CLUSTER > 1 { self.tiles } else { self.rows * self.cols };
@@ -128,7 +146,7 @@ impl<G: Geometry> ClusterTiles<G> {
             true => (0, self.next),
             false => (self.next / tiles, self.next % tiles),
         };
-        let at = order::of_cluster(number, extent, tiles, G::CLUSTER as u32, group);
+        let at = order::of_cluster(number, extent, tiles, G::CLUSTER as u32, row_group);
         self.next += cluster::cluster_dim_x();
         Some(Place::of_block(at, [Self::HEIGHT as u32, self.width], slice))
     }

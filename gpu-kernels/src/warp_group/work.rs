@@ -1,7 +1,7 @@
 //! What a cluster computes: the tiles of one product and its slices, or of a list of products that
 //! have shapes of their own.
 
-use super::tiles::{ClusterTiles, Place};
+use super::tiles::{ClusterTiles, ORDER_GROUP, Place, row_group};
 use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup};
 use crate::k_of;
 use core::ptr;
@@ -65,6 +65,13 @@ pub trait Work<T: WarpGroup, G> {
 
     /// The step along K with which a tile begins, of a B that is read in rows along K or is not.
     fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32;
+
+    /// Whether each byte of B is read once while those of A are read again and again, so that B
+    /// need not stay in the L2 cache.
+    #[inline(always)]
+    fn reads_b_once(&self) -> bool {
+        false
+    }
 
     /// Where the slice's K starts in the maps of A and B.
     fn first_k(&self, slice: u32) -> u32;
@@ -169,7 +176,7 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn next(&mut self) -> Option<Place> {
-        self.tiles.next()
+        self.tiles.next(row_group::<_, G>(self.p, size_of::<T>()))
     }
 
     #[inline(always)]
@@ -192,6 +199,11 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     #[inline(always)]
     fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32 {
         self.tiles.first_step(tile, steps, b_along_k)
+    }
+
+    #[inline(always)]
+    fn reads_b_once(&self) -> bool {
+        self.tiles.reads_b_once(self.p)
     }
 
     #[inline(always)]
@@ -340,7 +352,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     #[inline(always)]
     fn next(&mut self) -> Option<Place> {
         loop {
-            if let Some(place) = self.tiles.next() {
+            if let Some(place) = self.tiles.next((ORDER_GROUP / G::CLUSTER) as u32) {
                 let row = place.row + u64::from(self.rows[0]);
                 return Some(Place { row, slice: 0, ..place });
             }

@@ -220,24 +220,15 @@ pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
     }
 }
 
-/// Makes the copies of a tile's boxes a group of their own, for [`wait_for_copies`]; an empty one
-/// where it went another way.
-#[inline(always)]
-pub fn close_copies() {
-    if thread_of_group() == 0 {
-        tma::commit_group();
-    }
-}
-
-/// Waits until the boxes have been read of all tiles but the latest `PENDING`, before any is
-/// written again or goes with the block: the group's first warp, which started the copies.
+/// Waits until the boxes have been read, before any is written again or goes with the block: the
+/// group's first warp, which started the copies.
 ///
 /// # Safety
 /// By all threads of the group, each with the number of its warp.
 #[inline(always)]
-pub unsafe fn wait_for_copies<const PENDING: u32>(warp: u32) {
+pub unsafe fn wait_for_copies(warp: u32) {
     if warp == 0 {
-        tma::wait_group_read::<PENDING>();
+        tma::wait_group_read::<0>();
         // SAFETY: the whole warp is here.
         unsafe { warp::sync_warp(u32::MAX) };
     }
@@ -392,6 +383,7 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
                     );
                 }
             }
+            tma::commit_group();
         }
     }
 }

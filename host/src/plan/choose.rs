@@ -174,6 +174,14 @@ impl Task {
         Task { along_k: [0, 1].map(along_k), maps, ..self }
     }
 
+    /// Whether rows of A (0) or B (1) along M or N are short and end within sectors of 32 bytes, of
+    /// which copies of a tile then read most twice.
+    pub(super) fn splits_sectors(&self, operand: usize) -> bool {
+        let extent = [self.shape.rows, self.shape.cols][operand];
+        let ends_within = !extent.saturating_mul(self.dtype.size_bytes()).is_multiple_of(32);
+        !self.along_k[operand] && extent < 64 && ends_within
+    }
+
     /// The instances of a variant that may be taken, for any way of storing the operands: those of
     /// the precision asked for, then those that have more.
     pub(super) fn instances(&self, variant: &str) -> [Option<&'static Kernel>; 2] {
@@ -512,9 +520,12 @@ fn with_copies(
             .filter(|&copied| copied != [false; 2] && Some(copied) != unmapped),
     ];
     let instance = move |copied| Some((instance(variant, copied, task, info)?, copied));
-    // Where copies are needed, the first that does, since more are no faster.
+    // Where copies are needed, the first that does, since more are no faster; but of short rows.
     let most = if copies_are_along_k == Some(false) { tries.len() } else { 1 };
-    tries.into_iter().flatten().filter_map(instance).take(most)
+    let short = [0, 1].map(|i| task.splits_sectors(i));
+    let is_one_more = copies_are_along_k == Some(true) && short != [false; 2];
+    let short = unmapped.filter(|unmapped| is_one_more && *unmapped != short).map(|_| short);
+    tries.into_iter().flatten().filter_map(instance).take(most).chain(short.and_then(instance))
 }
 
 /// The instance of a variant for a task whose operands are copied so, where it takes that.

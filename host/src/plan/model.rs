@@ -19,10 +19,15 @@ const OF_BANDWIDTH: f64 = 0.895;
 const LAUNCH: f64 = 2.0;
 /// Bytes that the L2 cache gives one multiprocessor in a microsecond, when all of them read.
 const L2_RATE: f64 = 90e3;
+/// The same for narrow tiles, which read more of it than of memory.
+const L2_RATE_OF_NARROW: f64 = 67e3;
 /// The same where K is in parts, and what is read has just come from memory.
 const L2_RATE_OF_PARTS: f64 = 54e3;
-/// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles.
+/// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles: more by the root
+/// of what another memory moves (47e3 on an H200).
 const MEMORY_RATE_OF_ONE: f64 = 38e3;
+/// The least microseconds of a step that reads sectors twice ([`Task::splits_sectors`]).
+const SPLIT_SECTORS: f64 = 0.4;
 /// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
 const ROWS_OF_C: f64 = 0.7;
 /// What part of the memory's rate tiles of two groups get where one of them has no rows.
@@ -54,10 +59,10 @@ const SUMS_RATE: f64 = 25e3;
 /// By how much a step of a tile that is cut takes longer where there are whole ones too.
 const SKEW: f64 = 0.1;
 /// What part of the memory's rate equal shares get, in which most multiprocessors go from one tile
-/// to another at a time of their own.
-const SHARES: f64 = 0.9;
+/// to another at a time of their own: where all tiles are cut, and where some are whole.
+const SHARES: [f64; 2] = [0.93, 0.85];
 /// Microseconds from a key to who waits for it.
-const JOIN: f64 = 1.3;
+const JOIN: f64 = 2.3;
 /// Bytes of another's sums that a multiprocessor reads in a microsecond.
 const JOIN_RATE: f64 = 60e3;
 
@@ -284,7 +289,7 @@ pub(super) fn predict(
 /// a stage until it is written.
 fn visible_of_c(kernel: &Kernel) -> f64 {
     match kernel.variant {
-        "warp_group_128x128" => 0.12,
+        "warp_group_128x128" => 0.105,
         "warp_group_128x256" => 0.15,
         _ => 0.2,
     }
@@ -296,7 +301,7 @@ fn visible_of_copies(kernel: &Kernel, task: &Task) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
     let rows = rows.min(task.shape.rows);
     match kernel.narrows() {
-        true => 2.0 * VISIBLE_COPIES * (rows as f64 / cols as f64).max(1.0),
+        true => 1.5 * VISIBLE_COPIES * (rows as f64 / cols as f64).max(1.0),
         false => VISIBLE_COPIES,
     }
 }
@@ -311,6 +316,7 @@ fn waiting(
     multiprocessors: f64,
 ) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
+    let of_one = MEMORY_RATE_OF_ONE * (rate / (OF_BANDWIDTH * BANDWIDTH)).sqrt();
     let is_half_empty = kernel.takes_maps() && rows > 64 && task.shape.rows <= rows / 2;
     let rate = if is_half_empty { EMPTY_GROUP * rate } else { rate };
     let cluster = kernel.cluster() as f64;
@@ -318,7 +324,7 @@ fn waiting(
     let at_once = (multiprocessors / cluster).floor().max(1.0);
     // Equal shares have no last ones, but ends within tiles.
     let (clusters, last, rate) = match kernel.joins() {
-        true => (at_once, 0.0, rate * SHARES),
+        true => (at_once, 0.0, rate * SHARES[usize::from(clusters > at_once)]),
         false => (clusters, clusters % at_once, rate),
     };
     // Of an empty C there are no last ones.
@@ -328,8 +334,16 @@ fn waiting(
     let of_last = bytes * last / clusters;
     // Each block of a cluster brings some of the boxes of 64 columns.
     let bringing = cluster.min(task.shape.cols.min(cols).div_ceil(64) as f64);
-    let rate_of = |clusters: f64| rate.min(clusters.max(1.0) * bringing * MEMORY_RATE_OF_ONE);
+    let rate_of = |clusters: f64| rate.min(clusters.max(1.0) * bringing * of_one);
     (bytes - of_last) / rate_of(at_once) + of_last / rate_of(last)
+}
+
+/// The least microseconds of a step, which are `step` but where sectors are read twice.
+fn least_step(step: f64, kernel: &Kernel, task: &Task) -> f64 {
+    match kernel.takes_maps() && (0..2).any(|i| task.splits_sectors(i)) {
+        true => step.max(SPLIT_SECTORS),
+        false => step,
+    }
 }
 
 /// Microseconds of a kernel that waits for nothing but the L2 cache.
@@ -367,7 +381,12 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let bytes = task.dtype.size_bytes() * depth;
     let bytes_of_step = (rows.min(m) * bytes + cols.min(n) * bytes / cluster) as f64;
     let operations_of_step = 2.0 * (rows * cols * depth) as f64;
-    let l2_rate = if parts > 1 { L2_RATE_OF_PARTS } else { L2_RATE };
+    let l2_rate = match parts > 1 {
+        true => L2_RATE_OF_PARTS,
+        false if kernel.narrows() => L2_RATE_OF_NARROW,
+        false => L2_RATE,
+    };
+    step = least_step(step, kernel, task);
     let resident = blocks as f64;
     let cluster = cluster as f64;
     let at_once = (multiprocessors / cluster).floor().max(1.0) * cluster * resident;
@@ -410,7 +429,7 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
     let bytes_of_step = bytes * (rows.min(m) as f64 + cols.min(n) as f64 / cluster);
     let work = (2.0 * (rows * cols * depth) as f64 / operations).max(bytes_of_step / L2_RATE);
     let part = clusters * cluster / multiprocessors;
-    let step = (work / (1.0 + ALONE * (1.0 - part).max(0.0))).max(step);
+    let step = (work / (1.0 + ALONE * (1.0 - part).max(0.0))).max(least_step(step, kernel, task));
     let share = tiles / clusters;
     // As the kernel has it: tiles that are cut, for each cluster.
     let cut = match share.fract() {

@@ -49,7 +49,7 @@ pub mod hopper {
     use cuda_std::half::bf16;
 
     gpu_kernels::warp_group! {
-        (causal_nt_bf16, "warp_group_128x128", bf16, Nt, [128, 128, 64], 2, 5)
+        (causal_nt_bf16, "warp_group_128x128", bf16, Nt, [128, 128, 64], 2, 6)
             with (bias: *const f32, limit: f32,) => Causal { bias, limit },
     }
 }
