@@ -73,21 +73,6 @@ impl CachePolicy {
         CachePolicy(policy)
     }
 
-    /// As without a policy: for copies that get one where it is of use.
-    ///
-    /// Lowers to `createpolicy.fractional.L2::evict_normal.b64` (PTX ISA, `createpolicy`).
-    #[gpu_only]
-    #[inline(always)]
-    pub fn evict_normal() -> Self {
-        let policy;
-        // SAFETY: makes a number.
-        unsafe {
-            asm!("createpolicy.fractional.L2::evict_normal.b64 {}, 1.0;", out(reg64) policy,
-                options(pure, nomem, nostack));
-        }
-        CachePolicy(policy)
-    }
-
     /// Last to go: for what many blocks read again.
     ///
     /// Lowers to `createpolicy.fractional.L2::evict_last.b64` (PTX ISA, `createpolicy`).

@@ -2,29 +2,20 @@
 
 use super::{GROUP_ROWS, Geometry};
 use core::marker::PhantomData;
-use cuda_std::{cluster, misc};
+use cuda_std::cluster;
 use gemm_spec::{GemmParams, order};
 
-/// Rows of blocks in a group of the order, where A and B are read more than once.
+/// Rows of blocks in a group of the order.
 pub const ORDER_GROUP: usize = 16;
-/// Bytes of A and B that stay in the L2 cache in any order. Then tiles go row after row, so that
-/// neighbouring bytes of C are written at nearly one time, which memory takes sooner.
-const HELD_BYTES: u64 = 8 << 20;
+/// Columns of tiles that go row after row, where two groups multiply: these kernels are chosen where
+/// C is most of what memory moves, and it takes whole rows of C sooner than pieces of many.
+const ROW_AFTER_ROW: u32 = 128;
 
 /// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and
 /// twice an odd number, so that all pairs of any power of two are gone through.
 pub const SPREAD: u32 = 6;
 /// Neighbouring tiles that begin with the same step where B lies along its columns.
 pub const TOGETHER: u32 = 16;
-
-/// Rows of clusters in a group of the order of a product's tiles, for elements of `size` bytes.
-#[inline(always)]
-pub fn row_group<S, G: Geometry>(p: &GemmParams<S>, size: usize) -> u32 {
-    // Afresh, or it is kept in a register while tiles are multiplied.
-    let k = misc::afresh_i64(p.k as i64) as u64;
-    let bytes = p.m.saturating_add(p.n).saturating_mul(k).saturating_mul(size as u64);
-    if bytes <= HELD_BYTES { 1 } else { (ORDER_GROUP / G::CLUSTER) as u32 }
-}
 
 /// Where a tile is.
 #[derive(Clone, Copy)]
@@ -132,12 +123,16 @@ impl<G: Geometry> ClusterTiles<G> {
         self.rows == 1 && p.slices.count == 1 && self.cols > cluster::cluster_dim_x()
     }
 
-    /// Where this block's part of the next tile starts, in an order as [`row_group`] has it.
+    /// Where this block's part of the next tile starts.
     #[inline(always)]
-    pub fn next(&mut self, row_group: u32) -> Option<Place> {
+    pub fn next(&mut self) -> Option<Place> {
         if self.next >= self.end {
             return None;
         }
+        let group = match G::GROUPS == 2 && self.width == ROW_AFTER_ROW {
+            true => 1,
+            false => (ORDER_GROUP / G::CLUSTER) as u32,
+        };
         let extent = [self.rows, self.cols];
         // Blocks alone need no register for it.
         let tiles = if G::CLUSTER > 1 { self.tiles } else { self.rows * self.cols };
@@ -146,7 +141,7 @@ impl<G: Geometry> ClusterTiles<G> {
             true => (0, self.next),
             false => (self.next / tiles, self.next % tiles),
         };
-        let at = order::of_cluster(number, extent, tiles, G::CLUSTER as u32, row_group);
+        let at = order::of_cluster(number, extent, tiles, G::CLUSTER as u32, group);
         self.next += cluster::cluster_dim_x();
         Some(Place::of_block(at, [Self::HEIGHT as u32, self.width], slice))
     }

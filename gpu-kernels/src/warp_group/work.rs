@@ -1,7 +1,7 @@
 //! What a cluster computes: the tiles of one product and its slices, or of a list of products that
 //! have shapes of their own.
 
-use super::tiles::{ClusterTiles, ORDER_GROUP, Place, row_group};
+use super::tiles::{ClusterTiles, Place};
 use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup};
 use crate::k_of;
 use core::ptr;
@@ -176,7 +176,7 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn next(&mut self) -> Option<Place> {
-        self.tiles.next(row_group::<_, G>(self.p, size_of::<T>()))
+        self.tiles.next()
     }
 
     #[inline(always)]
@@ -352,7 +352,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     #[inline(always)]
     fn next(&mut self) -> Option<Place> {
         loop {
-            if let Some(place) = self.tiles.next((ORDER_GROUP / G::CLUSTER) as u32) {
+            if let Some(place) = self.tiles.next() {
                 let row = place.row + u64::from(self.rows[0]);
                 return Some(Place { row, slice: 0, ..place });
             }

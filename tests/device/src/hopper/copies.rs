@@ -27,7 +27,7 @@ macro_rules! copies {
         #[doc = concat!("One block of 64 threads, tensors of ", $rank, " dimensions of words. \
             Loads the box at `at[..", $rank, "]` of `from`, leaves its `words` words in `raw` as \
             they lie in shared memory, adds 1 to each, and stores them as the box at `at[", $rank,
-            "..]` of `to`. `hint` is 0, or 1, 2 or 3 for the policies to evict first, last and as ever.")]
+            "..]` of `to`. `hint` is 0, or 1 or 2 for the policies to evict first and last.")]
         ///
         /// # Safety
         /// The maps are alive and their boxes have `words` words, at most 2048; nothing else
@@ -61,12 +61,8 @@ macro_rules! copies {
                             let policy = CachePolicy::evict_first();
                             tma::load_with_policy(tile, from, start, full, policy);
                         }
-                        2 => {
-                            let policy = CachePolicy::evict_last();
-                            tma::load_with_policy(tile, from, start, full, policy);
-                        }
                         _ => {
-                            let policy = CachePolicy::evict_normal();
+                            let policy = CachePolicy::evict_last();
                             tma::load_with_policy(tile, from, start, full, policy);
                         }
                     }

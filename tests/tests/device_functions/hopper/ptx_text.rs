@@ -48,7 +48,6 @@ const LOWERINGS: &[(&str, &[&str])] = &[
     ("copy_box_2", &["fence.proxy.async.shared::cta;"]),
     ("copy_box_2", &["createpolicy.fractional.L2::evict_first.b64"]),
     ("copy_box_2", &["createpolicy.fractional.L2::evict_last.b64"]),
-    ("copy_box_2", &["createpolicy.fractional.L2::evict_normal.b64"]),
     ("copy_box_2", &["cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 0;"]),
     ("copy_bytes", &["cp.async.bulk.wait_group.read 0;", "fence.proxy.async.global;"]),
     ("copy_bytes", &["cp.async.bulk.global.shared::cta.bulk_group ["]),
