@@ -15,6 +15,33 @@ use cuda_std::{cluster, grid, tma};
 /// By one thread of the block; the rest as [`multiply`](super::multiply).
 #[inline(always)]
 pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
+    work: W,
+    ring: Ring<G>,
+    stages: SharedTile<Rows64<T>>,
+) where
+    T: WarpGroup,
+    A: Side<T>,
+    B: Side<T>,
+    G: Geometry,
+    W: Work<T, G>,
+{
+    // SAFETY: the caller's promise.
+    unsafe {
+        // N.B. Two loops: a policy is no number that a warp shares, and one to evict as ever makes
+        // copies slower than none, by a third where all blocks read one B.
+        match G::GROUPS == 1 && work.reads_b_once() {
+            true => bring_tiles::<T, A, B, G, W, SUMS, true>(work, ring, stages),
+            false => bring_tiles::<T, A, B, G, W, SUMS, false>(work, ring, stages),
+        }
+    }
+}
+
+/// Does so, and has the L2 cache let B go first where `B_ONCE`.
+///
+/// # Safety
+/// As [`bring`].
+#[inline(always)]
+unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     mut work: W,
     mut ring: Ring<G>,
     stages: SharedTile<Rows64<T>>,
@@ -29,8 +56,7 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
     let [rows_a, rows_b] = work.box_rows::<A, B>();
     let rows = G::GROUPS as u32 * rows_a + tiles_b as u32 * rows_b;
     let bytes = rows * (Rows64::<T>::BYTES / 64);
-    // N.B. A policy to evict as ever is slower than none, by a third where all blocks read one B.
-    let policy = work.reads_b_once().then(CachePolicy::evict_first);
+    let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
@@ -74,7 +100,7 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
                     }
                     for i in 0..tiles_b / G::CLUSTER {
                         let (to, at) = of_b(rank * (tiles_b / G::CLUSTER) + i);
-                        match (G::CLUSTER, policy.filter(|_| G::GROUPS == 1)) {
+                        match (G::CLUSTER, policy) {
                             (1, Some(policy)) => tma::load_with_policy(to, map_b, at, full, policy),
                             (_, Some(policy)) => {
                                 tma::load_multicast_with_policy(to, map_b, at, full, all, policy);

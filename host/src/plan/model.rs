@@ -20,7 +20,7 @@ const LAUNCH: f64 = 2.0;
 /// Bytes that the L2 cache gives one multiprocessor in a microsecond, when all of them read.
 const L2_RATE: f64 = 90e3;
 /// The same for narrow tiles, which read more of it than of memory.
-const L2_RATE_OF_NARROW: f64 = 70e3;
+const L2_RATE_OF_NARROW: f64 = 72e3;
 /// The same where K is in parts, and what is read has just come from memory.
 const L2_RATE_OF_PARTS: f64 = 54e3;
 /// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles: more by the root
@@ -301,7 +301,7 @@ fn visible_of_copies(kernel: &Kernel, task: &Task) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
     let rows = rows.min(task.shape.rows);
     match kernel.narrows() {
-        true => 1.7 * VISIBLE_COPIES * (rows as f64 / cols as f64).max(1.0),
+        true => 1.75 * VISIBLE_COPIES * (rows as f64 / cols as f64).max(1.0),
         false => VISIBLE_COPIES,
     }
 }
