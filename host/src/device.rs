@@ -54,7 +54,7 @@ pub struct DeviceInfo {
     pub compute_capability: Option<(u32, u32)>,
     /// Bytes of memory.
     pub total_memory: Option<u64>,
-    /// Bytes that the memory's pins move in a second: two for each clock and eight lanes of the bus.
+    /// Bytes that the memory's pins move in a second: two a clock for eight lanes of the bus.
     pub memory_bandwidth: Option<u64>,
     /// Bytes of shared memory that a block may declare.
     pub shared_memory_per_block: Option<u32>,

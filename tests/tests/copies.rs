@@ -1,8 +1,8 @@
-//! Operands of f32 that are copied to rows along M and N before a product: the same numbers as from
-//! a kernel that takes them as they are.
+//! Operands that are copied before a product although a kernel could read them as they are: f32 to
+//! rows along M and N, short rows of 16 bits along K. The same numbers as without copies.
 
 use gemmite::emulator::Options;
-use gemmite::{Device, Gemm, KernelChoice, Matrix, Op, Shape, random};
+use gemmite::{Device, Gemm, KernelChoice, Matrix, Op, Shape, bf16, random};
 use gemmite_tests::{cuda, say};
 
 const OPS: [[Op; 2]; 4] = [
@@ -73,6 +73,27 @@ fn a_column_is_apart_on_the_emulator() {
             assert_eq!((rest.of_rows, rest.from, rest.turned), (false, 512, true), "{plan}");
             check(&device, sizes, ops, &choice);
         }
+    }
+}
+
+/// 8 columns in rows of half a sector, which are computed as rows of the transposed C.
+#[test]
+fn short_rows_are_copied_on_the_emulator() {
+    let options = Options { arch: (9, 0), multiprocessors: Some(2), ..Options::default() };
+    let device = Device::emulator_with(&options).unwrap();
+    let of =
+        |rows, cols, seed| random::integers::<bf16>(Shape::new(rows, cols), seed, -1..=1).unwrap();
+    for (m, n, copied) in [(192, 8, [true, false]), (8, 24, [false, true])] {
+        let (a, b) = (of(m, 200, 1), of(200, n, 2));
+        let variant = "warp_group_64x64".into();
+        let choice = KernelChoice::Planned { variant, copied, parts: 1 };
+        let gemm = Gemm::<bf16>::default().kernel(choice);
+        let plan = gemm.plan_on(&device, a.view().layout(), b.view().layout()).unwrap();
+        assert_eq!((plan.copied, plan.turned), (copied, n == 8), "{plan}");
+        let found = gemm.run(&device, &a, &b).unwrap();
+        let other = Gemm::<bf16>::default().kernel("k02_tiled_16");
+        let expected = other.run(&device, &a, &b).unwrap();
+        assert!(found == expected, "{m} x {n}");
     }
 }
 

@@ -7,8 +7,8 @@ use gemm_spec::{GemmParams, order};
 
 /// Rows of blocks in a group of the order.
 pub const ORDER_GROUP: usize = 16;
-/// Columns of tiles that go row after row, where two groups multiply: these kernels are chosen where
-/// C is most of what memory moves, and it takes whole rows of C sooner than pieces of many.
+/// Columns of tiles that go row after row, where two groups multiply: such kernels are chosen where
+/// C is most of what memory moves, and there that order is faster (docs/performance.md).
 const ROW_AFTER_ROW: u32 = 128;
 
 /// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and

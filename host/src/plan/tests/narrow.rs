@@ -40,3 +40,28 @@ fn kernels_with_epilogues_take_their_place_where_there_is_one() {
     let other = chosen(8192, 8192);
     assert_eq!(other.for_epilogue(&layer, &auto), other);
 }
+
+#[test]
+fn a_faster_memory_changes_plans() {
+    let h200 = DeviceInfo { memory_bandwidth: Some(4_917_000_000_000), ..h100() };
+    // 344 tiles of 64 are three each for some; 394 of 56 are less for them, but read A more often.
+    let task = Task { maps: true, k: 4096, along_k: [true; 2], ..task(DType::BF16, (16, 22_016)) };
+    let on = |info| super::super::choose(&KernelChoice::Auto, &task, info).unwrap();
+    let (slow, fast) = (on(&h100()), on(&h200));
+    assert_eq!((slow.kernel.variant, slow.tile_cols), ("warp_group_64x64", 0));
+    assert_eq!((fast.kernel.variant, fast.tile_cols), ("warp_group_narrow_64x64", 56));
+    assert!(fast.prediction.memory < 0.7 * slow.prediction.memory);
+}
+
+#[test]
+fn short_rows_that_split_sectors_are_copied() {
+    // Few columns are few rows of the transposed C, which lie along M in rows of so many.
+    let copied = |rows: usize| {
+        let unmapped = Some([false; 2]);
+        let task = Task { maps: true, unmapped, k: 8192, ..task(DType::BF16, (rows, 8192)) };
+        let task = Task { along_k: [false, true], ..task };
+        super::super::choose(&KernelChoice::Auto, &task, &h100()).unwrap().copied
+    };
+    let is_copied = [8, 16, 24, 32, 64].map(|rows| copied(rows) == [true, false]);
+    assert_eq!(is_copied, [true, false, true, false, false]);
+}
