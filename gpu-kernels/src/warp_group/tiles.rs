@@ -7,9 +7,11 @@ use gemm_spec::{GemmParams, order};
 
 /// Rows of blocks in a group of the order.
 pub const ORDER_GROUP: usize = 16;
-/// Columns of tiles that go row after row, where two groups multiply: such kernels are chosen where
-/// C is most of what memory moves, and there that order is faster (docs/performance.md).
-const ROW_AFTER_ROW: u32 = 128;
+/// Columns of tiles that go row after row where two groups multiply and the L2 cache holds A and B
+/// anyway: C is then most of what memory moves, and that order is faster (docs/performance.md).
+const ROW_AFTER_ROW: usize = 128;
+/// Bytes of A and B that it holds in any case.
+const HELD_BYTES: u64 = 8 << 20;
 
 /// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and
 /// twice an odd number, so that all pairs of any power of two are gone through.
@@ -56,6 +58,8 @@ pub struct ClusterTiles<G> {
     tiles: u32,
     /// Columns of a tile.
     width: u32,
+    /// Whether tiles go row after row.
+    by_rows: bool,
     geometry: PhantomData<G>,
 }
 
@@ -67,16 +71,27 @@ impl<G: Geometry> ClusterTiles<G> {
     #[inline(always)]
     pub fn none() -> Self {
         let geometry = PhantomData;
-        ClusterTiles { next: 0, end: 0, rows: 0, cols: 0, tiles: 0, width: 1, geometry }
+        ClusterTiles {
+            next: 0,
+            end: 0,
+            rows: 0,
+            cols: 0,
+            tiles: 0,
+            width: 1,
+            by_rows: false,
+            geometry,
+        }
     }
 
-    /// All of this cluster's, of `width` columns each.
+    /// All of this cluster's, of `width` columns each, for elements of `size` bytes.
     #[inline(always)]
-    pub fn new<S>(p: &GemmParams<S>, width: usize) -> Self {
+    pub fn new<S>(p: &GemmParams<S>, width: usize, size: usize) -> Self {
         let rows = p.m.div_ceil(Self::HEIGHT as u64) as u32;
         let cols = p.n.div_ceil(width as u64) as u32;
         let (cluster, at_once) = (G::CLUSTER as u32, cluster::cluster_dim_x());
         let tiles = order::of_clusters([rows, cols], cluster, p.slices.count, at_once);
+        let of_step = p.m.saturating_add(p.n).saturating_mul(size as u64);
+        let is_held = || of_step.saturating_mul(p.k) <= HELD_BYTES;
         ClusterTiles {
             next: cluster::cluster_idx_x(),
             end: tiles * p.slices.count,
@@ -84,6 +99,7 @@ impl<G: Geometry> ClusterTiles<G> {
             cols,
             tiles,
             width: width as u32,
+            by_rows: G::GROUPS == 2 && width == ROW_AFTER_ROW && is_held(),
             geometry: PhantomData,
         }
     }
@@ -129,10 +145,6 @@ impl<G: Geometry> ClusterTiles<G> {
         if self.next >= self.end {
             return None;
         }
-        let group = match G::GROUPS == 2 && self.width == ROW_AFTER_ROW {
-            true => 1,
-            false => (ORDER_GROUP / G::CLUSTER) as u32,
-        };
         let extent = [self.rows, self.cols];
         // Blocks alone need no register for it.
         let tiles = if G::CLUSTER > 1 { self.tiles } else { self.rows * self.cols };
@@ -141,7 +153,14 @@ impl<G: Geometry> ClusterTiles<G> {
             true => (0, self.next),
             false => (self.next / tiles, self.next % tiles),
         };
-        let at = order::of_cluster(number, extent, tiles, G::CLUSTER as u32, group);
+        // N.B. Two calls: by one number, which is 1 or not, there would be a division more.
+        let cluster = G::CLUSTER as u32;
+        let at = match self.by_rows {
+            true => order::of_cluster(number, extent, tiles, cluster, 1),
+            false => {
+                order::of_cluster(number, extent, tiles, cluster, ORDER_GROUP as u32 / cluster)
+            }
+        };
         self.next += cluster::cluster_dim_x();
         Some(Place::of_block(at, [Self::HEIGHT as u32, self.width], slice))
     }

@@ -174,12 +174,12 @@ impl Task {
         Task { along_k: [0, 1].map(along_k), maps, ..self }
     }
 
-    /// Whether rows of A (0) or B (1) along M or N are short and end within sectors of 32 bytes, of
-    /// which copies of a tile then read most twice.
+    /// Whether rows of A (0) or B (1) along M or N, which may be copied, are short and end within
+    /// sectors of 32 bytes, of which copies of a tile then read most twice. Not of a part of C.
     pub(super) fn splits_sectors(&self, operand: usize) -> bool {
         let extent = [self.shape.rows, self.shape.cols][operand];
-        let ends_within = !extent.saturating_mul(self.dtype.size_bytes()).is_multiple_of(32);
-        !self.along_k[operand] && extent < 64 && ends_within
+        let is_short = extent < 64 && !(extent * self.dtype.size_bytes()).is_multiple_of(32);
+        is_short && !self.along_k[operand] && self.unmapped.is_some()
     }
 
     /// The instances of a variant that may be taken, for any way of storing the operands: those of
@@ -522,9 +522,9 @@ fn with_copies(
     let instance = move |copied| Some((instance(variant, copied, task, info)?, copied));
     // Where copies are needed, the first that does, since more are no faster; but of short rows.
     let most = if copies_are_along_k == Some(false) { tries.len() } else { 1 };
-    let short = [0, 1].map(|i| task.splits_sectors(i));
-    let is_one_more = copies_are_along_k == Some(true) && short != [false; 2];
-    let short = unmapped.filter(|unmapped| is_one_more && *unmapped != short).map(|_| short);
+    let may_copy = copies_are_along_k == Some(true) && task.rows == Rows::Free; // Else in place.
+    let short = unmapped.map(|of| [0, 1].map(|i| of[i] || task.splits_sectors(i)));
+    let short = short.filter(|&copied| may_copy && Some(copied) != unmapped);
     tries.into_iter().flatten().filter_map(instance).take(most).chain(short.and_then(instance))
 }
 

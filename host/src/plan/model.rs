@@ -24,7 +24,7 @@ const L2_RATE_OF_NARROW: f64 = 72e3;
 /// The same where K is in parts, and what is read has just come from memory.
 const L2_RATE_OF_PARTS: f64 = 54e3;
 /// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles: more by the
-/// root of what another memory moves (47e3 on an H200).
+/// root of what another memory moves (46e3 on an H200).
 const MEMORY_RATE_OF_ONE: f64 = 38e3;
 /// The least microseconds of a step that reads sectors twice ([`Task::splits_sectors`]).
 const SPLIT_SECTORS: f64 = 0.4;

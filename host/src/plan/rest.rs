@@ -135,7 +135,7 @@ impl Chosen {
         // while this one ends, which those for few rows do not.
         let is_few = rest.cols <= FEW && rest.cols < rest.rows;
         let turned = is_few && kernel.family == KernelFamily::WarpSpecialized;
-        let task = Task { shape: rest, ..task };
+        let task = Task { shape: rest, unmapped: None, ..task };
         let task = if turned { task.turned() } else { task };
         let rest = fastest(&task, maps, most - own.total(), info)?;
         let prediction = Prediction { rest: rest.prediction.total(), ..own };
