@@ -178,8 +178,8 @@ impl Task {
     /// sectors of 32 bytes, of which copies of a tile then read most twice. Not of a part of C.
     pub(super) fn splits_sectors(&self, operand: usize) -> bool {
         let extent = [self.shape.rows, self.shape.cols][operand];
-        let is_short = extent < 64 && !(extent * self.dtype.size_bytes()).is_multiple_of(32);
-        is_short && !self.along_k[operand] && self.unmapped.is_some()
+        let splits = !extent.saturating_mul(self.dtype.size_bytes()).is_multiple_of(32);
+        extent < 64 && splits && !self.along_k[operand] && self.unmapped.is_some()
     }
 
     /// The instances of a variant that may be taken, for any way of storing the operands: those of
@@ -520,11 +520,11 @@ fn with_copies(
             .filter(|&copied| copied != [false; 2] && Some(copied) != unmapped),
     ];
     let instance = move |copied| Some((instance(variant, copied, task, info)?, copied));
-    // Where copies are needed, the first that does, since more are no faster; but of short rows.
-    let most = if copies_are_along_k == Some(false) { tries.len() } else { 1 };
-    let may_copy = copies_are_along_k == Some(true) && task.rows == Rows::Free; // Else in place.
+    // For maps, but of short rows, the first that does; so too where rows have to be alike.
+    let (is_free, by_maps) = (task.rows == Rows::Free, copies_are_along_k == Some(true));
+    let most = if by_maps || !is_free { 1 } else { tries.len() };
     let short = unmapped.map(|of| [0, 1].map(|i| of[i] || task.splits_sectors(i)));
-    let short = short.filter(|&copied| may_copy && Some(copied) != unmapped);
+    let short = short.filter(|&copied| is_free && by_maps && Some(copied) != unmapped);
     tries.into_iter().flatten().filter_map(instance).take(most).chain(short.and_then(instance))
 }
 

@@ -65,3 +65,19 @@ fn short_rows_that_split_sectors_are_copied() {
     let is_copied = [8, 16, 24, 32, 64].map(|rows| copied(rows) == [true, false]);
     assert_eq!(is_copied, [true, false, true, false, false]);
 }
+
+/// Where rows have to be alike no plan takes the place of one that finds no memory.
+#[test]
+fn rows_that_have_to_be_alike_get_no_copies_for_speed() {
+    let of_f32 = |batch_invariant| {
+        let [a, b] = [(4095, 4099), (4099, 4097)]
+            .map(|(rows, cols)| Layout::row_major(Shape::new(rows, cols)));
+        let (dtype, output) = (DType::F32, DType::F32);
+        let product = Product { dtype, output, batch_invariant, ..product(a, b) };
+        let task = Task::turned_if(false, &product);
+        super::super::choose(&KernelChoice::Auto, &task, &h100()).unwrap()
+    };
+    let (free, alike) = (of_f32(false), of_f32(true));
+    assert_eq!((free.kernel.variant, free.copied), ("k12_warp_specialized", [true; 2]));
+    assert_eq!(alike.copied, [false; 2]);
+}
