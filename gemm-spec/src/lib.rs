@@ -15,6 +15,7 @@ mod epilogue;
 mod kernel;
 mod launch;
 mod layout;
+mod module;
 pub mod order;
 mod params;
 mod skinny;
@@ -27,6 +28,7 @@ pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
 pub use kernel::{BRINGERS, Kernel, KernelFamily, Stored, ThreadOrder, Tiles, purpose};
 pub use launch::{Launch, Launches, MAX_GRID_X, MAX_GRID_Y};
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
+pub use module::{EntryText, module_entries, module_head};
 pub use params::{
     GROUPED_MAX, GemmParams, GroupedProduct, RepackParams, SCALE_BLOCK, ScaleParams, Slices,
     is_along_k,

@@ -273,28 +273,35 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             grid::wait_for_grids();
             let mut tile = summing.begin(work.params(), (place.row, place.col));
             let mut step = 0;
+            // A constant for each turn, since registers cannot be told by a number.
+            macro_rules! turn {
+                ($turn:literal) => {
+                    ring.wait_full();
+                    let further = ring.stage() as u32 * stage_bytes;
+                    let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
+                    S::multiply(&mut tile, &mut sums, a, b, $turn, step == 0);
+                    if step == 0 && write::keeps_a_stage(SUMS) {
+                        write::wait_for_copies(warp);
+                    }
+                    if holds {
+                        ring.before().release();
+                    }
+                    holds = true;
+                    ring.next();
+                    step += 1;
+                    if step == steps {
+                        S::end_turns(&mut tile, &mut sums, $turn);
+                        break;
+                    }
+                };
+            }
             // N.B. K is not 0, and the loop is one that runs at least once: were there a way around
             // it, the sums would be copied where the ways meet, while instructions still add to
-            // them.
+            // them. For that reason turns end in the loop, too.
             loop {
-                ring.wait_full();
-                let further = ring.stage() as u32 * stage_bytes;
-                let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
-                S::multiply(&mut tile, &mut sums, a, b, step == 0);
-                if step == 0 && write::keeps_a_stage(SUMS) {
-                    write::wait_for_copies(warp);
-                }
-                if S::AT_ONCE {
-                    ring.release();
-                } else if holds {
-                    ring.before().release();
-                }
-                holds = !S::AT_ONCE;
-                S::add(&tile, &mut sums);
-                ring.next();
-                step += 1;
-                if step == steps {
-                    break;
+                turn!(0);
+                if S::TURNS == 2 {
+                    turn!(1);
                 }
             }
             // While the last products go on, where there are registers.
@@ -302,9 +309,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             if early {
                 next = work.next();
             }
-            if !S::AT_ONCE {
-                wgmma::wait_group::<0, _>(&mut sums);
-            }
+            S::end(&mut sums);
             if !work.join(&mut sums, group) {
                 next = work.next();
                 continue;

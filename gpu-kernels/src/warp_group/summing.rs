@@ -2,8 +2,8 @@
 //! by scales and added to others.
 
 use super::{Side, WarpGroup, multiply_stage, write};
-use cuda_std::GpuFloat;
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor};
+use cuda_std::{GpuFloat, thread, warp};
 use gemm_spec::{GemmParams, SCALE_BLOCK, ScaleParams};
 
 /// How a group sums up the products of its tile.
@@ -14,9 +14,8 @@ where
     /// What it has to know of a tile, and its own registers.
     type Tile;
 
-    /// Whether a step's products are done, and its stage is free, when [`Self::multiply`] returns;
-    /// else those of the step before are.
-    const AT_ONCE: bool;
+    /// Accumulators that steps take in turn.
+    const TURNS: usize;
 
     /// Whether products get epilogues.
     const EPILOGUES: bool;
@@ -27,7 +26,8 @@ where
     /// As [`multiply`](super::multiply); by all threads of the group.
     unsafe fn begin(self, p: &GemmParams<T::Sum>, at: (u64, u64)) -> Self::Tile;
 
-    /// Multiplies a stage.
+    /// Multiplies a stage, in accumulator number `turn`. The products of the step before are done
+    /// when it returns, and added up; these go on.
     ///
     /// # Safety
     /// By all threads of the group, on tiles that have arrived.
@@ -36,11 +36,22 @@ where
         sums: &mut [T::Sum; SUMS],
         a: [Descriptor<T, A>; 4],
         b: [Descriptor<T, B>; 4],
+        turn: usize,
         is_first: bool,
     );
 
-    /// Adds what [`Self::multiply`] left in other registers.
-    fn add(tile: &Self::Tile, sums: &mut [T::Sum; SUMS]);
+    /// Behind the last step, where there are several accumulators: waits for its products, in that
+    /// of number `turn`, and adds them up.
+    ///
+    /// # Safety
+    /// By all threads of the group.
+    unsafe fn end_turns(tile: &mut Self::Tile, sums: &mut [T::Sum; SUMS], turn: usize);
+
+    /// Behind that, and what is done meanwhile: the sums are there.
+    ///
+    /// # Safety
+    /// By all threads of the group.
+    unsafe fn end(sums: &mut [T::Sum; SUMS]);
 }
 
 /// The sums stay where they are from step to step.
@@ -52,7 +63,7 @@ where
     [T::Sum; SUMS]: Accumulator<T>,
 {
     type Tile = ();
-    const AT_ONCE: bool = false;
+    const TURNS: usize = 1;
     const EPILOGUES: bool = true;
 
     #[inline(always)]
@@ -64,6 +75,7 @@ where
         sums: &mut [T::Sum; SUMS],
         a: [Descriptor<T, A>; 4],
         b: [Descriptor<T, B>; 4],
+        _: usize,
         is_first: bool,
     ) {
         let start = if is_first { Accumulate::Start } else { Accumulate::Continue };
@@ -71,20 +83,26 @@ where
         unsafe {
             multiply_stage(sums, a, b, start);
             wgmma::commit_group();
-            // The products of the step before are done; these go on.
             wgmma::wait_group::<1, _>(sums);
         }
     }
 
     #[inline(always)]
-    fn add(_: &(), _: &mut [T::Sum; SUMS]) {}
+    unsafe fn end_turns(_: &mut (), _: &mut [T::Sum; SUMS], _: usize) {}
+
+    #[inline(always)]
+    unsafe fn end(sums: &mut [T::Sum; SUMS]) {
+        // SAFETY: the caller's promise.
+        unsafe { wgmma::wait_group::<0, _>(sums) }
+    }
 }
 
-/// Each step's sums are multiplied by the scales of its rows and columns, and added up in f32. The
-/// other group's products go on meanwhile.
+/// Each step's sums are multiplied by the scales of its rows and columns, and added up in f32,
+/// while the next step's products go on, in the other of two accumulators.
 ///
 /// A step is a block of K, and a tile a block of columns, so that a thread needs two scales of A,
-/// for its two rows, and one of B. Those of a step are on their way during the one before.
+/// for its two rows, and one of B, as the three beside it do. Each of the four reads one, two steps
+/// before it is used.
 #[derive(Clone, Copy)]
 pub struct BlockScaled {
     /// A's scales.
@@ -97,33 +115,54 @@ pub struct BlockScaled {
 
 /// A tile of [`BlockScaled`].
 pub struct ScaledTile<const SUMS: usize> {
-    /// The sums of a step.
-    part: [f32; SUMS],
-    /// What they are multiplied by: those of rows 0 to 7 of each 16, and of the others.
+    /// The sums of a step and of the one before.
+    parts: [[f32; SUMS]; 2],
+    /// What the latest step's are multiplied by: those of rows 0 to 7 of each 16, and of the
+    /// others.
     factors: [f32; 2],
-    /// The next step's scales: of A for both rows, of B.
-    next: [f32; 3],
-    /// Where they were.
-    from: [*const f32; 3],
-    /// Elements to those of the step behind it.
-    strides: [isize; 2],
+    /// This thread's scale of the two steps behind it: of A for the one row, for the other, of B,
+    /// and of B again.
+    next: [f32; 2],
+    /// Where the last of these was.
+    from: *const f32,
+    /// Elements to that of the step behind it.
+    stride: isize,
     /// Steps whose scales have not been read.
     left: u32,
 }
 
 impl<const SUMS: usize> ScaledTile<SUMS> {
-    /// Reads the next step's scales, if there is one; else the last one's again.
+    /// Reads the scale of the next step for that turn, if there is one; else the last one's again.
     ///
     /// # Safety
-    /// They may be read.
+    /// It may be read.
     #[inline(always)]
-    unsafe fn read(&mut self) {
+    unsafe fn read(&mut self, turn: usize) {
         // SAFETY: the caller's promise.
-        self.next = unsafe { [self.from[0].read(), self.from[1].read(), self.from[2].read()] };
-        let [a, b] = if self.left > 1 { self.strides } else { [0, 0] };
+        self.next[turn] = unsafe { self.from.read() };
+        self.from = self.from.wrapping_offset(if self.left > 1 { self.stride } else { 0 });
         self.left = self.left.wrapping_sub(1);
-        let [first, second, of_b] = self.from;
-        self.from = [first.wrapping_offset(a), second.wrapping_offset(a), of_b.wrapping_offset(b)];
+    }
+
+    /// The factors of the next step, in that turn, from the scales of four threads.
+    ///
+    /// # Safety
+    /// By all threads of the group.
+    #[inline(always)]
+    unsafe fn factors(&self, turn: usize) -> [f32; 2] {
+        // SAFETY: the caller's promise.
+        let of = |i| unsafe { warp::warp_shuffle_idx(u32::MAX, self.next[turn], i, 4).0 };
+        let of_b = of(2);
+        [of(0) * of_b, of(1) * of_b]
+    }
+
+    /// Adds a step's sums, times its factors.
+    #[inline(always)]
+    fn add(&self, sums: &mut [f32; SUMS], turn: usize, factors: [f32; 2]) {
+        for i in 0..SUMS {
+            // Pairs of a row, then of the row 8 further.
+            sums[i] = GpuFloat::mul_add(self.parts[turn][i], factors[i / 2 % 2], sums[i]);
+        }
     }
 }
 
@@ -132,60 +171,71 @@ where
     [f32; SUMS]: Accumulator<T>,
 {
     type Tile = ScaledTile<SUMS>;
-    const AT_ONCE: bool = true;
+    const TURNS: usize = 2;
     const EPILOGUES: bool = false;
 
     #[inline(always)]
     unsafe fn begin(self, p: &GemmParams<f32>, (row, col): (u64, u64)) -> ScaledTile<SUMS> {
         const { assert!(T::DEPTH as usize == SCALE_BLOCK && 2 * SUMS == SCALE_BLOCK) };
         let ScaleParams { a_row_stride, a_k_stride, b_k_stride, b_col_stride } = self.places;
-        let first = row + write::place().0 as u64;
+        let member = thread::thread_idx_x() % 4;
         // Rows past the last have its scales: they are computed, and not written.
-        let of_row = |row: u64| {
-            let row = if row < p.m { row } else { p.m - 1 };
-            self.a.wrapping_offset((row as i64 * a_row_stride) as isize)
-        };
+        let row = row + write::place().0 as u64 + 8 * u64::from(member);
+        let row = if row < p.m { row } else { p.m - 1 };
         // So do tiles past the last column.
         let col = if col < p.n { col } else { p.n - 1 };
         let block = col / SCALE_BLOCK as u64;
-        let of_b = self.b.wrapping_offset((block as i64 * b_col_stride) as isize);
+        let (from, number, outer_stride, stride) = match member {
+            0 | 1 => (self.a, row, a_row_stride, a_k_stride),
+            _ => (self.b, block, b_col_stride, b_k_stride),
+        };
         let mut tile = ScaledTile {
-            part: [0.0; SUMS],
+            // Before the first step nothing is added, times nothing.
+            parts: [[0.0; SUMS]; 2],
             factors: [0.0; 2],
-            next: [0.0; 3],
-            from: [of_row(first), of_row(first + 8), of_b],
-            strides: [a_k_stride as isize, b_k_stride as isize],
+            next: [0.0; 2],
+            from: from.wrapping_offset((number as i64 * outer_stride) as isize),
+            stride: stride as isize,
             left: p.k.div_ceil(SCALE_BLOCK as u64) as u32,
         };
         // SAFETY: row and column lie in C, and K is not 0.
-        unsafe { tile.read() };
+        unsafe {
+            tile.read(0);
+            tile.read(1);
+        }
         tile
     }
 
     #[inline(always)]
     unsafe fn multiply<A: Side<T>, B: Side<T>>(
         tile: &mut ScaledTile<SUMS>,
-        _: &mut [f32; SUMS],
+        sums: &mut [f32; SUMS],
         a: [Descriptor<T, A>; 4],
         b: [Descriptor<T, B>; 4],
+        turn: usize,
         _: bool,
     ) {
         // SAFETY: the caller's promise; the scales are those of a step that there is.
         unsafe {
-            multiply_stage(&mut tile.part, a, b, Accumulate::Start);
+            // Before the products, so that what was read has been used when its registers are
+            // loaded again.
+            let before = tile.factors;
+            tile.factors = tile.factors(turn);
+            tile.read(turn);
+            multiply_stage(&mut tile.parts[turn], a, b, Accumulate::Start);
             wgmma::commit_group();
-            let [first, second, of_b] = tile.next;
-            tile.factors = [first * of_b, second * of_b];
-            tile.read();
-            wgmma::wait_group::<0, _>(&mut tile.part);
+            wgmma::wait_group::<1, _>(&mut tile.parts[1 - turn]);
+            tile.add(sums, 1 - turn, before);
         }
     }
 
     #[inline(always)]
-    fn add(tile: &ScaledTile<SUMS>, sums: &mut [f32; SUMS]) {
-        for i in 0..SUMS {
-            // Pairs of a row, then of the row 8 further.
-            sums[i] = GpuFloat::mul_add(tile.part[i], tile.factors[i / 2 % 2], sums[i]);
-        }
+    unsafe fn end_turns(tile: &mut ScaledTile<SUMS>, sums: &mut [f32; SUMS], turn: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { wgmma::wait_group::<0, _>(&mut tile.parts[turn]) };
+        tile.add(sums, turn, tile.factors);
     }
+
+    #[inline(always)]
+    unsafe fn end(_: &mut [f32; SUMS]) {}
 }
