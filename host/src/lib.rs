@@ -34,6 +34,7 @@
 mod backend;
 mod batch;
 mod cpu;
+mod cubin;
 pub mod cuda;
 mod device;
 mod element;

@@ -3,22 +3,20 @@
 use crate::own;
 use gemm_spec::{Kernel, Target};
 
-/// A target's module: every kernel of the table with that target.
-pub(crate) fn source(target: Target) -> &'static str {
-    match target {
-        Target::Sm70 => include_str!("../ptx/sm_70.ptx"),
-        Target::Sm80 => include_str!("../ptx/sm_80.ptx"),
-        Target::Sm90 => include_str!("../ptx/sm_90.ptx"),
-        Target::Sm90a => include_str!("../ptx/sm_90a.ptx"),
-    }
+// `HEADS`, the heads of the modules in the order of `Target::ALL`, and `ENTRIES`, names, lines and
+// texts of the kernels: deflated by build.rs.
+include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
+
+/// What stands at the head of a target's module.
+pub(crate) fn head(target: Target) -> String {
+    let place = Target::ALL.iter().position(|other| *other == target);
+    place.map_or(String::new(), |place| inflate(HEADS[place]))
 }
 
-/// The text that has a kernel, and what it is called.
-pub(crate) fn whole(kernel: &Kernel) -> (&'static str, String) {
-    match own::ptx_of(kernel) {
-        Some(text) => (text, format!("{}.ptx", kernel.name)),
-        None => (source(kernel.target), format!("{}.ptx", kernel.target.arch())),
-    }
+/// The name of the file that has a kernel.
+pub(crate) fn file_name(kernel: &Kernel) -> String {
+    let stem = if own::ptx_of(kernel).is_some() { kernel.name } else { kernel.target.arch() };
+    format!("{stem}.ptx")
 }
 
 /// The module with that kernel alone, or all of another crate's: a driver compiles what it is
@@ -28,26 +26,27 @@ pub(crate) fn of_kernel(kernel: &Kernel) -> String {
     if let Some(text) = own::ptx_of(kernel) {
         return text.to_string();
     }
-    let entry = format!(".visible .entry {}(", kernel.name);
-    let mut skipping = false;
-    let mut text = String::new();
-    for line in source(kernel.target).lines() {
-        skipping |= line.starts_with(".visible .entry ") && !line.starts_with(&entry);
-        if !skipping {
-            text.push_str(line);
-        }
-        text.push('\n');
-        // An entry ends with a brace at the start of a line.
-        skipping &= line != "}";
+    let mut text = head(kernel.target);
+    if let Some((_, line, entry)) = ENTRIES.iter().find(|(name, ..)| *name == kernel.name) {
+        let lines = text.matches('\n').count();
+        text.extend(std::iter::repeat_n('\n', line - 1 - lines));
+        text += &inflate(entry);
     }
     text
+}
+
+/// The text is build.rs's own, so that it can be inflated.
+fn inflate(deflated: &[u8]) -> String {
+    let bytes = miniz_oxide::inflate::decompress_to_vec(deflated).unwrap_or_default();
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// What the kernels were made from: of each target, the start of the hash that stands at the head
 /// of its file.
 pub(crate) fn fingerprint() -> String {
     let hash = |target| {
-        let line = source(target).lines().find_map(|line| line.strip_prefix("// sha256 of "));
+        let head = head(target);
+        let line = head.lines().find_map(|line| line.strip_prefix("// sha256 of "));
         let hash = line.and_then(|line| line.rsplit(' ').next()).unwrap_or_default();
         hash.get(..16).unwrap_or(hash).to_string()
     };
@@ -70,23 +69,19 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_is_in_its_targets_module() {
-        for kernel in entries() {
-            let entry = format!(".entry {}(", kernel.name);
-            assert!(source(kernel.target).contains(&entry), "{} is not built", kernel.name);
-        }
-    }
-
-    #[test]
     fn a_kernels_module_has_that_kernel_and_is_whole() {
-        for kernel in entries() {
-            let text = of_kernel(kernel);
-            assert_eq!(text.matches(".entry ").count(), 1, "{}", kernel.name);
-            assert!(text.contains(&format!(".entry {}(", kernel.name)), "{}", kernel.name);
-            assert_eq!(text.matches("\n{\n").count(), text.matches("\n}\n").count());
-            assert!(text.contains(".version ") && text.contains(".address_size 64"));
-            let file = source(kernel.target).lines();
-            assert!(text.lines().zip(file).all(|(line, whole)| line.is_empty() || line == whole));
+        for target in Target::ALL {
+            let file = format!("{}/ptx/{}.ptx", env!("CARGO_MANIFEST_DIR"), target.arch());
+            let file = std::fs::read_to_string(file).unwrap().replace("\r\n", "\n");
+            let file: Vec<&str> = file.lines().collect();
+            for kernel in entries().filter(|kernel| kernel.target == target) {
+                let text = of_kernel(kernel);
+                assert_eq!(text.matches(".entry ").count(), 1, "{}", kernel.name);
+                assert!(text.contains(&format!(".entry {}(", kernel.name)), "{}", kernel.name);
+                assert!(text.contains("\n{\n") && text.ends_with("\n}\n"), "{}", kernel.name);
+                let mut lines = text.lines().zip(&file);
+                assert!(lines.all(|(line, whole)| line.is_empty() || line == *whole));
+            }
         }
     }
 
@@ -94,9 +89,11 @@ mod tests {
     fn modules_are_written_for_their_target() {
         for target in Target::ALL {
             let (major, minor) = target.ptx_version();
-            assert!(source(target).contains(&format!(".version {major}.{minor}\n")), "{target:?}");
-            assert!(source(target).contains(&format!(".target {}\n", target.arch())), "{target:?}");
-            assert!(!source(target).contains('\0'), "{target:?}");
+            let head = head(target);
+            assert!(head.contains(&format!(".version {major}.{minor}\n")), "{target:?}");
+            assert!(head.contains(&format!(".target {}\n", target.arch())), "{target:?}");
+            assert!(head.contains(".address_size 64"), "{target:?}");
+            assert!(!head.contains('\0'), "{target:?}");
         }
     }
 }

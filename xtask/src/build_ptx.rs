@@ -1,10 +1,12 @@
 //! Compiles the kernels to the PTX files that the library embeds, and tells whether the committed
 //! ones are today's.
 //!
-//! The files are committed, so that users of the library need no device compiler. A file's header
+//! The files are committed, so that users of the library need no device compiler, and beside them
+//! machine code that is made from them ([`cubins`]). A file's header
 //! records the compiler and the hash of everything else that made it (see `source_hash`); `--check`
 //! compares both.
 
+mod cubins;
 mod entries;
 mod header;
 
@@ -42,7 +44,11 @@ pub fn make_current(workspace: &Workspace) -> Result<()> {
 
 /// What is wrong with each committed file that is missing or older than its sources.
 pub fn stale(workspace: &Workspace) -> Result<Vec<String>> {
-    Ok(stale_files(workspace, &Sources::read(workspace)?))
+    let mut stale = stale_files(workspace, &Sources::read(workspace)?);
+    if stale.is_empty() {
+        stale.extend(cubins::stale(workspace)?);
+    }
+    Ok(stale)
 }
 
 fn stale_files(workspace: &Workspace, sources: &Sources) -> Vec<String> {
@@ -65,7 +71,7 @@ fn build_all(workspace: &Workspace, sources: &Sources) -> Result<()> {
         let kernels = gemm_spec::entries().filter(|kernel| kernel.target == target).count();
         println!("{said} written: {kernels} kernels");
     }
-    Ok(())
+    cubins::build(workspace)
 }
 
 fn check(workspace: &Workspace, sources: &Sources) -> Result<()> {
@@ -92,7 +98,7 @@ fn check(workspace: &Workspace, sources: &Sources) -> Result<()> {
             ),
         }
     }
-    Ok(())
+    cubins::check(workspace)
 }
 
 fn compare_with_rebuild(workspace: &Workspace, sources: &Sources, target: Target) -> Result<()> {

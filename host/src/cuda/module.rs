@@ -1,17 +1,17 @@
-//! Modules: PTX, compiled by the driver.
+//! Modules: a kernel's machine code, or its PTX, compiled by the driver.
 
 use super::context::CudaContext;
 use super::driver::{Check, last_failure};
 use crate::device::Device;
 use crate::error::{DriverCode, Error, Kind};
-use crate::ptx;
+use crate::{cubin, ptx};
 use cust::module::Module;
 use cust::sys::{self, CUfunction, CUjit_option};
 use gemm_spec::Kernel;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
 
-/// The kernels of a context, each compiled when first asked for.
+/// The kernels of a context, each loaded when first asked for.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     /// By the address of the kernel's row.
@@ -36,8 +36,11 @@ impl Modules {
         if let Some((_, function)) = self.loaded.get(&row) {
             return Ok(*function);
         }
-        let ((_, name), text) = (ptx::whole(kernel), ptx::of_kernel(kernel));
-        let module = load(context, &name, &text)?;
+        let name = ptx::file_name(kernel);
+        let module = match machine_code(context, kernel) {
+            Some(module) => module,
+            None => load(context, &name, &ptx::of_kernel(kernel))?,
+        };
         let function = module.get_function(kernel.name).map_err(|_| {
             let driver = last_failure("cuModuleGetFunction");
             Error::new(Kind::NoEntry { kernel: kernel.name, module: name, driver })
@@ -47,6 +50,19 @@ impl Modules {
         self.loaded.insert(row, (module, function));
         Ok(function)
     }
+}
+
+/// The kernel's machine code as a module, where there is such code and the driver takes it: an older
+/// driver may not, and compiles the PTX. The context is current.
+///
+/// `CUDA_FORCE_PTX_JIT` is the driver's own variable (CUDA Programming Guide, environment
+/// variables); set, it has programs compile their PTX, to see whether they have any.
+fn machine_code(context: &CudaContext, kernel: &Kernel) -> Option<Module> {
+    if std::env::var_os("CUDA_FORCE_PTX_JIT").is_some_and(|value| value != "0") {
+        return None;
+    }
+    let code = cubin::of_kernel(kernel, context.info().compute_capability?)?;
+    Module::from_cubin(&code, &[]).ok()
 }
 
 /// Lets launches of a kernel ask for its dynamic shared memory, which is more than any kernel gets
@@ -148,7 +164,7 @@ mod tests {
     #[test]
     fn versions_are_read_from_the_text() {
         assert_eq!(version_of("// a comment\n.version 8.3\n.target sm_90\n"), (8, 3));
-        assert_eq!(version_of(ptx::source(gemm_spec::Target::Sm70)), (7, 0));
+        assert_eq!(version_of(&ptx::head(gemm_spec::Target::Sm70)), (7, 0));
         assert_eq!(version_of("nonsense"), (0, 0));
     }
 }

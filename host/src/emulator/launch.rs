@@ -77,8 +77,8 @@ impl Driver for EmulatorDriver<'_> {
         let launched = self.gpu.lock().launch(&module, kernel.name, &shape, &arguments);
         let counted = launched.map_err(|report| {
             let text = self.gpu.ptx.as_deref().filter(|text| has(text, kernel));
-            let (whole, name) = ptx::whole(kernel);
-            let lines = lines(&report, &name, text.unwrap_or(whole));
+            let text = text.map_or_else(|| ptx::of_kernel(kernel), str::to_owned);
+            let lines = lines(&report, &ptx::file_name(kernel), &text);
             let device = self.gpu.info.name.clone();
             let (kernel, shape) = (kernel.name, launch.shape);
             Error::new(Kind::EmulatorReport { kernel, shape, device, report, lines })
@@ -110,7 +110,7 @@ fn module(kernel: &'static Kernel) -> Result<Arc<Module>, Error> {
 
 pub(super) fn parse(kernel: &Kernel, text: &str) -> Result<Module, Error> {
     Module::parse(text).map_err(|source| {
-        let context = format!("{} of {}", kernel.name, ptx::whole(kernel).1);
+        let context = format!("{} of {}", kernel.name, ptx::file_name(kernel));
         Error::new(Kind::EmulatorPtx { context, source })
     })
 }
