@@ -269,8 +269,6 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let to_group = (group * GROUP_ROWS) as u32;
             place.row += u64::from(if W::IS_ONE { to_group } else { misc::afresh(to_group) });
             let mut sums = [T::Sum::ZERO; SUMS];
-            // As the thread that starts the copies does, as late as can be.
-            grid::wait_for_grids();
             let mut tile = summing.begin(work.params(), (place.row, place.col));
             let mut step = 0;
             // A constant for each turn, since registers cannot be told by a number.
@@ -310,6 +308,8 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 next = work.next();
             }
             S::end(&mut sums);
+            // So far it read what the thread that starts the copies, or is complete, has waited for.
+            grid::wait_for_grids();
             if !work.join(&mut sums, group) {
                 next = work.next();
                 continue;

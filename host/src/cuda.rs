@@ -5,8 +5,8 @@
 //! streams of theirs can be used here. Every call makes the context current for its own time and
 //! leaves the thread as it was.
 //!
-//! Kernels are loaded once a context, at the first product that needs them; the driver compiles
-//! their PTX then.
+//! Kernels are loaded once a context, at the first product that needs them: as machine code where
+//! the library has it, else the driver compiles their PTX then.
 
 mod backend;
 mod context;
@@ -25,6 +25,7 @@ extern crate cuda_driver_loader as _;
 
 pub(crate) use context::{device_count, has_kernels, open};
 pub use cust;
+pub use gemm_spec::Complete;
 pub use module::check_ptx;
 pub use raw::{RawEpilogue, RawMatrix, RawOperands, RawScales};
 pub(crate) use tensor_map::TensorLayoutError;

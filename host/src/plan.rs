@@ -9,7 +9,7 @@ use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::own::{self, OwnKernel};
 use gemm_spec::{
-    Activation, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Shape, Strides,
+    Activation, Complete, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Shape, Strides,
     ThreadOrder,
 };
 use std::fmt;
@@ -189,6 +189,8 @@ pub(crate) struct Product {
     pub batch: Batch,
     /// Whether the bits of a row must not depend on how many rows there are.
     pub batch_invariant: bool,
+    /// What nothing that has not ended writes to.
+    pub complete: Complete,
 }
 
 /// The matrices that an epilogue may read.
@@ -356,6 +358,7 @@ impl Product {
             fusion,
             batch: Batch::ONE,
             batch_invariant,
+            complete: Complete::Neither,
         })
     }
 
@@ -395,7 +398,9 @@ impl Product {
             false => (self.c, self.fusion),
         };
         let batch = Batch { a: a_step, b: b_step, ..self.batch };
-        Product { a, b, c: with_free_strides(c), fusion, batch, ..*self }
+        let [of_a, of_b] = self.complete.operands();
+        let complete = Complete::of(if turned { [of_b, of_a] } else { [of_a, of_b] });
+        Product { a, b, c: with_free_strides(c), fusion, batch, complete, ..*self }
     }
 
     /// The shape of the sums, which is C's unless the epilogue takes columns in pairs.

@@ -4,8 +4,9 @@ use super::ring::Ring;
 use super::tiles::Place;
 use super::{Geometry, Rows64, Side, WarpGroup, Work, tiles_b, write};
 use crate::SharedTile;
-use cuda_std::tma::CachePolicy;
+use cuda_std::tma::{CachePolicy, TensorMap};
 use cuda_std::{cluster, grid, tma};
+use gemm_spec::Complete;
 
 /// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
 /// until the last ones are.
@@ -52,74 +53,71 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     G: Geometry,
     W: Work<T, G>,
 {
-    let tiles_b = tiles_b(SUMS);
     let [rows_a, rows_b] = work.box_rows::<A, B>();
-    let rows = G::GROUPS as u32 * rows_a + tiles_b as u32 * rows_b;
+    let rows = G::GROUPS as u32 * rows_a + tiles_b(SUMS) as u32 * rows_b;
     let bytes = rows * (Rows64::<T>::BYTES / 64);
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
+    let complete = work.params().complete;
+    let mut is_first = true;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
         while let Some(tile) = work.next() {
-            let Place { row, col, slice, is_beside } = tile;
-            let rank = cluster::block_rank() as usize;
             work.read();
-            let (operands, steps) = (work.operands(), work.steps(slice));
-            let [map_a, map_b] = [&*operands.maps[0], &*operands.maps[1]];
+            let (operands, steps) = (work.operands(), work.steps(tile.slice));
             // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K;
             // scales are read in that order.
-            let mut step = match size_of::<T>() {
+            let first_step = match size_of::<T>() {
                 1 => 0,
                 _ => work.first_step(tile, steps, B::ALONG_K),
             };
-            let (row, col) = (row as i32, col as i32);
-            let (start, [batch_a, batch_b]) = (work.first_k(slice), work.numbers(slice));
+            let mut k = StepsOfK { start: work.first_k(tile.slice), step: first_step, steps };
+            let rank = cluster::block_rank() as usize;
+            let maps = [&*operands.maps[0], &*operands.maps[1]];
+            let numbers = work.numbers(tile.slice);
+            let copies = Copies { maps, stages, tile, numbers, rank, policy };
+            let mut left = steps;
+            // Where one operand is complete, as many tiles of it as there are stages come while the
+            // grids before this one may still run, and those of the other operand behind.
+            if is_first && (complete == Complete::A.bits() || complete == Complete::B.bits()) {
+                let start = (ring, k);
+                left = steps.saturating_sub(G::STAGES as u32);
+                let mut is_complete = true;
+                loop {
+                    for _ in left..steps {
+                        if is_complete {
+                            ring.full().arrive_expect(bytes);
+                        }
+                        match (complete == Complete::A.bits()) == is_complete {
+                            true => copies.of_a::<A, G, SUMS>(ring, k.next::<T>()),
+                            false => copies.of_b::<B, G, SUMS>(ring, k.next::<T>()),
+                        }
+                        ring.next();
+                    }
+                    if !is_complete {
+                        break;
+                    }
+                    grid::wait_for_grids();
+                    (is_complete, ring, k) = (false, start.0, start.1);
+                }
+            }
+            is_first = false;
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
             // before this one may write. Behind the first tile it is over at once.
-            grid::wait_for_grids();
-            for _ in 0..steps {
-                let k = (start + step * T::DEPTH) as i32;
-                step = if step + 1 == steps { 0 } else { step + 1 };
+            if complete != Complete::Both.bits() {
+                grid::wait_for_grids();
+            }
+            for _ in 0..left {
                 // Both stages of a pair at a time, so that memory is asked for neighbouring bytes
                 // of a row at nearly one time; where the ring is too short for that, one.
                 if G::STAGES >= 8 && ring.stage().is_multiple_of(2) {
                     ring.after().wait_empty();
                 }
                 ring.wait_empty();
-                let full = ring.full();
-                full.arrive_expect(bytes);
-                let a = stages.add(ring.stage() * (G::GROUPS + tiles_b));
-                let b = a.add(G::GROUPS);
-                let of_a = |i| (a.add(i), place::<T, A>(row + 64 * i as i32, k, batch_a));
-                let of_b = |i| (b.add(i), place::<T, B>(col + 64 * i as i32, k, batch_b));
-                let all = (1 << G::CLUSTER) - 1;
-                if G::CLUSTER == 1 || !is_beside {
-                    for i in 0..G::GROUPS {
-                        let (to, at) = of_a(i);
-                        tma::load(to, map_a, at, full);
-                    }
-                    for i in 0..tiles_b / G::CLUSTER {
-                        let (to, at) = of_b(rank * (tiles_b / G::CLUSTER) + i);
-                        match (G::CLUSTER, policy) {
-                            (1, Some(policy)) => tma::load_with_policy(to, map_b, at, full, policy),
-                            (_, Some(policy)) => {
-                                tma::load_multicast_with_policy(to, map_b, at, full, all, policy);
-                            }
-                            (1, None) => tma::load(to, map_b, at, full),
-                            (_, None) => tma::load_multicast(to, map_b, at, full, all),
-                        }
-                    }
-                } else {
-                    // Here it is A that they share: a tile each, or one in turn.
-                    if G::GROUPS == G::CLUSTER || ring.stage() % G::CLUSTER == rank {
-                        let (to, at) = of_a(rank % G::GROUPS);
-                        tma::load_multicast(to, map_a, at, full, all);
-                    }
-                    for i in 0..tiles_b {
-                        let (to, at) = of_b(i);
-                        tma::load(to, map_b, at, full);
-                    }
-                }
+                ring.full().arrive_expect(bytes);
+                let k = k.next::<T>();
+                copies.of_a::<A, G, SUMS>(ring, k);
+                copies.of_b::<B, G, SUMS>(ring, k);
                 ring.next();
             }
             // Behind the copies, which the groups wait for.
@@ -133,6 +131,102 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             ring.next();
         }
     }
+}
+
+/// The steps of a tile, which may begin anywhere and goes around.
+#[derive(Clone, Copy)]
+struct StepsOfK {
+    /// Where the slice's K starts.
+    start: u32,
+    step: u32,
+    steps: u32,
+}
+
+impl StepsOfK {
+    /// The k at which the step begins; goes on to the next.
+    #[inline(always)]
+    fn next<T: WarpGroup>(&mut self) -> i32 {
+        let k = self.start + self.step * T::DEPTH;
+        self.step = if self.step + 1 == self.steps { 0 } else { self.step + 1 };
+        k as i32
+    }
+}
+
+/// What copies of a tile's steps have in common.
+struct Copies<'a, T: WarpGroup> {
+    maps: [&'a TensorMap<3>; 2],
+    stages: SharedTile<Rows64<T>>,
+    tile: Place,
+    /// Of the slice's matrices in the maps.
+    numbers: [i32; 2],
+    /// Of the block in its cluster.
+    rank: usize,
+    policy: Option<CachePolicy>,
+}
+
+impl<T: WarpGroup> Copies<'_, T> {
+    /// Starts this block's copies of a step's tile of A into the stage.
+    ///
+    /// # Safety
+    /// As [`bring`]; the stage is empty.
+    #[inline(always)]
+    unsafe fn of_a<A: Side<T>, G: Geometry, const SUMS: usize>(&self, ring: Ring<G>, k: i32) {
+        let Copies { stages, tile: Place { row, is_beside, .. }, rank, .. } = *self;
+        let (row, full) = (row as i32, ring.full());
+        // SAFETY: the caller's promise.
+        unsafe {
+            let a = stages.add(ring.stage() * (G::GROUPS + tiles_b(SUMS)));
+            let at = |i| place::<T, A>(row + 64 * i as i32, k, self.numbers[0]);
+            if G::CLUSTER == 1 || !is_beside {
+                for i in 0..G::GROUPS {
+                    tma::load(a.add(i), self.maps[0], at(i), full);
+                }
+            } else if G::GROUPS == G::CLUSTER || ring.stage() % G::CLUSTER == rank {
+                // Here it is A that they share: a tile each, or one in turn.
+                let i = rank % G::GROUPS;
+                tma::load_multicast(a.add(i), self.maps[0], at(i), full, all::<G>());
+            }
+        }
+    }
+
+    /// The same of B.
+    ///
+    /// # Safety
+    /// As [`Self::of_a`].
+    #[inline(always)]
+    unsafe fn of_b<B: Side<T>, G: Geometry, const SUMS: usize>(&self, ring: Ring<G>, k: i32) {
+        let Copies { stages, tile: Place { col, is_beside, .. }, rank, policy, .. } = *self;
+        let (col, full) = (col as i32, ring.full());
+        let (map, tiles) = (self.maps[1], tiles_b(SUMS));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let b = stages.add(ring.stage() * (G::GROUPS + tiles) + G::GROUPS);
+            let at = |i| place::<T, B>(col + 64 * i as i32, k, self.numbers[1]);
+            if G::CLUSTER == 1 || !is_beside {
+                for i in 0..tiles / G::CLUSTER {
+                    let i = rank * (tiles / G::CLUSTER) + i;
+                    let to = b.add(i);
+                    match (G::CLUSTER, policy) {
+                        (1, Some(policy)) => tma::load_with_policy(to, map, at(i), full, policy),
+                        (_, Some(policy)) => {
+                            tma::load_multicast_with_policy(to, map, at(i), full, all::<G>(), policy)
+                        }
+                        (1, None) => tma::load(to, map, at(i), full),
+                        (_, None) => tma::load_multicast(to, map, at(i), full, all::<G>()),
+                    }
+                }
+            } else {
+                for i in 0..tiles {
+                    tma::load(b.add(i), map, at(i), full);
+                }
+            }
+        }
+    }
+}
+
+/// All blocks of a cluster.
+const fn all<G: Geometry>() -> u16 {
+    (1 << G::CLUSTER) - 1
 }
 
 /// Coordinates of a box, the contiguous extent first.

@@ -3,7 +3,7 @@
 
 use super::{Side, WarpGroup, multiply_stage, write};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor};
-use cuda_std::{GpuFloat, thread, warp};
+use cuda_std::{GpuFloat, grid, thread, warp};
 use gemm_spec::{GemmParams, SCALE_BLOCK, ScaleParams};
 
 /// How a group sums up the products of its tile.
@@ -198,6 +198,8 @@ where
             stride: stride as isize,
             left: p.k.div_ceil(SCALE_BLOCK as u64) as u32,
         };
+        // Scales may be the results of the kernel before this one.
+        grid::wait_for_grids();
         // SAFETY: row and column lie in C, and K is not 0.
         unsafe {
             tile.read(0);

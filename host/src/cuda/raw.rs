@@ -11,7 +11,7 @@ use crate::plan::{Batch, Fusion, Product, RowsProduct, ScaledProduct};
 use crate::scaled::ScaledGemm;
 use cust::stream::Stream;
 use fp8::F8E4M3;
-use gemm_spec::Layout;
+use gemm_spec::{Complete, Layout};
 
 /// Device addresses (`DevicePointer::as_raw` of cust) and layouts of A, B and C.
 ///
@@ -31,6 +31,9 @@ pub struct RawOperands {
     pub c: u64,
     /// Layout of C, in elements.
     pub c_layout: Layout,
+    /// Which of A and B the kernel may read before work that is ahead in the stream has ended: a
+    /// product of weights begins sooner so. [`Complete::Neither`] is always right.
+    pub complete: Complete,
 }
 
 impl RawOperands {
@@ -62,6 +65,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// - Every element of the three layouts lies in allocated device memory, aligned for T, C's for
     ///   C's elements.
     /// - C's memory overlaps neither A's nor B's.
+    /// - What was enqueued before, on any stream, and has not ended writes to no operand that
+    ///   `operands` calls complete.
     /// - Until the stream has got past this work, the memory stays allocated, nobody writes to A's
     ///   and B's, and nobody touches C's; and `device`, a clone of it, or a matrix or stream of it
     ///   is there: the kernels go with the last of them.
@@ -152,7 +157,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
 
     /// The checked product, with an epilogue whose layouts are.
     fn raw_product(&self, operands: &RawOperands, fusion: Fusion) -> Result<Product, Error> {
-        let RawOperands { a_layout, b_layout, c_layout, .. } = *operands;
+        let RawOperands { a_layout, b_layout, c_layout, complete, .. } = *operands;
         let (bytes, c_bytes) = (size_of::<T>(), size_of::<C>());
         check_layouts(&[
             (Operand::A, a_layout, bytes),
@@ -160,7 +165,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
             (Operand::C, c_layout, c_bytes),
         ])?;
         let layouts = [a_layout, b_layout, c_layout];
-        Product::new::<T, C>(self.options(), layouts, fusion)
+        let product = Product::new::<T, C>(self.options(), layouts, fusion)?;
+        Ok(Product { complete, ..product })
     }
 
     /// # Safety
@@ -251,7 +257,7 @@ impl<C: OutputOf<F8E4M3>> ScaledGemm<C> {
         scales: RawScales,
     ) -> Result<(), Error> {
         let context = super::backend::context_of(device)?;
-        let RawOperands { a, a_layout, b, b_layout, c, c_layout } = operands;
+        let RawOperands { a, a_layout, b, b_layout, c, c_layout, complete } = operands;
         check_layouts(&[
             (Operand::A, a_layout, size_of::<F8E4M3>()),
             (Operand::A, scales.a_layout, size_of::<f32>()),
@@ -261,7 +267,8 @@ impl<C: OutputOf<F8E4M3>> ScaledGemm<C> {
         ])?;
         let (of_a, of_b) = ((a_layout, scales.a_layout), (b_layout, scales.b_layout));
         let gemm = self.gemm();
-        let product = ScaledProduct::new::<C>(gemm.options(), of_a, of_b, c_layout)?;
+        let mut product = ScaledProduct::new::<C>(gemm.options(), of_a, of_b, c_layout)?;
+        product.product.complete = complete;
         let _current = context.make_current()?;
         let addresses = Addresses { a, b, c, sources: Default::default(), amax: None };
         let scales = Scales { a: scales.a, b: scales.b };
