@@ -7,7 +7,7 @@
 use anyhow::{Result, ensure};
 use cust::memory::{CopyDestination, DeviceBuffer};
 use cust::stream::Stream;
-use gemmite::cuda::{Complete, RawOperands};
+use gemmite::cuda::{RawOperands, Reads};
 use gemmite::{Gemm, Layout, Matrix, Shape, bf16, random};
 use gemmite_bench::candidates::cublas::Cublas;
 use gemmite_bench::candidates::torch::nvidia_folders;
@@ -68,7 +68,7 @@ fn measure(gpu: &Gpu, cublas: Option<&Cublas>, tokens: usize, [n, k]: [usize; 2]
             b_layout: Layout::row_major(Shape::new(k, n)),
             c: c + 2 * (first * n) as u64,
             c_layout: Layout::row_major(Shape::new(m, n)),
-            complete: Complete::Neither,
+            reads: Reads::InOrder,
         }
     };
     let list: Vec<RawOperands> = (0..PARTS.len()).map(product).collect();

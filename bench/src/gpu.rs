@@ -12,7 +12,7 @@ use cust::device::{Device as CudaDevice, DeviceAttribute};
 use cust::event::{Event, EventFlags};
 use cust::memory::{AsyncCopyDestination, CopyDestination, DeviceBuffer, mem_get_info};
 use cust::stream::{Stream, StreamFlags};
-use gemmite::cuda::{Complete, RawOperands};
+use gemmite::cuda::{RawOperands, Reads};
 use gemmite::{Device, Element, Gemm, Layout, Op, Shape, bf16};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -30,8 +30,8 @@ pub struct Gpu {
     pub device: Device,
     /// Where work is enqueued.
     pub stream: Stream,
-    /// Which operands of ours are said to be complete before a product.
-    pub complete: Complete,
+    /// When products of ours read their operands.
+    pub reads: Reads,
     l2_bytes: usize,
     cuda: CudaDevice,
     _context: Context,
@@ -46,8 +46,7 @@ impl Gpu {
         let l2_bytes = cuda.get_attribute(DeviceAttribute::L2CacheSize)?;
         // One that blocking copies come before: they go to the default stream.
         let stream = Stream::new(StreamFlags::DEFAULT, None)?;
-        let complete = match std::env::var_os("GEMMITE_TRIAL") { None => Complete::Both, Some(x) if x == "b" => Complete::B, _ => Complete::Neither };
-        Ok(Gpu { device, stream, complete, l2_bytes: l2_bytes.try_into()?, cuda, _context: context })
+        Ok(Gpu { device, stream, reads: Reads::AtOnce, l2_bytes: l2_bytes.try_into()?, cuda, _context: context })
     }
 
     /// `sm_90` for compute capability 9.0.
@@ -108,7 +107,7 @@ impl Gpu {
             b_layout: layout,
             c: part(2),
             c_layout: layout,
-            complete: Complete::Neither,
+            reads: Reads::InOrder,
         };
         let mut times = Vec::new();
         for _ in 0..20 {

@@ -30,7 +30,7 @@ pub use launch::{Launch, Launches, MAX_GRID_X, MAX_GRID_Y};
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use module::{EntryText, module_entries, module_head};
 pub use params::{
-    Complete, GROUPED_MAX, GemmParams, GroupedProduct, RepackParams, SCALE_BLOCK, ScaleParams, Slices,
+    GROUPED_MAX, GemmParams, GroupedProduct, Reads, RepackParams, SCALE_BLOCK, ScaleParams, Slices,
     is_along_k,
 };
 pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};

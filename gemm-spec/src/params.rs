@@ -46,53 +46,27 @@ pub struct GemmParams<S> {
     /// C's dtype, `DType as u32`. What is none of the [`DType::outputs`] of the kernel's elements
     /// stands for the first of them.
     pub output: u32,
-    /// Operands that are [`Complete`], [`Complete::bits`].
-    pub complete: u32,
+    /// [`Reads`], as a number.
+    pub reads: u32,
     /// The products of the launch, where it is more than one.
     pub slices: Slices,
     /// What else becomes of the sums. Kernels that do not do it never get any.
     pub epilogue: EpilogueParams,
 }
 
-/// Which of A and B are complete when a product is enqueued: nothing that was enqueued before and
-/// has not ended writes to them.
+/// When a product may read A and B.
 ///
-/// A kernel that starts while the one before it in its stream ends (programmatic dependent launch)
-/// may read those before it waits for the other.
+/// Kernels of compute capability 9.0 start while the one before them in their stream ends
+/// (programmatic dependent launch), and wait for it before they touch memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Complete {
-    /// Either may be a result of work that has not ended.
+#[repr(u32)]
+pub enum Reads {
+    /// After all that was enqueued before, which may write to them.
     #[default]
-    Neither,
-    /// A is.
-    A,
-    /// B is: the weights of a layer.
-    B,
-    /// Both are.
-    Both,
-}
-
-impl Complete {
-    /// Of A and of B, whether it is.
-    pub const fn of([a, b]: [bool; 2]) -> Self {
-        match (a, b) {
-            (false, false) => Complete::Neither,
-            (true, false) => Complete::A,
-            (false, true) => Complete::B,
-            (true, true) => Complete::Both,
-        }
-    }
-
-    /// Whether A is, and whether B is.
-    pub const fn operands(self) -> [bool; 2] {
-        [matches!(self, Complete::A | Complete::Both), matches!(self, Complete::B | Complete::Both)]
-    }
-
-    /// As a number: 1 where A is, and 2 where B is.
-    pub const fn bits(self) -> u32 {
-        let [a, b] = self.operands();
-        a as u32 + 2 * b as u32
-    }
+    InOrder = 0,
+    /// At once: nothing that was enqueued before and has not ended writes to them. C is written in
+    /// order nevertheless, and what an epilogue and scales are made of is read so.
+    AtOnce = 1,
 }
 
 /// Products that one launch computes alike, its slices: those of a batch, or parts of one product,
@@ -280,7 +254,7 @@ impl<S> GemmParams<S> {
             reads_c: u32::from(beta.is_some()),
             beta: beta.unwrap_or(zero),
             output: 0,
-            complete: Complete::Neither.bits(),
+            reads: Reads::InOrder as u32,
             slices: Slices::one(k as u64),
             epilogue: EpilogueParams::default(),
         }
@@ -291,9 +265,9 @@ impl<S> GemmParams<S> {
         GemmParams { output: dtype as u32, ..self }
     }
 
-    /// The same with those operands complete.
-    pub fn complete(self, complete: Complete) -> Self {
-        GemmParams { complete: complete.bits(), ..self }
+    /// The same that reads A and B so.
+    pub fn reads(self, reads: Reads) -> Self {
+        GemmParams { reads: reads as u32, ..self }
     }
 
     /// The same for so many products; `k` is that of all but the last.

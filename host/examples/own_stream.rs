@@ -4,7 +4,7 @@
 //!
 //! Without a GPU it says so and ends.
 
-use gemmite::cuda::{Complete, RawOperands};
+use gemmite::cuda::{RawOperands, Reads};
 use gemmite::cuda::cust::context::Context;
 use gemmite::cuda::cust::device::Device as CustDevice;
 use gemmite::cuda::cust::memory::{CopyDestination, DeviceBuffer};
@@ -36,8 +36,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         b_layout: Layout::col_major(Shape::new(k, n)),
         c: c.as_device_ptr().as_raw(),
         c_layout: Layout::row_major(Shape::new(m, n)),
-        // Nothing that was enqueued before writes to A and B.
-        complete: Complete::Both,
+        // Nothing that was enqueued before writes to A or B.
+        reads: Reads::AtOnce,
     };
     // SAFETY: the buffers are of the device's primary context and hold their layouts, C is apart
     // from A and B, and all of them stay until the stream is done.

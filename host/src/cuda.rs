@@ -25,7 +25,7 @@ extern crate cuda_driver_loader as _;
 
 pub(crate) use context::{device_count, has_kernels, open};
 pub use cust;
-pub use gemm_spec::Complete;
+pub use gemm_spec::Reads;
 pub use module::check_ptx;
 pub use raw::{RawEpilogue, RawMatrix, RawOperands, RawScales};
 pub(crate) use tensor_map::TensorLayoutError;

@@ -30,7 +30,7 @@ use crate::plan::{KernelChoice, PlanCache, Product, RowsProduct, ScaledProduct};
 use crate::ptx;
 use crate::stage::{self, Stage};
 use crate::streaming::Streaming;
-use gemm_spec::{Complete, Kernel, Shape};
+use gemm_spec::{Kernel, Reads};
 use launch::EmulatorDriver;
 pub(crate) use limits::{UNKNOWN_ARCH, is_known};
 use ptx_emulator::{Arch, Emulator, Module};
@@ -247,12 +247,11 @@ impl Stage for EmulatorBackend {
         operands: Each<&EmulatorMemory>,
     ) -> Result<(), Error> {
         let addresses = operands.map(|memory| memory.address);
-        // Launches run one after the other here, so that all operands are complete. Which of them
-        // kernels are told of goes by the shape, for every way of theirs to be run.
-        let Shape { rows, cols } = product.shape();
-        let sum = rows + cols + product.k;
-        let complete = Complete::of([sum.is_multiple_of(2), (sum / 2).is_multiple_of(2)]);
-        let product = &Product { complete, ..*product };
+        // Launches run one after the other here. What kernels are told goes by the shape, for both
+        // of their ways to be run.
+        let is_even = (product.shape().rows + product.k).is_multiple_of(2);
+        let reads = if is_even { Reads::AtOnce } else { Reads::InOrder };
+        let product = &Product { reads, ..*product };
         // SAFETY: the emulator checks every access, and its launches are done when they return.
         unsafe { enqueue(&EmulatorDriver { gpu: &self.gpu }, product, kernel, addresses) }
     }

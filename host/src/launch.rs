@@ -18,7 +18,7 @@ use crate::device::DeviceInfo;
 use crate::error::Error;
 use crate::plan::{Batch, Chosen, KernelChoice, Product, Rest, Rows, Task, layers, mappable};
 use block::Block;
-use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Slices, Strides};
+use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Reads, Slices, Strides};
 use std::ops::Range;
 
 /// Takes launches: a GPU's driver, or the emulator.
@@ -251,12 +251,13 @@ unsafe fn launch_all(
         let (slices, k) = parts.slices(product, &range);
         let product = &product.at_number(range.start);
         let blocks = slices.count.saturating_mul(kernel.blocks_of_tile(k));
+        let reads = reads_of(product, &launch, blocks, multiprocessors);
         let launch = kernel.resident(launch, blocks, multiprocessors);
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
         let c = address_of_c(product, addresses, &launch);
-        let block = Block::of(&Product { k, ..*product }, addresses, &launch, slices);
+        let block = Block::of(&Product { k, reads, ..*product }, addresses, &launch, slices);
         let c_argument = bytemuck::bytes_of(&c);
         // SAFETY: a kernel takes three addresses and the block by value, or three maps, C's address
         // and the block; the caller vouches for the memory.
@@ -275,6 +276,18 @@ unsafe fn launch_all(
         }
     }
     Ok(())
+}
+
+/// When a launch reads A and B that may be read at once: in order where its blocks are one wave that
+/// fills most of the GPU. Those of the launch before end together then, so that nothing is gained,
+/// and copies would only take bandwidth from them.
+fn reads_of(product: &Product, launch: &Launch, of_tile: u32, multiprocessors: u32) -> Reads {
+    let (x, y) = launch.grid;
+    let blocks = x.saturating_mul(y).saturating_mul(of_tile);
+    match blocks > multiprocessors / 2 && blocks <= multiprocessors {
+        true => Reads::InOrder,
+        false => product.reads,
+    }
 }
 
 /// Whether kernels that read tensor maps have the product's epilogue: a row of biases and an

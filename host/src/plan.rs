@@ -9,7 +9,7 @@ use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::own::{self, OwnKernel};
 use gemm_spec::{
-    Activation, Complete, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Shape, Strides,
+    Activation, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Reads, Shape, Strides,
     ThreadOrder,
 };
 use std::fmt;
@@ -189,8 +189,8 @@ pub(crate) struct Product {
     pub batch: Batch,
     /// Whether the bits of a row must not depend on how many rows there are.
     pub batch_invariant: bool,
-    /// What nothing that has not ended writes to.
-    pub complete: Complete,
+    /// When A and B may be read.
+    pub reads: Reads,
 }
 
 /// The matrices that an epilogue may read.
@@ -358,7 +358,7 @@ impl Product {
             fusion,
             batch: Batch::ONE,
             batch_invariant,
-            complete: Complete::Neither,
+            reads: Reads::InOrder,
         })
     }
 
@@ -398,9 +398,7 @@ impl Product {
             false => (self.c, self.fusion),
         };
         let batch = Batch { a: a_step, b: b_step, ..self.batch };
-        let [of_a, of_b] = self.complete.operands();
-        let complete = Complete::of(if turned { [of_b, of_a] } else { [of_a, of_b] });
-        Product { a, b, c: with_free_strides(c), fusion, batch, complete, ..*self }
+        Product { a, b, c: with_free_strides(c), fusion, batch, ..*self }
     }
 
     /// The shape of the sums, which is C's unless the epilogue takes columns in pairs.

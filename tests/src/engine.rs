@@ -2,7 +2,7 @@
 
 use crate::case::Case;
 use crate::place::Placed;
-use gemmite::cuda::{Complete, RawOperands};
+use gemmite::cuda::{RawOperands, Reads};
 use gemmite::cuda::cust::{
     self,
     context::Context,
@@ -274,8 +274,9 @@ fn run_raw<T: Element, C: OutputOf<T>>(
     let [a_address, b_address, c_address] =
         [0, 1, 2].map(|operand: usize| buffers[operand].as_device_ptr().as_raw());
     let (a, b, c) = (a_address, b_address, c_address);
-    let complete = Complete::Neither;
-    let operands = RawOperands { a, a_layout, b, b_layout, c, c_layout, complete };
+    // The buffers were filled before.
+    let reads = Reads::AtOnce;
+    let operands = RawOperands { a, a_layout, b, b_layout, c, c_layout, reads };
     // SAFETY: stream and buffers are of the primary context of `device`; the layouts were made for
     // these buffers, which are three and live until the stream is done.
     unsafe { gemm.enqueue_raw(device, &stream, operands) }.map_err(|error| error.to_string())?;

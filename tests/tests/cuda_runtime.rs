@@ -4,7 +4,7 @@
 //! All numbers here are small and whole, so that a product of the GPU and one of the CPU are equal
 //! to the bit.
 
-use gemmite::cuda::{Complete, RawOperands, check_ptx, cust};
+use gemmite::cuda::{RawOperands, Reads, check_ptx, cust};
 use gemmite::{
     Device, DeviceMatrix, Element, Gemm, Kernel, KernelChoice, Layout, Matrix, MatrixMut,
     MatrixRef, Op, Shape, Strides, Tiles, f16, matmul, random,
@@ -282,7 +282,7 @@ fn buffers_and_streams_of_cust_can_be_used() {
         b_layout: b.view().layout(),
         c: buffer_c.as_device_ptr().as_raw(),
         c_layout,
-        complete: Complete::Neither,
+        reads: Reads::InOrder,
     };
     let gemm = Gemm::<f32>::new().alpha(2.0).beta(-1.0);
     // SAFETY: the buffers are of the device's primary context, hold their layouts, and stay until

@@ -1,7 +1,7 @@
 //! Faults of a real GPU: each in a process of its own, which this one starts. What is left behind
 //! is looked at from here: the GPU's memory is free again, and the next product is right.
 
-use gemmite::cuda::{Complete, RawOperands, cust};
+use gemmite::cuda::{RawOperands, Reads, cust};
 use gemmite::{Device, Gemm, Layout, Matrix, Shape, matmul, random};
 use gemmite_tests::{cuda, say};
 use std::process::{Child, Command, Stdio};
@@ -140,7 +140,7 @@ fn foreign_addresses() {
         b_layout: layout,
         c: 1 << 42,
         c_layout: layout,
-        complete: Complete::Neither,
+        reads: Reads::InOrder,
     };
     // SAFETY: none; that this is a fault and nothing worse is what this process is for.
     unsafe { Gemm::<f32>::new().enqueue_raw(&device, &stream, operands).unwrap() };

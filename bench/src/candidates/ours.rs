@@ -86,9 +86,9 @@ fn scaled_on_gpu<'a, T: Element>(
     let layouts = case.row.layouts();
     let launch = move |[a, b, c]: [u64; 3], stream: &cust::stream::Stream| {
         let [of_a, of_b, of_c] = layouts;
-        let complete = gpu.complete;
+        let reads = gpu.reads;
         let operands =
-            RawOperands { a, a_layout: of_a, b, b_layout: of_b, c, c_layout: of_c, complete };
+            RawOperands { a, a_layout: of_a, b, b_layout: of_b, c, c_layout: of_c, reads };
         let scales = RawScales {
             a: a_scales.as_device_ptr().as_raw(),
             a_layout,
@@ -150,8 +150,8 @@ pub(crate) fn on_gpu<'a, T: Element>(
         operands,
         case,
         Box::new(move |[a, b, c], stream| {
-            let complete = gpu.complete;
-            let operands = RawOperands { a, a_layout, b, b_layout, c, c_layout, complete };
+            let reads = gpu.reads;
+            let operands = RawOperands { a, a_layout, b, b_layout, c, c_layout, reads };
             // SAFETY: the addresses are those of buffers with the row's layouts on this device, for
             // all products of the batch, and outlive the stream's work, which the caller waits for.
             unsafe {

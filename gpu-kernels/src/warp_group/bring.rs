@@ -6,7 +6,7 @@ use super::{Geometry, Rows64, Side, WarpGroup, Work, tiles_b, write};
 use crate::SharedTile;
 use cuda_std::tma::{CachePolicy, TensorMap};
 use cuda_std::{cluster, grid, tma};
-use gemm_spec::Complete;
+use gemm_spec::Reads;
 
 /// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
 /// until the last ones are.
@@ -57,8 +57,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     let rows = G::GROUPS as u32 * rows_a + tiles_b(SUMS) as u32 * rows_b;
     let bytes = rows * (Rows64::<T>::BYTES / 64);
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
-    let complete = work.params().complete;
-    let mut is_first = true;
+    let reads_at_once = work.params().reads == Reads::AtOnce as u32;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
@@ -76,38 +75,12 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             let maps = [&*operands.maps[0], &*operands.maps[1]];
             let numbers = work.numbers(tile.slice);
             let copies = Copies { maps, stages, tile, numbers, rank, policy };
-            let mut left = steps;
-            // Where one operand is complete, as many tiles of it as there are stages come while the
-            // grids before this one may still run, and those of the other operand behind.
-            if is_first && (complete == Complete::A.bits() || complete == Complete::B.bits()) {
-                let start = (ring, k);
-                left = steps.saturating_sub(G::STAGES as u32);
-                let mut is_complete = true;
-                loop {
-                    for _ in left..steps {
-                        if is_complete {
-                            ring.full().arrive_expect(bytes);
-                        }
-                        match (complete == Complete::A.bits()) == is_complete {
-                            true => copies.of_a::<A, G, SUMS>(ring, k.next::<T>()),
-                            false => copies.of_b::<B, G, SUMS>(ring, k.next::<T>()),
-                        }
-                        ring.next();
-                    }
-                    if !is_complete {
-                        break;
-                    }
-                    grid::wait_for_grids();
-                    (is_complete, ring, k) = (false, start.0, start.1);
-                }
-            }
-            is_first = false;
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
             // before this one may write. Behind the first tile it is over at once.
-            if complete != Complete::Both.bits() {
+            if !reads_at_once {
                 grid::wait_for_grids();
             }
-            for _ in 0..left {
+            for _ in 0..steps {
                 // Both stages of a pair at a time, so that memory is asked for neighbouring bytes
                 // of a row at nearly one time; where the ring is too short for that, one.
                 if G::STAGES >= 8 && ring.stage().is_multiple_of(2) {

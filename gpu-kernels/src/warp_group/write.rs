@@ -125,10 +125,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         // SAFETY: the caller's promise.
         unsafe {
             if some_by_boxes {
-                say_multiplied::<G, SUMS>(number);
-            }
-            if some_by_boxes && !(by_boxes && is_inside) {
-                wait_multiplied::<G, SUMS>(number);
+                sync_for_boxes::<G, SUMS>(number);
             }
             if !is_inside {
                 return true;
@@ -311,9 +308,6 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     // SAFETY: the boxes are free, and read by the copy engine when all threads have written.
     unsafe {
         for i in 0..SUMS / 32 {
-            if i == C_BOXES {
-                wait_multiplied::<G, SUMS>(group);
-            }
             for part in 0..4 {
                 let value = |j: usize| alpha.mul(C::convert(sums[32 * i + 8 * part + j]));
                 let pack = |j: usize| word(C::narrow_pair([value(j), value(j + 1)]));
@@ -331,37 +325,18 @@ pub const fn keeps_a_stage(sums: usize) -> bool {
     sums / 32 > C_BOXES
 }
 
-/// Behind a tile's last product: waits until the group's own boxes may be written, and tells the
-/// others, whose boxes may lie in the stage that it has read.
+/// Waits until the boxes may be written: for the groups that read the last stage, where some of
+/// them lie in it.
 ///
 /// # Safety
-/// By all threads of all groups; each of them calls [`wait_multiplied`] after it.
+/// By all threads of all groups.
 #[inline(always)]
-unsafe fn say_multiplied<G: Geometry, const SUMS: usize>(group: usize) {
-    const { assert!(!keeps_a_stage(SUMS) || G::GROUPS == 2) };
+unsafe fn sync_for_boxes<G: Geometry, const SUMS: usize>(group: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        match group {
-            _ if !keeps_a_stage(SUMS) => {}
-            0 => NamedBarrier::<5, 256>.arrive(),
-            _ => NamedBarrier::<3, 256>.arrive(),
-        }
-        sync::<G>(group);
-    }
-}
-
-/// Waits until the other groups have read the last stage, where some of the boxes lie in it.
-///
-/// # Safety
-/// By all threads of the group, once behind [`say_multiplied`].
-#[inline(always)]
-unsafe fn wait_multiplied<G: Geometry, const SUMS: usize>(group: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match group {
-            _ if !keeps_a_stage(SUMS) => {}
-            0 => NamedBarrier::<3, 256>.sync(),
-            _ => NamedBarrier::<5, 256>.sync(),
+        match keeps_a_stage(SUMS) {
+            true => sync_all::<G>(group),
+            false => sync::<G>(group),
         }
     }
 }
@@ -435,16 +410,12 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     unsafe {
         let biases_of = |i: usize| biases(bias, at.col + 64 * i as u64, p.n);
         let mut next = biases_of(0);
-        say_multiplied::<G, SUMS>(group);
+        sync_for_boxes::<G, SUMS>(group);
         if at.row >= p.m || at.col >= p.n {
-            wait_multiplied::<G, SUMS>(group);
             return;
         }
         let mut i = misc::afresh(0) as usize;
         loop {
-            if i == C_BOXES {
-                wait_multiplied::<G, SUMS>(group);
-            }
             let words = next;
             next = biases_of(i + 1);
             let of_box = sums_of_box(sums, i);
@@ -558,6 +529,22 @@ pub unsafe fn sync<G: Geometry>(group: usize) {
             _ if G::GROUPS == 1 => NamedBarrier::<1, 128>.sync(),
             0 => NamedBarrier::<1, 128>.sync(),
             _ => NamedBarrier::<2, 128>.sync(),
+        }
+    }
+}
+
+/// Waits for the threads of all groups.
+///
+/// # Safety
+/// By all of them.
+#[inline(always)]
+pub unsafe fn sync_all<G: Geometry>(group: usize) {
+    const { assert!(G::GROUPS <= 2) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match G::GROUPS {
+            1 => sync::<G>(group),
+            _ => NamedBarrier::<3, 256>.sync(),
         }
     }
 }

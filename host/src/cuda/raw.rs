@@ -11,7 +11,7 @@ use crate::plan::{Batch, Fusion, Product, RowsProduct, ScaledProduct};
 use crate::scaled::ScaledGemm;
 use cust::stream::Stream;
 use fp8::F8E4M3;
-use gemm_spec::{Complete, Layout};
+use gemm_spec::{Layout, Reads};
 
 /// Device addresses (`DevicePointer::as_raw` of cust) and layouts of A, B and C.
 ///
@@ -31,9 +31,9 @@ pub struct RawOperands {
     pub c: u64,
     /// Layout of C, in elements.
     pub c_layout: Layout,
-    /// Which of A and B the kernel may read before work that is ahead in the stream has ended: a
-    /// product of weights begins sooner so. [`Complete::Neither`] is always right.
-    pub complete: Complete,
+    /// When A and B may be read. With [`Reads::AtOnce`] products of few tiles, which leave a part of
+    /// the GPU idle, run beside each other as far as they can; [`Reads::InOrder`] is always right.
+    pub reads: Reads,
 }
 
 impl RawOperands {
@@ -65,8 +65,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// - Every element of the three layouts lies in allocated device memory, aligned for T, C's for
     ///   C's elements.
     /// - C's memory overlaps neither A's nor B's.
-    /// - What was enqueued before, on any stream, and has not ended writes to no operand that
-    ///   `operands` calls complete.
+    /// - With [`Reads::AtOnce`] nothing that was enqueued before, on any stream, and has not ended
+    ///   writes to A or B.
     /// - Until the stream has got past this work, the memory stays allocated, nobody writes to A's
     ///   and B's, and nobody touches C's; and `device`, a clone of it, or a matrix or stream of it
     ///   is there: the kernels go with the last of them.
@@ -157,7 +157,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
 
     /// The checked product, with an epilogue whose layouts are.
     fn raw_product(&self, operands: &RawOperands, fusion: Fusion) -> Result<Product, Error> {
-        let RawOperands { a_layout, b_layout, c_layout, complete, .. } = *operands;
+        let RawOperands { a_layout, b_layout, c_layout, reads, .. } = *operands;
         let (bytes, c_bytes) = (size_of::<T>(), size_of::<C>());
         check_layouts(&[
             (Operand::A, a_layout, bytes),
@@ -166,7 +166,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         ])?;
         let layouts = [a_layout, b_layout, c_layout];
         let product = Product::new::<T, C>(self.options(), layouts, fusion)?;
-        Ok(Product { complete, ..product })
+        Ok(Product { reads, ..product })
     }
 
     /// # Safety
@@ -257,7 +257,7 @@ impl<C: OutputOf<F8E4M3>> ScaledGemm<C> {
         scales: RawScales,
     ) -> Result<(), Error> {
         let context = super::backend::context_of(device)?;
-        let RawOperands { a, a_layout, b, b_layout, c, c_layout, complete } = operands;
+        let RawOperands { a, a_layout, b, b_layout, c, c_layout, reads } = operands;
         check_layouts(&[
             (Operand::A, a_layout, size_of::<F8E4M3>()),
             (Operand::A, scales.a_layout, size_of::<f32>()),
@@ -268,7 +268,7 @@ impl<C: OutputOf<F8E4M3>> ScaledGemm<C> {
         let (of_a, of_b) = ((a_layout, scales.a_layout), (b_layout, scales.b_layout));
         let gemm = self.gemm();
         let mut product = ScaledProduct::new::<C>(gemm.options(), of_a, of_b, c_layout)?;
-        product.product.complete = complete;
+        product.product.reads = reads;
         let _current = context.make_current()?;
         let addresses = Addresses { a, b, c, sources: Default::default(), amax: None };
         let scales = Scales { a: scales.a, b: scales.b };

@@ -35,7 +35,7 @@ impl Block {
             )*};
         }
         put!(m n k a_row_stride a_col_stride b_row_stride b_col_stride c_row_stride c_col_stride);
-        put!(alpha beta reads_c output complete);
+        put!(alpha beta reads_c output reads);
         macro_rules! put_slices {
             ($($field:ident)*) => {$(
                 let at = offset_of!(GemmParams<S>, slices) + offset_of!(Slices, $field);
@@ -85,7 +85,7 @@ fn params<S: Scalar>(
     let beta = product.beta.map(Factor::get);
     GemmParams::new(launch.shape, product.k, strides, product.alpha.get(), beta, S::ZERO)
         .output(product.output)
-        .complete(product.complete)
+        .reads(product.reads)
         .slices(slices)
         .epilogue(epilogue(product, addresses, launch))
 }
@@ -124,7 +124,7 @@ fn epilogue(product: &Product, addresses: &Addresses, launch: &Launch) -> Epilog
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gemm_spec::{Activation, Complete, DType, Shape, Strides};
+    use gemm_spec::{Activation, DType, Reads, Shape, Strides};
 
     #[test]
     fn blocks_have_every_field() {
@@ -142,7 +142,7 @@ mod tests {
             };
             let params = GemmParams::new(Shape::new(1, 2), 3, strides, alpha, Some(beta), S::ZERO)
                 .output(DType::BF16)
-                .complete(Complete::Both)
+                .reads(Reads::AtOnce)
                 .slices(Slices {
                     last_k: 51,
                     a: -52,

@@ -3,7 +3,7 @@
 use super::{Addresses, Driver, address};
 use crate::error::{Error, Kind};
 use crate::plan::{Batch, Product, layers};
-use gemm_spec::{Complete, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, RepackParams, Shape, Strides};
+use gemm_spec::{DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Reads, RepackParams, Shape, Strides};
 
 /// The product with copies in the place of operands; they are given back when this is dropped.
 pub(super) struct Copies<'a> {
@@ -45,9 +45,10 @@ pub(super) unsafe fn enqueue<'a>(
         false => [Op::Transpose, Op::None],
     };
     let batch = product.batch;
-    // What is copied is complete when the copies have ended.
-    let [of_a, of_b] = product.complete.operands();
-    copies.product.complete = Complete::of([of_a && !copy_a, of_b && !copy_b]);
+    if copy_a || copy_b {
+        // Copies are read when they have ended.
+        copies.product.reads = Reads::InOrder;
+    }
     let (mut of_a, mut of_b) = (Pending::default(), Pending::default());
     if copy_a {
         let a = product.a.apply(turn_a);

@@ -81,7 +81,7 @@ pub(super) fn product(a: Layout, b: Layout) -> Product {
         fusion: Fusion::default(),
         batch: Batch::ONE,
         batch_invariant: false,
-        complete: Complete::Neither,
+        reads: Reads::InOrder,
     }
 }
 

@@ -1,10 +1,9 @@
-//! Operands that are said to be complete: kernels may read them before the work ahead in the stream
-//! has ended, and nothing else.
+//! Operands that are read at once, before the work ahead in the stream has ended, and what is not.
 
 use gemmite::cuda::cust::context::Context;
 use gemmite::cuda::cust::memory::{CopyDestination, DeviceBuffer};
 use gemmite::cuda::cust::stream::{Stream, StreamFlags};
-use gemmite::cuda::{Complete, RawOperands, cust};
+use gemmite::cuda::{RawOperands, Reads, cust};
 use gemmite::{Device, Gemm, Layout, Matrix, Shape, bf16, random};
 use gemmite_tests::{cuda, say};
 
@@ -52,12 +51,13 @@ impl Chain {
         let gemm = kernel.map_or_else(Gemm::new, |kernel| Gemm::new().kernel(kernel));
         let stream = Stream::new(StreamFlags::DEFAULT, None).unwrap();
         let values = (0..=CHAIN).map(|_| on_gpu(&input)).collect();
-        Chain { gemm, device: device.clone(), stream, shape, weights: on_gpu(&weights.unwrap()), values }
+        let weights = on_gpu(&weights.unwrap());
+        Chain { gemm, device: device.clone(), stream, shape, weights, values }
     }
 
     /// Computes all products, and returns what they made; each waits for the one before on the host
     /// where `one_by_one`, and reads the input and not that where `apart`.
-    fn run(&mut self, complete: Complete, one_by_one: bool, apart: bool) -> Vec<Vec<u8>> {
+    fn run(&mut self, reads: Reads, one_by_one: bool, apart: bool) -> Vec<Vec<u8>> {
         let bytes = self.values[0].len();
         for value in &mut self.values[1..] {
             value.copy_from(&vec![0xff; bytes]).unwrap(); // NaN
@@ -72,10 +72,10 @@ impl Chain {
                 b_layout: of_weights,
                 c: at(&self.values[i + 1]),
                 c_layout: of_values,
-                complete,
+                reads,
             };
             // SAFETY: the buffers are of the primary context, hold their layouts and stay; C is
-            // another one than A, and only what is complete is called so.
+            // another one than A, and what is read at once is the input and the weights alone.
             unsafe { self.gemm.enqueue_raw(&self.device, &self.stream, operands).unwrap() };
             if one_by_one {
                 self.stream.synchronize().unwrap();
@@ -92,7 +92,7 @@ impl Chain {
 }
 
 #[test]
-fn what_is_not_complete_is_waited_for() {
+fn what_may_not_be_read_at_once_is_waited_for() {
     let Some(device) = cuda() else { return };
     if device.info().compute_capability != Some((9, 0)) {
         return say("skipped: launches overlap on compute capability 9.0 alone");
@@ -101,16 +101,12 @@ fn what_is_not_complete_is_waited_for() {
     let _context = Context::new(raw).unwrap();
     for of in CHAINS {
         let mut chain = Chain::new(&device, of);
-        let expected = chain.run(Complete::Neither, true, false);
+        let expected = chain.run(Reads::InOrder, true, false);
         assert!(expected.iter().all(|value| value[..2] != [0xff; 2]));
-        let apart = chain.run(Complete::Neither, true, true);
+        let apart = chain.run(Reads::InOrder, true, true);
         for round in 0..8 {
-            for complete in [Complete::Neither, Complete::B] {
-                assert!(chain.run(complete, false, false) == expected, "{of:?} {complete:?} {round}");
-            }
-            for complete in [Complete::A, Complete::Both] {
-                assert!(chain.run(complete, false, true) == apart, "{of:?} {complete:?} {round}");
-            }
+            assert!(chain.run(Reads::InOrder, false, false) == expected, "{of:?}, round {round}");
+            assert!(chain.run(Reads::AtOnce, false, true) == apart, "{of:?} at once, {round}");
         }
     }
 }
