@@ -13,6 +13,17 @@ use crate::output::Output;
 
 /// Writes the page beside the record or where the options say.
 pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<()> {
+    let folders = args.svg.iter().flat_map(|folder| folder.ancestors());
+    let missing: Vec<&Path> = folders.take_while(|folder| !folder.exists()).collect();
+    let result = make(args, out);
+    if result.is_err() {
+        // What was made for nothing goes again; a folder with files in it stays.
+        missing.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+    result
+}
+
+fn make(args: &ReportArgs, out: &mut impl Write) -> Result<()> {
     let path = match &args.record {
         Some(path) => path.clone(),
         None => newest(&args.records)?,

@@ -104,6 +104,13 @@ fn report_makes_a_page_of_a_record() {
     assert!(folder.names().contains(&"page.html".into()));
     assert!(stdout.lines().any(|line| line.ends_with("ratio.svg")), "{stdout}");
     folder.gemmite(&["report", "page.html"]).error(&["is not a record"]);
+    // Where the page is refused, no folder is left for its pictures.
+    let before = folder.names();
+    std::fs::write(folder.file("notes.txt"), "mine").unwrap();
+    let refused = ["report", record, "-o", "notes.txt", "--svg", "more/pictures"];
+    folder.gemmite(&refused).error(&["notes.txt", "is no report"]);
+    std::fs::remove_file(folder.file("notes.txt")).unwrap();
+    assert_eq!(folder.names(), before);
 }
 
 #[test]
