@@ -1,9 +1,14 @@
 //! Where the checkout and its build products are.
 
+use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
+
+/// The variable that says where records are, to `gemmite` and to `gemmite-bench`.
+const RECORDS: &str = "GEMMITE_RECORDS";
 
 /// The checkout, with a shell whose current folder is its root.
 pub struct Workspace {
@@ -19,7 +24,7 @@ impl Workspace {
     /// Finds the checkout that cargo runs us from.
     pub fn find() -> Result<Self> {
         // Read at run time: one target folder may serve several checkouts.
-        let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR")
+        let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
             .context("run this as `cargo xtask`, which says where the checkout is")?;
         let root = Path::new(&manifest_dir).parent().context("xtask has no parent folder")?;
         let sh = Shell::new()?;
@@ -31,15 +36,21 @@ impl Workspace {
     }
 
     /// `cargo run OPTIONS -- ARGUMENTS`, which takes relative paths from the folder where the user
-    /// stands; only the records, unless the arguments name others, are the checkout's.
+    /// stands; only the records, unless the arguments or the user's `GEMMITE_RECORDS` name others,
+    /// are the checkout's.
     pub fn run_where_we_stand(&self, options: &[&str], arguments: &[String]) -> Result<()> {
         let sh = Shell::new()?;
         let manifest = self.root.join("Cargo.toml");
         cmd!(sh, "cargo run --quiet --manifest-path {manifest} {options...} -- {arguments...}")
-            .env("GEMMITE_RECORDS", self.root.join("bench/record"))
+            .env(RECORDS, self.records(env::var_os(RECORDS)))
             .quiet()
             .run()?;
         Ok(())
+    }
+
+    /// The folder of the records: the user's, if one is set.
+    fn records(&self, set: Option<OsString>) -> PathBuf {
+        set.map_or_else(|| self.root.join("bench/record"), PathBuf::from)
     }
 
     /// The committed PTX of an architecture.
@@ -76,4 +87,17 @@ pub fn files_under(dir: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_records_that_the_user_has_set_is_kept() {
+        let sh = Shell::new().unwrap();
+        let workspace = Workspace { sh, root: "/w".into(), target_dir: "/w/target".into() };
+        assert_eq!(workspace.records(None), Path::new("/w/bench/record"));
+        assert_eq!(workspace.records(Some("mine".into())), Path::new("mine"));
+    }
 }
