@@ -333,6 +333,9 @@ fn what_a_flag_of_the_block_passes_on_is_released() {
     let write = "st.global.u32 [%rd1+64], 7;";
     for scope in ["cta", "gpu"] {
         assert!(!races(&body(scope, write), &blocks), "{scope}");
+        // The flag itself is among what is released.
+        let flag = body(scope, write).replace("[%rd1+64]; ret;", "[%rd1+32]; ret;");
+        assert!(!races(&flag, &blocks), "{scope}");
     }
     // The write comes behind the flag.
     let late =

@@ -201,11 +201,13 @@ impl Context<'_> {
         writes: bool,
     ) -> Result<Stamp, Box<Fault>> {
         if self.grid.program.orders_blocks {
+            // The flag itself is part of what it releases.
+            let of_cluster = self.cluster_stamp(stamp);
             // What a flag of the block's scope passes on, a fence of the reader may release.
             if stamp.reach == Reach::Block {
                 self.order_strong(lane, Space::Global, address, writes);
             }
-            return Ok(self.cluster_stamp(stamp));
+            return Ok(of_cluster);
         }
         let warp = self.cluster_warp();
         let kind = kind(writes, stamp.reach);
