@@ -192,6 +192,28 @@ fn strong_loads_and_stores_have_scopes_too() {
     }
 }
 
+/// A block's own reads come before its write in the order of its program, and strong ones of others
+/// need no order.
+#[test]
+fn a_weak_read_counts_for_other_blocks_alone() {
+    for level in [BARRIERS, CLOCKS, FENCES] {
+        for weak in ["ld.relaxed.cta", "ld"] {
+            let read = format!("{weak}.global.u32 %r3, [%rd1];");
+            let strong = "ld.relaxed.gpu.global.u32 %r4, [%rd1];";
+            for (first, write, expected) in [
+                (strong, "st.relaxed.gpu", false),
+                (strong, "st", true),
+                (strong, "st.relaxed.cta", true),
+                (&*read, "st.relaxed.gpu", true),
+            ] {
+                let second = format!("{read} {write}.global.u32 [%rd1], 1;");
+                let body = two(&TWO_BLOCKS, first, &second, level);
+                assert_eq!(races(&body, &TWO_BLOCKS), expected, "{first} {second} {level}");
+            }
+        }
+    }
+}
+
 /// Atomics without a scope are of the GPU's; those of a block are enough in its shared memory.
 #[test]
 fn atomics_reach_whom_they_need() {

@@ -331,11 +331,14 @@ struct SharedCell {
     read: AtomicU64,
 }
 
-/// Set in `reader` where blocks other than the one in it have read as well.
-const MORE_BLOCKS: u64 = 1 << 63;
-/// Set in `writer` and `reader` where the access was strong towards other blocks.
+/// Set in `reader` where more blocks have read, weakly towards others as the one in it.
+const MORE_WEAK: u64 = 1 << 63;
+/// Set in `writer` and `reader` where the access was strong towards other blocks; of readers, all.
 const STRONG_BLOCK: u64 = 1 << 62;
-const BLOCK_MASK: u64 = STRONG_BLOCK - 1;
+/// Set in `reader` where blocks other than the one in it have read strongly. Where some block has
+/// read weakly, it is one of these that is in it.
+const MORE_STRONG: u64 = 1 << 61;
+const BLOCK_MASK: u64 = MORE_STRONG - 1;
 
 impl SharedCell {
     /// Records an access, and finds the race with an earlier one.
@@ -369,14 +372,16 @@ impl SharedCell {
             return None;
         }
         let block = (tag & BLOCK_MASK) - 1;
-        let found = if block == stamp.block && tag & MORE_BLOCKS == 0 {
+        let is_strong = stamp.reach == Reach::All;
+        let racing = if is_strong { MORE_WEAK } else { MORE_WEAK | MORE_STRONG };
+        let found = if block == stamp.block && tag & racing == 0 {
             // Where records are of warps, what a cluster does by itself is not looked at.
             fences.released.is_empty() && unordered(record, stamp.record())
         } else {
             // Where more blocks have read, which one it was is not known.
-            let other = if tag & MORE_BLOCKS == 0 { block } else { u64::MAX };
-            let both_strong = stamp.reach == Reach::All && tag & STRONG_BLOCK != 0;
-            !(both_strong || fences.order(other, record))
+            let is_one = tag & (MORE_WEAK | MORE_STRONG) == 0;
+            let both_strong = is_strong && tag & STRONG_BLOCK != 0;
+            !(both_strong || fences.order(if is_one { block } else { u64::MAX }, record))
         };
         found.then(|| race(record, block, wrote))
     }
@@ -416,27 +421,28 @@ impl SharedCell {
 
     fn record_read(&self, stamp: &Stamp, fences: Fences<'_>) {
         let new = SharedCell::tag(stamp);
+        let is_own = |tag: u64| (tag ^ new) & BLOCK_MASK == 0;
+        // Before the tag, so that it is not that of a block whose tag is not seen yet.
+        let record = self.read.load(SeqCst);
         let mut old = self.reader.load(SeqCst);
-        loop {
-            let same = (old ^ new) & BLOCK_MASK == 0;
+        let next = loop {
             let next = match old {
                 0 => new,
-                // Where one reader is weak, all count as weak.
-                _ if same => old & (new | !STRONG_BLOCK),
-                _ => (old | MORE_BLOCKS) & (new | !STRONG_BLOCK),
+                // Where one reader of a block is weak, all count as weak.
+                _ if is_own(old) => old & (new | !STRONG_BLOCK),
+                _ if new & STRONG_BLOCK != 0 => old | MORE_STRONG,
+                _ if old & STRONG_BLOCK != 0 => new | MORE_STRONG,
+                _ => old | MORE_WEAK,
             };
             if next == old {
-                break;
+                break next;
             }
             match self.reader.compare_exchange(old, next, SeqCst, SeqCst) {
-                Ok(_) => break,
+                Ok(_) => break next,
                 Err(now) => old = now,
             }
-        }
-        if old == 0 {
-            self.read.store(stamp.record(), SeqCst);
-        } else if (old ^ new) & BLOCK_MASK == 0 && old & MORE_BLOCKS == 0 {
-            let record = self.read.load(SeqCst);
+        };
+        if is_own(old) && old & MORE_WEAK == 0 {
             let joined = match fences.released.is_empty() {
                 true => join(record, stamp.record()),
                 // One reader of a cluster is remembered: the last one, a weak one before others.
@@ -446,6 +452,8 @@ impl SharedCell {
             if joined != record {
                 self.read.store(joined, SeqCst);
             }
+        } else if is_own(next) && !is_own(old) {
+            self.read.store(stamp.record(), SeqCst);
         }
     }
 }
@@ -491,88 +499,4 @@ impl PageShadow {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stamp(block: u64, thread: u32, epoch: u32) -> Stamp {
-        Stamp { block, thread, epoch, warp_epoch: 0, line: 7, reach: Reach::Weak }
-    }
-
-    #[test]
-    fn barriers_order_and_neighbours_do_not_race() {
-        let mut shadow = BlockShadow::new(4);
-        assert_eq!(shadow.access(0, 4, &stamp(0, 1, 1), true), None);
-        assert_eq!(shadow.access(4, 4, &stamp(0, 2, 1), true), None);
-        let found = shadow.access(0, 4, &stamp(0, 2, 1), false).unwrap();
-        assert_eq!(found, Race { block: 0, thread: 1, line: 7, wrote: true });
-        assert_eq!(shadow.access(0, 4, &stamp(0, 2, 2), false), None);
-        assert_eq!(shadow.access(0, 4, &stamp(0, 1, 2), true).unwrap().thread, 2);
-        for byte in 0..4 {
-            assert_eq!(shadow.access(8 + byte, 1, &stamp(0, byte as u32, 1), true), None);
-        }
-        assert!(shadow.access(8, 4, &stamp(0, 0, 1), false).is_some());
-        assert_eq!(shadow.access(8, 8, &stamp(0, 0, 2), false), None);
-        assert!(shadow.access(14, 2, &stamp(0, 1, 2), true).is_some());
-    }
-
-    #[test]
-    fn warps_have_intervals_of_their_own() {
-        let mut shadow = BlockShadow::new(1);
-        let at = |thread, warp_epoch| Stamp { warp_epoch, ..stamp(0, thread, 1) };
-        assert_eq!(shadow.access(0, 4, &at(1, 0), true), None);
-        assert_eq!(shadow.access(0, 4, &at(2, 1), false), None);
-        assert_eq!(shadow.access(0, 4, &at(3, 1), false), None);
-        assert!(shadow.access(0, 4, &at(2, 1), true).is_some());
-        let mut shadow = BlockShadow::new(1);
-        assert_eq!(shadow.access(0, 4, &at(1, 0), false), None);
-        assert_eq!(shadow.access(0, 4, &at(1, 1), true), None);
-        assert!(shadow.access(0, 4, &at(32, 2), true).is_some());
-    }
-
-    #[test]
-    fn strong_accesses_race_only_with_weak_ones() {
-        let mut shadow = BlockShadow::new(1);
-        let strong = |thread| Stamp { reach: Reach::All, ..stamp(0, thread, 1) };
-        assert_eq!(shadow.access(0, 4, &strong(1), true), None);
-        assert_eq!(shadow.access(0, 4, &strong(2), true), None);
-        assert!(shadow.access(0, 4, &stamp(0, 1, 1), false).is_some());
-    }
-
-    #[test]
-    fn blocks_are_not_ordered() {
-        let page = PageShadow::new();
-        let fences = Fences { released: &[], warps: 1, acquired: false };
-        let access = |word, byte, size, stamp: Stamp, writes| {
-            page.access(word, byte, size, (&stamp, fences), writes)
-        };
-        assert_eq!(access(0, 0, 4, stamp(0, 1, 1), false), None);
-        assert_eq!(access(0, 0, 4, stamp(1, 1, 9), false), None);
-        let found = access(0, 0, 4, stamp(1, 1, 10), true).unwrap();
-        assert_eq!((found.block, found.wrote), (0, false));
-        assert_eq!(access(8, 0, 8, stamp(2, 1, 1), true), None);
-        assert_eq!(access(9, 0, 4, stamp(2, 1, 1), false), None);
-        assert_eq!(access(9, 0, 4, stamp(2, 5, 2), false), None);
-        assert!(access(9, 2, 2, stamp(3, 5, 2), false).is_some());
-        assert_eq!(access(20, 1, 1, stamp(3, 1, 1), true), None);
-        assert_eq!(access(20, 2, 1, stamp(4, 1, 1), true), None);
-        assert!(access(20, 0, 4, stamp(4, 1, 2), false).is_some());
-    }
-
-    #[test]
-    fn fences_of_both_clusters_may_order_them() {
-        let page = PageShadow::new();
-        let released: [AtomicU32; 4] = Default::default();
-        let fences = |acquired| Fences { released: &released, warps: 2, acquired };
-        // By warp 1 at time 5.
-        assert_eq!(page.access(0, 0, 4, (&stamp(0, 1, 5), fences(false)), true), None);
-        let read = |acquired| page.access(0, 0, 4, (&stamp(1, 0, 1), fences(acquired)), false);
-        assert!(read(false).is_some() && read(true).is_some());
-        // A fence of a warp that knows of it what it did before.
-        fences(false).release(0, [9, 4].into_iter());
-        assert!(read(true).is_some());
-        fences(false).release(0, [9, 5].into_iter());
-        assert!(read(false).is_some() && read(true).is_none());
-        fences(false).release(0, [0, 0].into_iter());
-        assert!(read(true).is_none());
-    }
-}
+mod tests;
