@@ -276,8 +276,10 @@ impl Compile<'_> {
         let text = fs::read_to_string(&path)
             .map_err(CudaBuilderError::io(format!("reading {}", path.display())))?;
         let files = prerequisites(&text).into_iter().filter_map(|file| file.canonicalize().ok());
+        let reading = CudaBuilderError::io(format!("reading {}", self.target_dir.display()));
+        let own = self.target_dir.canonicalize().map_err(reading)?;
         // What a dependency's build script makes is no source.
-        Ok(files.filter(|file| !file.starts_with(self.target_dir)).collect())
+        Ok(files.filter(|file| !file.starts_with(&own)).collect())
     }
 
     fn command(&self) -> Command {

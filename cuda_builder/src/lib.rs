@@ -26,7 +26,8 @@
 //! its own target folder (`target/cuda-builder`), so it never waits for the cargo that runs the
 //! script; flags, wrappers and `CARGO_*` variables of that cargo do not reach it; and cargo
 //! learns to run the script again when the crate, one of its path dependencies, a file that they
-//! include, a manifest or Cargo.lock changes.
+//! include, a manifest or Cargo.lock changes. A script that makes files for the crate, in
+//! `OUT_DIR`, has to say itself what they are made of (`cargo:rerun-if-changed`).
 //!
 //! # From a program such as xtask
 //! ```no_run
@@ -460,8 +461,12 @@ fn watch(package: &Package) {
 }
 
 fn rerun_if_changed<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) {
+    let out = env::var_os("OUT_DIR").and_then(|out| fs::canonicalize(out).ok());
     for path in paths {
-        println!("cargo:rerun-if-changed={}", path.display());
+        // What the script makes is newer than cargo's note of its run: it would run every time.
+        if out.as_ref().is_none_or(|out| !path.starts_with(out)) {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
     }
 }
 

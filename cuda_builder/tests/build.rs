@@ -238,6 +238,11 @@ fn scattered_crate(folder: &Path) -> PathBuf {
         ),
         ("extra/more.txt", "abcd"),
     ];
+    write_crate(folder, &files)
+}
+
+/// Writes files of the crate `kernels` and of others beside it; its folder.
+fn write_crate(folder: &Path, files: &[(&str, &str)]) -> PathBuf {
     for (name, text) in files {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -272,9 +277,58 @@ fn all_that_the_compiler_reads_is_a_source() {
     assert_eq!(said.matches("own.bin\n").count(), 1, "{said}");
 }
 
+/// A crate with a build script of its own, and a file that the outer build script makes for it.
+#[cfg(unix)]
+#[test]
+fn what_build_scripts_make_is_not_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = out_dir().join("made.bin");
+    fs::create_dir_all(out_dir()).unwrap();
+    fs::write(&made, "abc").unwrap();
+    let made = fs::canonicalize(made).unwrap();
+    let library = format!(
+        "#![no_std]\n#![feature(abi_ptx)]\n\
+        #[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! {{ loop {{}} }}\n\
+        static OWN: &str = include_str!(concat!(env!(\"OUT_DIR\"), \"/own.txt\"));\n\
+        static MADE: &[u8] = include_bytes!({made:?});\n\
+        #[unsafe(no_mangle)]\npub unsafe extern \"ptx-kernel\" fn length(x: *mut usize) {{\n\
+        unsafe {{ *x = OWN.len() + MADE.len() }} }}\n"
+    );
+    let script = "fn main() { let out = std::path::PathBuf::from(std::env::var_os(\"OUT_DIR\")\
+        .unwrap()); std::fs::write(out.join(\"own.txt\"), \"own\").unwrap(); }\n";
+    let manifest = "[package]\nname = \"making\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+        [workspace]\n";
+    let krate = write_crate(
+        folder.path(),
+        &[
+            ("kernels/Cargo.toml", manifest),
+            ("kernels/build.rs", script),
+            ("kernels/src/lib.rs", &library),
+        ],
+    );
+    // The target folder may lie behind a link.
+    let link = folder.path().join("target");
+    std::os::unix::fs::symlink(target(), &link).unwrap();
+    let builder = CudaBuilder::new(&krate).arch(NvvmArch::Compute70).ptx_version(7, 0);
+    let (report, _) = built(builder.target_dir(&link));
+    let mut sources =
+        ["Cargo.toml", "build.rs", "src/lib.rs"].map(|name| krate.join(name)).to_vec();
+    sources.push(made);
+    sources.sort();
+    assert_eq!(report.sources, sources);
+    let output = as_build_script(&krate, &[], &[]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!said.contains("made.bin") && !said.contains("own.txt"), "{said}");
+}
+
+/// The folder in which a build script may write.
+fn out_dir() -> PathBuf {
+    target().join("debug/build/host-0123456789abcdef/out")
+}
+
 /// The example, run as cargo runs a build script, in an environment that would break a build.
 fn as_build_script(krate: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let out = target().join("debug/build/host-0123456789abcdef/out");
     // Beside this test's folder `deps`, whatever the profile.
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
@@ -282,7 +336,7 @@ fn as_build_script(krate: &Path, arguments: &[&str], variables: &[(&str, &str)])
         .arg(krate)
         .arg("compute_70")
         .args(arguments)
-        .env("OUT_DIR", out)
+        .env("OUT_DIR", out_dir())
         .envs([("PROFILE", "debug"), ("NUM_JOBS", "2"), ("TARGET", "x86_64-unknown-linux-gnu")])
         .envs([("RUSTFLAGS", "--nonsense"), ("CARGO_ENCODED_RUSTFLAGS", "--nonsense")])
         .envs([("RUSTC_WRAPPER", "/bin/false"), ("RUSTC_WORKSPACE_WRAPPER", "/bin/false")])
