@@ -29,6 +29,8 @@ pub(crate) struct Package {
     pub workspace_root: PathBuf,
     /// Folders of the crate and of all its path dependencies, the crate first.
     pub folders: Vec<PathBuf>,
+    /// Their libraries outside `src`: the folder, or the file where that is not the library's own.
+    pub libraries: Vec<PathBuf>,
     /// `name version` of the dependencies from registries and repositories, sorted.
     pub dependencies: Vec<String>,
 }
@@ -127,19 +129,21 @@ fn read_metadata(metadata: &Value, folder: &Path) -> Result<Package, String> {
         .iter()
         .find(|(_, package)| Path::new(&text(&package["manifest_path"])) == manifest)
         .ok_or("the manifest describes a workspace, not a package")?;
-    let lib_name = list(&package["targets"])
-        .iter()
-        .find(|target| {
+    let library = |package: &Value| {
+        let mut targets = list(&package["targets"]).into_iter();
+        targets.find(|target| {
             let kinds = list(&target["kind"]);
             kinds.iter().any(|kind| {
                 matches!(kind.as_str(), Some("lib" | "rlib" | "dylib" | "cdylib" | "staticlib"))
             })
         })
+    };
+    let lib_name = library(package)
         .map(|target| text(&target["name"]).replace('-', "_"))
         .ok_or("the package has no library (src/lib.rs)")?;
     let mut seen = BTreeSet::new();
     let mut waiting = vec![id.clone()];
-    let mut folders = Vec::new();
+    let (mut folders, mut libraries) = (Vec::new(), Vec::new());
     let mut dependencies = Vec::new();
     while let Some(id) = waiting.pop() {
         if !seen.insert(id.clone()) {
@@ -148,7 +152,10 @@ fn read_metadata(metadata: &Value, folder: &Path) -> Result<Package, String> {
         let package = packages.get(&id).ok_or_else(|| format!("{id} is not listed"))?;
         if package["source"].is_null() {
             let manifest = PathBuf::from(text(&package["manifest_path"]));
-            folders.extend(manifest.parent().map(Path::to_owned));
+            let folder = manifest.parent().unwrap_or(&manifest);
+            let root = library(package).map(|target| PathBuf::from(text(&target["src_path"])));
+            libraries.extend(root.and_then(|root| outside_src(folder, &root)));
+            folders.push(folder.to_owned());
         } else {
             dependencies.push(format!("{} {}", text(&package["name"]), text(&package["version"])));
         }
@@ -167,8 +174,19 @@ fn read_metadata(metadata: &Value, folder: &Path) -> Result<Package, String> {
         target_directory: text(&metadata["target_directory"]).into(),
         workspace_root: text(&metadata["workspace_root"]).into(),
         folders,
+        libraries,
         dependencies,
     })
+}
+
+/// What to watch of a library with that root file, unless it lies under `src` of its crate.
+fn outside_src(folder: &Path, root: &Path) -> Option<PathBuf> {
+    if root.starts_with(folder.join("src")) {
+        return None;
+    }
+    // The crate's own folder, or one that it lies in, may have the target folder in it.
+    let own = root.parent().filter(|parent| *parent != folder && parent.starts_with(folder));
+    Some(own.unwrap_or(root).to_owned())
 }
 
 impl Package {
@@ -206,6 +224,7 @@ impl Package {
         for folder in &self.folders {
             paths.extend(["Cargo.toml", "build.rs", "src"].map(|name| folder.join(name)));
         }
+        paths.extend_from_slice(&self.libraries);
         paths.extend(["Cargo.toml", "Cargo.lock"].map(|name| self.workspace_root.join(name)));
         // A missing path would make cargo run the build script every time.
         paths.retain(|path| path.exists());
@@ -447,13 +466,24 @@ mod tests {
     }
 
     #[test]
+    fn libraries_outside_src_are_watched_by_folder_or_alone() {
+        let watched = |root: &str| outside_src(Path::new("/w/k"), Path::new(root));
+        assert_eq!(watched("/w/k/src/lib.rs"), None);
+        assert_eq!(watched("/w/k/device/lib.rs"), Some("/w/k/device".into()));
+        for root in ["/w/k/lib.rs", "/w/lib.rs"] {
+            assert_eq!(watched(root), Some(root.into()));
+        }
+    }
+
+    #[test]
     fn metadata_is_read() {
         let metadata = serde_json::json!({
             "packages": [
                 {"id": "k", "name": "my-kernels", "version": "0.1.0", "source": null,
                  "manifest_path": "/w/k/Cargo.toml",
                  "targets": [{"kind": ["bin"], "name": "b"},
-                             {"kind": ["lib"], "name": "my-kernels"}]},
+                             {"kind": ["lib"], "name": "my-kernels",
+                              "src_path": "/w/k/device/lib.rs"}]},
                 {"id": "s", "name": "std", "version": "0.1.0", "source": null,
                  "manifest_path": "/w/s/Cargo.toml", "targets": []},
                 {"id": "h", "name": "half", "version": "2.7.1", "source": "registry",
@@ -477,6 +507,7 @@ mod tests {
             ("my-kernels", "my_kernels")
         );
         assert_eq!(package.folders, [Path::new("/w/k"), Path::new("/w/s")]);
+        assert_eq!(package.libraries, [Path::new("/w/k/device")]);
         assert_eq!(package.dependencies, ["half 2.7.1"]);
         assert!(read_metadata(&metadata, Path::new("/w")).unwrap_err().contains("workspace"));
         assert!(read_metadata(&metadata, Path::new("/w/s")).unwrap_err().contains("src/lib.rs"));

@@ -275,6 +275,14 @@ fn all_that_the_compiler_reads_is_a_source() {
         assert!(said.contains(&line) || said.contains(&of_folder), "{line:?} is not in:\n{said}");
     }
     assert_eq!(said.matches("own.bin\n").count(), 1, "{said}");
+    // A library outside `src` too, where it does not compile.
+    fs::write(krate.join("device/lib.rs"), "#![no_std]\nmod other;\n").unwrap();
+    fs::write(krate.join("device/other.rs"), "static X: u32 = \"\";\n").unwrap();
+    let broken = as_build_script(&krate, &[], &[]);
+    assert!(!broken.status.success());
+    let said = String::from_utf8_lossy(&broken.stdout).into_owned();
+    let line = format!("cargo:rerun-if-changed={}\n", krate.join("device").display());
+    assert!(said.contains(&line), "{line:?} is not in:\n{said}");
 }
 
 /// A crate with a build script of its own, and a file that the outer build script makes for it.
