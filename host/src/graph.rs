@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// and keeps it until it is dropped itself. [`DeviceMatrix::write`](crate::DeviceMatrix::write)
 /// gives a matrix other memory only where the layouts differ.
 ///
+/// What its products take besides, for copies of operands and for sums of parts of K, the driver
+/// keeps from run to run for all graphs of the device; it is given back when the last is dropped.
+///
 /// ```no_run
 /// use gemmite::{Device, Gemm, Matrix, Shape};
 /// let device = Device::cuda(0)?;

@@ -176,6 +176,28 @@ fn threads_and_streams_share_a_gpu() {
     assert!(kept < 256, "{kept} MiB");
 }
 
+#[test]
+fn graphs_give_back_what_their_products_took() {
+    let Some(device) = cuda() else { return };
+    let _alone = COUNTED.lock();
+    // Parts of K whose sums are 128 MiB.
+    let gemm = Gemm::<f32>::new().kernel("k02_tiled_16/8");
+    let [a, b] = [(2048, 1024), (1024, 2048)]
+        .map(|(rows, cols)| device.zeros::<f32>(Shape::new(rows, cols)).unwrap());
+    let mut c = device.zeros::<f32>(Shape::new(2048, 2048)).unwrap();
+    let stream = device.stream().unwrap();
+    // The module is loaded before memory is counted.
+    gemm.enqueue(&stream, &a, &b, &mut c).unwrap();
+    stream.synchronize().unwrap();
+    let before = free_memory();
+    let graph = stream.record(|stream| gemm.enqueue(stream, &a, &b, &mut c)).unwrap();
+    (0..2).for_each(|_| graph.enqueue(&stream).unwrap());
+    stream.synchronize().unwrap();
+    drop(graph);
+    let kept = before.saturating_sub(free_memory()) >> 20;
+    assert!(kept < 64, "{kept} MiB");
+}
+
 /// Bytes of the host's memory that the process has.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("a process has a status");

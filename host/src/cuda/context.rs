@@ -81,9 +81,9 @@ impl CudaContext {
         self.graphs.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// One graph less.
-    pub(super) fn remove_graph(&self) {
-        self.graphs.fetch_sub(1, Ordering::SeqCst);
+    /// One graph less; whether it was the last.
+    pub(super) fn remove_graph(&self) -> bool {
+        self.graphs.fetch_sub(1, Ordering::SeqCst) == 1
     }
 
     /// For blocking calls: the order, where graphs may write to their operands, and where they have
