@@ -8,6 +8,7 @@ use crate::run::{Bench, Options, check_kernels};
 use crate::text;
 use crate::timing::Effort;
 use anyhow::{Result, bail, ensure};
+use gemmite::cuda::Reads;
 use gemmite::{DeviceChoice, DeviceKind};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,6 +44,10 @@ pub struct MeasureArgs {
     /// Also measure each candidate with its runs in a CUDA graph, where it runs in this process
     #[arg(long)]
     pub graphs: bool,
+    /// Let products of ours read their operands at once, which no work in the stream writes; else
+    /// they wait for the product before them, as peers' do
+    #[arg(long)]
+    pub at_once: bool,
 }
 
 /// What a measurement on the emulator is answered.
@@ -74,6 +79,7 @@ impl MeasureArgs {
                 ensure!(none, "--kernel and --ptx are for GPU kernels, and this is the CPU");
                 ensure!(self.tuning.is_none(), "--tuning is for a GPU, and this is the CPU");
                 ensure!(!self.graphs, "--graphs is for a GPU, and this is the CPU");
+                ensure!(!self.at_once, "--at-once is for a GPU, and this is the CPU");
                 Bench::Cpu
             }
             DeviceKind::Cuda { ordinal } => {
@@ -96,7 +102,9 @@ impl MeasureArgs {
         let effort = Effort { rounds: self.rounds, min_rounds, ..standard };
         let (data, sustained) = (self.data, self.sustained);
         let (graphs, kernels) = (self.graphs, self.kernel.clone());
-        Ok((bench, Options { effort, sustained, graphs, data, peers, kernels }))
+        let reads = if self.at_once { Reads::AtOnce } else { Reads::InOrder };
+        bench.set_reads(reads);
+        Ok((bench, Options { effort, sustained, graphs, reads, data, peers, kernels }))
     }
 
     fn peers(&self, there: &[Peer], device: &str) -> Result<Vec<Peer>> {
@@ -203,6 +211,7 @@ mod tests {
             rounds: 2,
             sustained: None,
             graphs: false,
+            at_once: false,
         }
     }
 
@@ -223,6 +232,7 @@ mod tests {
         let tuning = Some(PathBuf::from("tuning.txt"));
         assert!(error(MeasureArgs { tuning, ..args(None) }).contains("--tuning"));
         assert!(error(MeasureArgs { graphs: true, ..args(None) }).contains("--graphs"));
+        assert!(error(MeasureArgs { at_once: true, ..args(None) }).contains("--at-once"));
         assert!(error(MeasureArgs { rounds: 0, ..args(None) }).contains("--rounds"));
         let sustained = Some(f64::NAN);
         assert!(error(MeasureArgs { sustained, ..args(None) }).contains("--sustained"));

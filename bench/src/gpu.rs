@@ -46,7 +46,14 @@ impl Gpu {
         let l2_bytes = cuda.get_attribute(DeviceAttribute::L2CacheSize)?;
         // One that blocking copies come before: they go to the default stream.
         let stream = Stream::new(StreamFlags::DEFAULT, None)?;
-        Ok(Gpu { device, stream, reads: Reads::AtOnce, l2_bytes: l2_bytes.try_into()?, cuda, _context: context })
+        Ok(Gpu {
+            device,
+            stream,
+            reads: Reads::InOrder,
+            l2_bytes: l2_bytes.try_into()?,
+            cuda,
+            _context: context,
+        })
     }
 
     /// `sm_90` for compute capability 9.0.

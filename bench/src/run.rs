@@ -12,6 +12,7 @@ use crate::record::{Line, Mode, Side, State};
 use crate::suite::{Row, Suite};
 use crate::timing::{Effort, Times, Work, alternate, sustain};
 use anyhow::{Result, bail, ensure};
+use gemmite::cuda::Reads;
 use gemmite::verify::Mismatch;
 use gemmite::{Element, KernelChoice, with_element};
 use std::path::Path;
@@ -25,6 +26,8 @@ pub struct Options {
     pub sustained: Option<f64>,
     /// Whether samples are taken as CUDA graphs too.
     pub graphs: bool,
+    /// When products of ours read their operands.
+    pub reads: Reads,
     /// What the operands hold.
     pub data: Data,
     /// The peers to compare with.
@@ -78,6 +81,13 @@ impl Bench {
             Bench::Cpu => bail!("{} is for a GPU", path.display()),
         }
         Ok(())
+    }
+
+    /// Says when products of ours read their operands.
+    pub fn set_reads(&mut self, reads: Reads) {
+        if let Bench::Gpu(on) = self {
+            on.gpu.reads = reads;
+        }
     }
 
     /// The peers that run there.
@@ -403,6 +413,11 @@ pub fn method(options: &Options) -> Vec<String> {
              GPU, which no spread shows; torch and Triton run in a process of their own"
         ),
     ];
+    if options.reads == Reads::AtOnce {
+        let line = "at once: products of ours do not wait for the one before them to read A and B; \
+                    peers' do";
+        lines.push(line.to_owned());
+    }
     if let Some(seconds) = options.sustained {
         lines.push(format!(
             "sustained: {seconds} s of each candidate without a pause, in two turns"
@@ -455,7 +470,15 @@ mod tests {
         };
         let peers = Peer::ON_CPU.to_vec();
         let (data, kernels) = (Data::Normal, Vec::new());
-        Options { effort, sustained: None, graphs: false, data, peers, kernels }
+        Options {
+            effort,
+            sustained: None,
+            graphs: false,
+            reads: Reads::InOrder,
+            data,
+            peers,
+            kernels,
+        }
     }
 
     fn row(dtype: DType) -> Row {

@@ -47,7 +47,8 @@ mod tests {
 
     #[test]
     fn a_module_is_a_head_and_entries() {
-        let (first, second) = (".visible .entry ab(\n)\n{\n}\n", ".visible .entry a(\n)\n{\n\tret;\n}\n");
+        let (first, second) =
+            (".visible .entry ab(\n)\n{\n}\n", ".visible .entry a(\n)\n{\n\tret;\n}\n");
         let head = ".version 8.0\n.shared .b8 x[4];\n";
         let module = [head, first, "\n\t// .globl\ta\n", second, "\n"].concat();
         assert_eq!(module_head(&module), head);

@@ -4,11 +4,11 @@
 //!
 //! Without a GPU it says so and ends.
 
-use gemmite::cuda::{RawOperands, Reads};
 use gemmite::cuda::cust::context::Context;
 use gemmite::cuda::cust::device::Device as CustDevice;
 use gemmite::cuda::cust::memory::{CopyDestination, DeviceBuffer};
 use gemmite::cuda::cust::stream::{Stream, StreamFlags};
+use gemmite::cuda::{RawOperands, Reads};
 use gemmite::{Device, Gemm, Layout, Shape};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -2,7 +2,6 @@
 
 use crate::case::Case;
 use crate::place::Placed;
-use gemmite::cuda::{RawOperands, Reads};
 use gemmite::cuda::cust::{
     self,
     context::Context,
@@ -10,6 +9,7 @@ use gemmite::cuda::cust::{
     memory::{CopyDestination, DeviceBuffer},
     stream::{Stream, StreamFlags},
 };
+use gemmite::cuda::{RawOperands, Reads};
 use gemmite::{DType, Device, DeviceKind, Element, Gemm, Layout, MatrixMut, MatrixRef, Op};
 use gemmite::{KernelChoice, OutputOf, Precision, Scalar};
 use std::io::Write;

@@ -181,9 +181,14 @@ impl<T: WarpGroup> Copies<'_, T> {
                     let to = b.add(i);
                     match (G::CLUSTER, policy) {
                         (1, Some(policy)) => tma::load_with_policy(to, map, at(i), full, policy),
-                        (_, Some(policy)) => {
-                            tma::load_multicast_with_policy(to, map, at(i), full, all::<G>(), policy)
-                        }
+                        (_, Some(policy)) => tma::load_multicast_with_policy(
+                            to,
+                            map,
+                            at(i),
+                            full,
+                            all::<G>(),
+                            policy,
+                        ),
                         (1, None) => tma::load(to, map, at(i), full),
                         (_, None) => tma::load_multicast(to, map, at(i), full, all::<G>()),
                     }

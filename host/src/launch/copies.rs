@@ -3,7 +3,9 @@
 use super::{Addresses, Driver, address};
 use crate::error::{Error, Kind};
 use crate::plan::{Batch, Product, layers};
-use gemm_spec::{DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Reads, RepackParams, Shape, Strides};
+use gemm_spec::{
+    DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Reads, RepackParams, Shape, Strides,
+};
 
 /// The product with copies in the place of operands; they are given back when this is dropped.
 pub(super) struct Copies<'a> {
