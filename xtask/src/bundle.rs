@@ -1,6 +1,7 @@
 //! A folder that runs on a GPU machine without Rust: the command, the tests, and what both need.
 //!
-//! Everything is built with the release profile, as a user would run it, and stripped.
+//! Everything is built with the release profile, as a user would run it, stripped, and packed as
+//! one: programs that all have the library in them are then little more than one of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +24,8 @@ const PROGRAMS: [&str; 2] = ["gemmite-cli", "gemmite-bench"];
 const MAX_BYTES: u64 = 64 << 20;
 
 /// What is run there.
-const SCRIPTS: [(&str, &str); 2] = [
+const SCRIPTS: [(&str, &str); 3] = [
+    ("unpack.sh", include_str!("bundle/unpack.sh")),
     ("run-tests.sh", include_str!("bundle/run-tests.sh")),
     ("counters.sh", include_str!("bundle/counters.sh")),
 ];
@@ -68,6 +70,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let glibc = glibc.into_iter().max().unwrap_or_default();
     sh.write_file(out.join("BUNDLE"), description(workspace, glibc)?)?;
 
+    pack(workspace, &out)?;
     let files = files_under(&out)?;
     let mut bytes = 0;
     for file in &files {
@@ -157,6 +160,23 @@ fn strip<'a>(workspace: &Workspace, executables: impl Iterator<Item = &'a Path>)
     }
     let sh = &workspace.sh;
     Ok(cmd!(sh, "strip").args(executables).quiet().run()?)
+}
+
+/// Puts all that `unpack.sh` unpacks into one file.
+fn pack(workspace: &Workspace, out: &Path) -> Result<()> {
+    const PACKED: [&str; 3] = ["gemmite", "gemmite-bench", "tests"];
+    let sh = &workspace.sh;
+    let _in_out = sh.push_dir(out);
+    cmd!(sh, "tar --create --file programs.tar {PACKED...}").quiet().run()?;
+    // A window as long as several programs: what they share is there once.
+    cmd!(sh, "xz --lzma2=preset=6,dict=64MiB programs.tar")
+        .quiet()
+        .run()
+        .context("xz packs the bundle: it is in the package xz-utils")?;
+    for path in PACKED {
+        sh.remove_path(path)?;
+    }
+    Ok(())
 }
 
 /// The Python test, at the path that it has here. The peers' sources are in `gemmite-bench`.

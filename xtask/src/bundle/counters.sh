@@ -4,6 +4,7 @@
 #   ./counters.sh >FILE            with ncu in PATH; clocks stay as they are
 set -uo pipefail
 cd "$(dirname "$0")"
+[[ -d tests ]] || ./unpack.sh || exit
 size=${SIZE:-4096}
 
 metrics=(

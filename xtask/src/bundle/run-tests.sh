@@ -5,6 +5,7 @@
 #   WRAP="compute-sanitizer --tool memcheck --error-exitcode 9" ./run-tests.sh
 set -uo pipefail
 cd "$(dirname "$0")"
+[[ -d tests ]] || ./unpack.sh || exit
 export GEMMITE_REQUIRE_CUDA=1 GEMMITE_REQUIRE_DIGITS=1
 # Tests that start the command start this one.
 export GEMMITE_BIN="$PWD/gemmite"
