@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gemmite::DType;
+use gemmite::cuda::Reads;
 use gemmite::cuda::cust::{
     self, function::Function, memory::DeviceBuffer, module::Module, stream::Stream,
 };
@@ -131,8 +132,8 @@ const N: usize = 500;
 
 fn options() -> Options {
     let effort = Effort { rounds: 5, ..Effort::STANDARD };
-    let (peers, kernels, data) = (vec![], vec![], Data::Normal);
-    Options { effort, sustained: None, graphs: false, data, peers, kernels }
+    let (peers, kernels, data, reads) = (vec![], vec![], Data::Normal, Reads::InOrder);
+    Options { effort, sustained: None, graphs: false, reads, data, peers, kernels }
 }
 
 fn square() -> Row {
