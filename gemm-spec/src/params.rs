@@ -48,6 +48,8 @@ pub struct GemmParams<S> {
     pub output: u32,
     /// [`Reads`], as a number.
     pub reads: u32,
+    /// 1 where tiles of 128 x 128 go row after row, and not in groups of rows.
+    pub by_rows: u32,
     /// The products of the launch, where it is more than one.
     pub slices: Slices,
     /// What else becomes of the sums. Kernels that do not do it never get any.
@@ -255,6 +257,7 @@ impl<S> GemmParams<S> {
             beta: beta.unwrap_or(zero),
             output: 0,
             reads: Reads::InOrder as u32,
+            by_rows: 0,
             slices: Slices::one(k as u64),
             epilogue: EpilogueParams::default(),
         }
@@ -268,6 +271,11 @@ impl<S> GemmParams<S> {
     /// The same that reads A and B so.
     pub fn reads(self, reads: Reads) -> Self {
         GemmParams { reads: reads as u32, ..self }
+    }
+
+    /// The same with tiles that go row after row, where `by_rows`.
+    pub fn by_rows(self, by_rows: bool) -> Self {
+        GemmParams { by_rows: u32::from(by_rows), ..self }
     }
 
     /// The same for so many products; `k` is that of all but the last.

@@ -18,7 +18,7 @@ use crate::device::DeviceInfo;
 use crate::error::Error;
 use crate::plan::{Batch, Chosen, KernelChoice, Product, Rest, Rows, Task, layers, mappable};
 use block::Block;
-use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Reads, Slices, Strides};
+use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Reads, Shape, Slices, Strides};
 use std::ops::Range;
 
 /// Takes launches: a GPU's driver, or the emulator.
@@ -257,7 +257,9 @@ unsafe fn launch_all(
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
         let c = address_of_c(product, addresses, &launch);
-        let block = Block::of(&Product { k, reads, ..*product }, addresses, &launch, slices);
+        let by_rows = is_by_rows(product, driver.info());
+        let of_launch = Product { k, reads, by_rows, ..*product };
+        let block = Block::of(&of_launch, addresses, &launch, slices);
         let c_argument = bytemuck::bytes_of(&c);
         // SAFETY: a kernel takes three addresses and the block by value, or three maps, C's address
         // and the block; the caller vouches for the memory.
@@ -288,6 +290,20 @@ fn reads_of(product: &Product, launch: &Launch, of_tile: u32, multiprocessors: u
         true => Reads::InOrder,
         false => product.reads,
     }
+}
+
+/// Whether tiles go row after row, where a kernel has that order: C is most of what memory moves
+/// then, since the L2 cache holds A and B anyway. On an H200, whose memory is fast, that takes less
+/// time, and on an H100 more (docs/performance.md).
+fn is_by_rows(product: &Product, info: &DeviceInfo) -> bool {
+    const HELD_BYTES: usize = 8 << 20;
+    const FAST_MEMORY: u64 = 4_000_000_000_000;
+    let bytes = |layout: &Layout| {
+        let Shape { rows, cols } = layout.shape;
+        rows.saturating_mul(cols).saturating_mul(product.dtype.size_bytes())
+    };
+    let is_held = bytes(&product.a).saturating_add(bytes(&product.b)) <= HELD_BYTES;
+    is_held && info.memory_bandwidth.is_none_or(|bandwidth| bandwidth >= FAST_MEMORY)
 }
 
 /// Whether kernels that read tensor maps have the product's epilogue: a row of biases and an

@@ -191,6 +191,8 @@ pub(crate) struct Product {
     pub batch_invariant: bool,
     /// When A and B may be read.
     pub reads: Reads,
+    /// Whether a launch's tiles go row after row.
+    pub by_rows: bool,
 }
 
 /// The matrices that an epilogue may read.
@@ -359,6 +361,7 @@ impl Product {
             batch: Batch::ONE,
             batch_invariant,
             reads: Reads::InOrder,
+            by_rows: false,
         })
     }
 

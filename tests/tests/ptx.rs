@@ -103,7 +103,8 @@ fn version_and_target_are_the_tables() {
 fn tensor_products(kernel: &Kernel) -> usize {
     match kernel.family {
         KernelFamily::TensorCore => (),
-        // A row of 128 bytes, 32 at a time.
+        // A row of 128 bytes, 32 at a time; with scales in each of two accumulators.
+        KernelFamily::WarpGroupScaled => return 8,
         family if family.is_warp_group() => return 4,
         _ => return 0,
     }

@@ -7,11 +7,8 @@ use gemm_spec::{GemmParams, order};
 
 /// Rows of blocks in a group of the order.
 pub const ORDER_GROUP: usize = 16;
-/// Columns of tiles that go row after row where two groups multiply and the L2 cache holds A and B
-/// anyway: C is then most of what memory moves, and that order is faster (docs/performance.md).
+/// Columns of tiles that go row after row where two groups multiply and the host asks for it.
 const ROW_AFTER_ROW: usize = 128;
-/// Bytes of A and B that it holds in any case.
-const HELD_BYTES: u64 = 8 << 20;
 
 /// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and
 /// twice an odd number, so that all pairs of any power of two are gone through.
@@ -83,15 +80,13 @@ impl<G: Geometry> ClusterTiles<G> {
         }
     }
 
-    /// All of this cluster's, of `width` columns each, for elements of `size` bytes.
+    /// All of this cluster's, of `width` columns each.
     #[inline(always)]
-    pub fn new<S>(p: &GemmParams<S>, width: usize, size: usize) -> Self {
+    pub fn new<S>(p: &GemmParams<S>, width: usize) -> Self {
         let rows = p.m.div_ceil(Self::HEIGHT as u64) as u32;
         let cols = p.n.div_ceil(width as u64) as u32;
         let (cluster, at_once) = (G::CLUSTER as u32, cluster::cluster_dim_x());
         let tiles = order::of_clusters([rows, cols], cluster, p.slices.count, at_once);
-        let of_step = p.m.saturating_add(p.n).saturating_mul(size as u64);
-        let is_held = || of_step.saturating_mul(p.k) <= HELD_BYTES;
         ClusterTiles {
             next: cluster::cluster_idx_x(),
             end: tiles * p.slices.count,
@@ -99,7 +94,7 @@ impl<G: Geometry> ClusterTiles<G> {
             cols,
             tiles,
             width: width as u32,
-            by_rows: G::GROUPS == 2 && width == ROW_AFTER_ROW && is_held(),
+            by_rows: G::GROUPS == 2 && width == ROW_AFTER_ROW && p.by_rows != 0,
             geometry: PhantomData,
         }
     }

@@ -154,7 +154,7 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     #[inline(always)]
     fn begin(&mut self, width: usize) {
         let width = if self.tile_cols() == 0 { width as u32 } else { self.tile_cols() };
-        self.tiles = ClusterTiles::new(self.p, width as usize, size_of::<T>());
+        self.tiles = ClusterTiles::new(self.p, width as usize);
     }
 
     #[inline(always)]
@@ -341,7 +341,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     #[inline(always)]
     fn begin(&mut self, width: usize) {
         grid::wait_for_grids();
-        self.tiles = ClusterTiles::new(&self.p, width, size_of::<T>());
+        self.tiles = ClusterTiles::new(&self.p, width);
     }
 
     #[inline(always)]
