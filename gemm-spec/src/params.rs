@@ -48,8 +48,9 @@ pub struct GemmParams<S> {
     pub output: u32,
     /// [`Reads`], as a number.
     pub reads: u32,
-    /// 1 where tiles of 128 x 128 go row after row, and not in groups of rows.
-    pub by_rows: u32,
+    /// 1 where C is most of what a fast memory moves: tiles of 128 x 128 go row after row, and not
+    /// in groups of rows, and boxes of C are waited for as late as can be.
+    pub streams_c: u32,
     /// The products of the launch, where it is more than one.
     pub slices: Slices,
     /// What else becomes of the sums. Kernels that do not do it never get any.
@@ -257,7 +258,7 @@ impl<S> GemmParams<S> {
             beta: beta.unwrap_or(zero),
             output: 0,
             reads: Reads::InOrder as u32,
-            by_rows: 0,
+            streams_c: 0,
             slices: Slices::one(k as u64),
             epilogue: EpilogueParams::default(),
         }
@@ -273,9 +274,9 @@ impl<S> GemmParams<S> {
         GemmParams { reads: reads as u32, ..self }
     }
 
-    /// The same with tiles that go row after row, where `by_rows`.
-    pub fn by_rows(self, by_rows: bool) -> Self {
-        GemmParams { by_rows: u32::from(by_rows), ..self }
+    /// The same, said whether it streams C.
+    pub fn streams_c(self, streams_c: bool) -> Self {
+        GemmParams { streams_c: u32::from(streams_c), ..self }
     }
 
     /// The same for so many products; `k` is that of all but the last.

@@ -271,6 +271,9 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let mut sums = [T::Sum::ZERO; SUMS];
             let mut tile = summing.begin(work.params(), (place.row, place.col));
             let mut step = 0;
+            // Boxes in a stage have to be read before that is given back; so are the others, unless
+            // that takes longer than it saves.
+            let waits_early = write::keeps_a_stage(SUMS) || work.params().streams_c == 0;
             // A constant for each turn, since registers cannot be told by a number.
             macro_rules! turn {
                 ($turn:literal) => {
@@ -278,7 +281,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     let further = ring.stage() as u32 * stage_bytes;
                     let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
                     S::multiply(&mut tile, &mut sums, a, b, $turn, step == 0);
-                    if step == 0 && write::keeps_a_stage(SUMS) {
+                    if step == 0 && waits_early {
                         write::wait_for_copies(warp);
                     }
                     if holds {
@@ -314,7 +317,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 next = work.next();
                 continue;
             }
-            if !write::keeps_a_stage(SUMS) {
+            if !waits_early {
                 write::wait_for_copies(warp);
             }
             let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));

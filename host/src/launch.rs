@@ -257,8 +257,8 @@ unsafe fn launch_all(
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
         let c = address_of_c(product, addresses, &launch);
-        let by_rows = is_by_rows(product, driver.info());
-        let of_launch = Product { k, reads, by_rows, ..*product };
+        let streams_c = streams_c(product, driver.info());
+        let of_launch = Product { k, reads, streams_c, ..*product };
         let block = Block::of(&of_launch, addresses, &launch, slices);
         let c_argument = bytemuck::bytes_of(&c);
         // SAFETY: a kernel takes three addresses and the block by value, or three maps, C's address
@@ -292,10 +292,10 @@ fn reads_of(product: &Product, launch: &Launch, of_tile: u32, multiprocessors: u
     }
 }
 
-/// Whether tiles go row after row, where a kernel has that order: C is most of what memory moves
-/// then, since the L2 cache holds A and B anyway. On an H200, whose memory is fast, that takes less
-/// time, and on an H100 more (docs/performance.md).
-fn is_by_rows(product: &Product, info: &DeviceInfo) -> bool {
+/// Whether kernels are told that C is most of what memory moves, since the L2 cache holds A and B
+/// anyway. What they do then takes less time on an H200, whose memory is fast, and more on an H100
+/// (docs/performance.md).
+fn streams_c(product: &Product, info: &DeviceInfo) -> bool {
     const HELD_BYTES: usize = 8 << 20;
     const FAST_MEMORY: u64 = 4_000_000_000_000;
     let bytes = |layout: &Layout| {

@@ -191,8 +191,8 @@ pub(crate) struct Product {
     pub batch_invariant: bool,
     /// When A and B may be read.
     pub reads: Reads,
-    /// Whether a launch's tiles go row after row.
-    pub by_rows: bool,
+    /// Whether C is most of what a fast memory moves in a launch.
+    pub streams_c: bool,
 }
 
 /// The matrices that an epilogue may read.
@@ -361,7 +361,7 @@ impl Product {
             batch: Batch::ONE,
             batch_invariant,
             reads: Reads::InOrder,
-            by_rows: false,
+            streams_c: false,
         })
     }
 

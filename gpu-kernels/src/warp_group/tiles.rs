@@ -94,7 +94,7 @@ impl<G: Geometry> ClusterTiles<G> {
             cols,
             tiles,
             width: width as u32,
-            by_rows: G::GROUPS == 2 && width == ROW_AFTER_ROW && p.by_rows != 0,
+            by_rows: G::GROUPS == 2 && width == ROW_AFTER_ROW && p.streams_c != 0,
             geometry: PhantomData,
         }
     }

@@ -35,7 +35,7 @@ impl Block {
             )*};
         }
         put!(m n k a_row_stride a_col_stride b_row_stride b_col_stride c_row_stride c_col_stride);
-        put!(alpha beta reads_c output reads by_rows);
+        put!(alpha beta reads_c output reads streams_c);
         macro_rules! put_slices {
             ($($field:ident)*) => {$(
                 let at = offset_of!(GemmParams<S>, slices) + offset_of!(Slices, $field);
@@ -86,7 +86,7 @@ fn params<S: Scalar>(
     GemmParams::new(launch.shape, product.k, strides, product.alpha.get(), beta, S::ZERO)
         .output(product.output)
         .reads(product.reads)
-        .by_rows(product.by_rows)
+        .streams_c(product.streams_c)
         .slices(slices)
         .epilogue(epilogue(product, addresses, launch))
 }
@@ -144,7 +144,7 @@ mod tests {
             let params = GemmParams::new(Shape::new(1, 2), 3, strides, alpha, Some(beta), S::ZERO)
                 .output(DType::BF16)
                 .reads(Reads::AtOnce)
-                .by_rows(true)
+                .streams_c(true)
                 .slices(Slices {
                     last_k: 51,
                     a: -52,

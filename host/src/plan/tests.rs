@@ -82,7 +82,7 @@ pub(super) fn product(a: Layout, b: Layout) -> Product {
         batch: Batch::ONE,
         batch_invariant: false,
         reads: Reads::InOrder,
-        by_rows: false,
+        streams_c: false,
     }
 }
 
