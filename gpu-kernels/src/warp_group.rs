@@ -311,7 +311,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 next = work.next();
             }
             S::end(&mut sums);
-            // So far it read what the thread that starts the copies, or is complete, has waited for.
+            // Up to here only stages were read, whose copies are started when they may be.
             grid::wait_for_grids();
             if !work.join(&mut sums, group) {
                 next = work.next();

@@ -76,7 +76,8 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             let numbers = work.numbers(tile.slice);
             let copies = Copies { maps, stages, tile, numbers, rank, policy };
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
-            // before this one may write. Behind the first tile it is over at once.
+            // before this one may write. Behind the first tile it is over at once. Who reads at
+            // once leaves it to the groups that multiply, which wait before they touch C.
             if !reads_at_once {
                 grid::wait_for_grids();
             }
