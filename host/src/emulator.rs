@@ -247,11 +247,12 @@ impl Stage for EmulatorBackend {
         operands: Each<&EmulatorMemory>,
     ) -> Result<(), Error> {
         let addresses = operands.map(|memory| memory.address);
-        // Launches run one after the other here. What kernels are told goes by the shape, for both
-        // of their ways to be run.
+        // Launches run one after the other here. What kernels are told goes by the shape and by the
+        // steps of 128 bytes along K, for both of their ways to be run.
         let is_even = (product.shape().rows + product.k).is_multiple_of(2);
         let reads = if is_even { Reads::AtOnce } else { Reads::InOrder };
-        let product = &Product { reads, ..*product };
+        let steps = (product.k * product.dtype.size_bytes()).div_ceil(128);
+        let product = &Product { reads, streams_c: steps.is_multiple_of(2), ..*product };
         // SAFETY: the emulator checks every access, and its launches are done when they return.
         unsafe { enqueue(&EmulatorDriver { gpu: &self.gpu }, product, kernel, addresses) }
     }

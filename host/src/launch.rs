@@ -257,7 +257,7 @@ unsafe fn launch_all(
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
         let c = address_of_c(product, addresses, &launch);
-        let streams_c = streams_c(product, driver.info());
+        let streams_c = product.streams_c || streams_c(product, driver.info());
         let of_launch = Product { k, reads, streams_c, ..*product };
         let block = Block::of(&of_launch, addresses, &launch, slices);
         let c_argument = bytemuck::bytes_of(&c);

@@ -191,7 +191,7 @@ pub(crate) struct Product {
     pub batch_invariant: bool,
     /// When A and B may be read.
     pub reads: Reads,
-    /// Whether C is most of what a fast memory moves in a launch.
+    /// Whether C is most of what a fast memory moves in a launch; else launches find it out.
     pub streams_c: bool,
 }
 
