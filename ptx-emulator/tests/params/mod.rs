@@ -19,7 +19,8 @@ pub fn bytes<S: Scalar>(params: GemmParams<S>) -> Vec<u8> {
     }
     bytes.extend(params.alpha.bytes());
     bytes.extend(params.beta.bytes());
-    bytes.extend([params.reads_c, params.output].iter().flat_map(|word| word.to_le_bytes()));
+    let words = [params.reads_c, params.output, params.reads, params.streams_c];
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     let Slices { last_k, a, b, c, count, map_k, map_batch, tile_cols } = params.slices;
     bytes.extend(last_k.to_le_bytes());
     bytes.extend([a, b, c].iter().flat_map(|step| step.to_le_bytes()));
