@@ -52,8 +52,8 @@ impl Modules {
     }
 }
 
-/// The kernel's machine code as a module, where there is such code and the driver takes it: an older
-/// driver may not, and compiles the PTX. The context is current.
+/// The kernel's machine code as a module, where there is such code and the driver takes it: an
+/// older driver may not, and compiles the PTX. The context is current.
 ///
 /// `CUDA_FORCE_PTX_JIT` is the driver's own variable (CUDA Programming Guide, environment
 /// variables); set, it has programs compile their PTX, to see whether they have any.

@@ -31,8 +31,8 @@ pub struct RawOperands {
     pub c: u64,
     /// Layout of C, in elements.
     pub c_layout: Layout,
-    /// When A and B may be read. With [`Reads::AtOnce`] products of few tiles, which leave a part of
-    /// the GPU idle, run beside each other as far as they can; [`Reads::InOrder`] is always right.
+    /// When A and B may be read. With [`Reads::AtOnce`] products of few tiles, which leave a part
+    /// of the GPU idle, run beside each other as far as they can; [`Reads::InOrder`] is always right.
     pub reads: Reads,
 }
 
