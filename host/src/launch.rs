@@ -281,8 +281,8 @@ unsafe fn launch_all(
 }
 
 /// When a launch reads A and B that may be read at once: in order where its blocks are one wave
-/// that fills most of the GPU. Those of the launch before end together then, so that nothing is gained,
-/// and copies would only take bandwidth from them.
+/// that fills most of the GPU. Those of the launch before end together then, so that nothing is
+/// gained, and copies would only take bandwidth from them.
 fn reads_of(product: &Product, launch: &Launch, of_tile: u32, multiprocessors: u32) -> Reads {
     let (x, y) = launch.grid;
     let blocks = x.saturating_mul(y).saturating_mul(of_tile);

@@ -32,7 +32,8 @@ pub struct RawOperands {
     /// Layout of C, in elements.
     pub c_layout: Layout,
     /// When A and B may be read. With [`Reads::AtOnce`] products of few tiles, which leave a part
-    /// of the GPU idle, run beside each other as far as they can; [`Reads::InOrder`] is always right.
+    /// of the GPU idle, run beside each other as far as they can; [`Reads::InOrder`] is always
+    /// right.
     pub reads: Reads,
 }
 
