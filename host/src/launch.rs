@@ -303,7 +303,7 @@ fn streams_c(product: &Product, info: &DeviceInfo) -> bool {
         rows.saturating_mul(cols).saturating_mul(product.dtype.size_bytes())
     };
     let is_held = bytes(&product.a).saturating_add(bytes(&product.b)) <= HELD_BYTES;
-    is_held && info.memory_bandwidth.is_none_or(|bandwidth| bandwidth >= FAST_MEMORY)
+    is_held && info.memory_bandwidth.is_some_and(|bandwidth| bandwidth >= FAST_MEMORY)
 }
 
 /// Whether kernels that read tensor maps have the product's epilogue: a row of biases and an
