@@ -441,6 +441,12 @@ impl Kernel {
         self.family.is_warp_group()
     }
 
+    /// Whether its tiles may go row after row, where C is most of what memory moves.
+    pub const fn goes_by_rows(&self) -> bool {
+        let [rows, cols, _] = self.tiles.block;
+        self.is_resident() && rows == 128 && cols == 128
+    }
+
     /// Whether it may start while the kernel before it in its stream ends: it waits for that one
     /// before it touches memory, and lets the next one start.
     pub const fn overlaps(&self) -> bool {

@@ -1,5 +1,6 @@
 //! From a kernel and a C to grids: the launches that cover it.
 
+use crate::order::{CLUSTER_GROUP, TileOrder};
 use crate::{Kernel, Shape, ThreadOrder, order};
 
 /// The most blocks that a grid has along x (CUDA C++ Programming Guide, technical specifications).
@@ -65,6 +66,31 @@ impl Kernel {
             _ => most,
         };
         Launch { grid: (x.saturating_mul(slices).min(most), y), ..launch }
+    }
+
+    /// The order in which the clusters of a [`resident`](Kernel::resident) launch go through the
+    /// tiles of so many slices, with sums of `k` products, or nothing for a kernel that takes none;
+    /// row after row where it is asked for and the kernel can (see
+    /// [`goes_by_rows`](Kernel::goes_by_rows)).
+    ///
+    /// # Preconditions
+    ///
+    /// Those of [`TileOrder::new`].
+    pub fn tile_order(&self, launch: &Launch, slices: u32, k: usize, by_rows: bool) -> TileOrder {
+        if !self.is_resident() || self.joins() {
+            return TileOrder::default();
+        }
+        let cluster = self.cluster() as u32;
+        let [rows, cols, depth] = self.tiles.block.map(|extent| extent.max(1));
+        let count =
+            |extent: usize, of: usize| u32::try_from(extent.div_ceil(of)).unwrap_or(u32::MAX);
+        let tiles = [count(launch.shape.rows, rows), count(launch.shape.cols, cols)];
+        let group = match by_rows && self.goes_by_rows() {
+            true => 1,
+            false => CLUSTER_GROUP / cluster,
+        };
+        let counts = [slices, count(k, depth)];
+        TileOrder::new(tiles, cluster, counts, launch.grid.0 / cluster, group)
     }
 }
 

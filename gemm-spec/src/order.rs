@@ -128,6 +128,163 @@ pub const fn of_cluster(
     (row.wrapping_mul(cluster), col, false)
 }
 
+/// Rows of blocks' tiles that clusters go through together.
+pub const CLUSTER_GROUP: u32 = 16;
+
+/// A number to divide by that the host has made a multiplication of, since a device has no
+/// instruction for a division.
+///
+/// With l = ceil(log2 d) and m = ceil(2^(31 + l) / d), x / d is x * m / 2^(31 + l), rounded down,
+/// for all x below 2^31 (Granlund and Montgomery, "Division by Invariant Integers using
+/// Multiplication", 1994).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Divisor {
+    multiplier: u32,
+    shift: u32,
+}
+
+impl Divisor {
+    /// To divide by `divisor`; 0 counts as 1.
+    #[inline]
+    pub const fn new(divisor: u32) -> Self {
+        let divisor = at_least_1(divisor);
+        let shift = 63 - (divisor - 1).leading_zeros();
+        let multiplier = (1u64 << shift).div_ceil(divisor as u64) as u32;
+        Divisor { multiplier, shift }
+    }
+
+    /// `x` divided by it, `x` being below 2^31.
+    #[inline(always)]
+    pub const fn divide(self, x: u32) -> u32 {
+        ((x as u64 * self.multiplier as u64) >> self.shift) as u32
+    }
+}
+
+/// The order in which clusters go through the tiles of all slices, as [`of_clusters`] counts them
+/// and [`of_cluster`] has them, made by the host: the device then finds a tile's place by
+/// multiplications. All 0 for kernels that need none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TileOrder {
+    /// Rows of clusters' tiles, an odd last row of blocks' tiles counted as a whole one.
+    pub rows: u32,
+    /// Columns of tiles.
+    pub cols: u32,
+    /// Rows of clusters' tiles whose blocks' lie one below the other.
+    below: u32,
+    /// Tiles of clusters of a slice, and of all.
+    tiles: u32,
+    all: u32,
+    /// Rows of a group of rows.
+    group: u32,
+    of_slice: Divisor,
+    of_group: Divisor,
+    /// By the rows of a whole group, and of the last one.
+    of_whole: Divisor,
+    of_last: Divisor,
+    /// Steps of the sums of a slice but for the last.
+    pub steps: u32,
+    of_steps: Divisor,
+    /// Keeps what comes behind at a multiple of 8 bytes.
+    pad: u32,
+}
+
+impl TileOrder {
+    /// That of `tiles_m` x `tiles_n` tiles of blocks, of each of `slices`, whose sums take `steps`,
+    /// by clusters of `cluster` blocks, in groups of `group` rows of clusters, where `at_once`
+    /// clusters go through them all.
+    ///
+    /// # Preconditions
+    ///
+    /// As [`of_clusters`]; there are fewer than 2^31 tiles of all slices, and fewer than 2^31 / 6
+    /// columns of them.
+    pub const fn new(
+        tiles: [u32; 2],
+        cluster: u32,
+        [slices, steps]: [u32; 2],
+        at_once: u32,
+        group: u32,
+    ) -> Self {
+        let [tiles_m, cols] = tiles;
+        let rows = tiles_m.div_ceil(at_least_1(cluster));
+        let tiles = of_clusters(tiles, cluster, slices, at_once);
+        let has_beside = cluster > 1 && tiles != rows.wrapping_mul(cols);
+        let below = if has_beside { rows.wrapping_sub(1) } else { rows };
+        let group = at_least_1(if group < below { group } else { below });
+        TileOrder {
+            rows,
+            cols,
+            below,
+            tiles,
+            all: tiles.saturating_mul(slices),
+            group,
+            of_slice: Divisor::new(tiles),
+            of_group: Divisor::new(group.saturating_mul(cols)),
+            of_whole: Divisor::new(group),
+            of_last: Divisor::new(below % group),
+            steps,
+            of_steps: Divisor::new(steps),
+            pad: 0,
+        }
+    }
+
+    /// The slice of tile `number` of all, and its place as [`of_cluster`] has it, by clusters
+    /// of `cluster` blocks; `None` behind the last.
+    #[inline(always)]
+    pub const fn place(&self, number: u32, cluster: u32) -> Option<(u32, (u32, u32, bool))> {
+        if number >= self.all {
+            return None;
+        }
+        let slice = if self.all == self.tiles { 0 } else { self.of_slice.divide(number) };
+        let number = number - slice * self.tiles;
+        let first = self.below * self.cols;
+        if cluster > 1 && number >= first {
+            return Some((slice, (self.below * cluster, (number - first) * cluster, true)));
+        }
+        let of_group = self.of_group.divide(number);
+        let first_row = of_group * self.group;
+        let in_group = number - first_row * self.cols;
+        let (rows, by) = match first_row + self.group <= self.below {
+            true => (self.group, self.of_whole),
+            false => (self.below - first_row, self.of_last),
+        };
+        let col = by.divide(in_group);
+        Some((slice, ((first_row + in_group - col * rows) * cluster, col, false)))
+    }
+
+    /// `step` modulo the steps of a slice but for the last.
+    #[inline(always)]
+    pub const fn step(&self, step: u32) -> u32 {
+        step - self.of_steps.divide(step) * self.steps
+    }
+
+    /// All numbers, in their order.
+    pub const fn words(&self) -> [u32; 18] {
+        let TileOrder { of_slice, of_group, of_whole, of_last, of_steps, .. } = *self;
+        [
+            self.rows,
+            self.cols,
+            self.below,
+            self.tiles,
+            self.all,
+            self.group,
+            of_slice.multiplier,
+            of_slice.shift,
+            of_group.multiplier,
+            of_group.shift,
+            of_whole.multiplier,
+            of_whole.shift,
+            of_last.multiplier,
+            of_last.shift,
+            self.steps,
+            of_steps.multiplier,
+            of_steps.shift,
+            self.pad,
+        ]
+    }
+}
+
 /// The compiler sees that a division by it cannot panic, and leaves the check out.
 #[inline]
 const fn at_least_1(x: u32) -> u32 {
@@ -138,6 +295,7 @@ const fn at_least_1(x: u32) -> u32 {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use std::string::ToString;
     use std::vec::Vec;
 
     const SIZES: [u32; 8] = [1, 2, 3, 7, 8, 9, 16, 31];
@@ -261,6 +419,46 @@ mod tests {
             rows.len() + cols.len()
         };
         blocks.chunks(wave).map(strips_of).sum()
+    }
+
+    #[test]
+    fn a_divisor_divides() {
+        let most = (1 << 31) - 1;
+        let sizes = [1, 2, 3, 5, 6, 7, 8, 9, 63, 64, 65, 1000, 65_535, 1 << 20, most, most + 1, !0];
+        for d in sizes {
+            let divisor = Divisor::new(d);
+            let multiples = sizes
+                .iter()
+                .flat_map(|n| (0..3).map(|i| n.wrapping_mul(d).wrapping_add(i).wrapping_sub(1)));
+            for x in multiples.chain(sizes).chain([0]).filter(|&x| x <= most) {
+                assert_eq!(divisor.divide(x), x / d, "{x} / {d}");
+            }
+        }
+        assert_eq!(Divisor::new(0).divide(7), 7);
+    }
+
+    #[test]
+    fn an_order_made_before_is_the_same() {
+        every_grid(|tiles_m, tiles_n| {
+            for (cluster, at_once, group) in [(1, 5, 16), (2, 1, 8), (2, 5, 8), (2, 66, 1)] {
+                for slices in [1, 3] {
+                    let tiles = [tiles_m, tiles_n];
+                    let count = of_clusters(tiles, cluster, slices, at_once);
+                    let extent = [tiles_m.div_ceil(cluster), tiles_n];
+                    let order = TileOrder::new(tiles, cluster, [slices, 5], at_once, group);
+                    for number in 0..count * slices {
+                        let (slice, number_in) = (number / count, number % count);
+                        let at = of_cluster(number_in, extent, count, cluster, group);
+                        let case =
+                            format_args!("{number} of {tiles:?}, {cluster}, {group}").to_string();
+                        assert_eq!(order.place(number, cluster), Some((slice, at)), "{case}");
+                    }
+                    assert_eq!(order.place(count * slices, cluster), None);
+                    assert_eq!(order.step(7), 2);
+                }
+            }
+        });
+        assert_eq!(TileOrder::default().place(0, 2), None);
     }
 
     #[test]

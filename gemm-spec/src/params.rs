@@ -1,5 +1,6 @@
 //! The parameter block that the host passes and a kernel reads.
 
+use crate::order::TileOrder;
 use crate::{DType, EpilogueParams, Shape, Strides};
 
 /// Sizes, strides and factors of one launch: C = alpha * A * B + beta * C.
@@ -48,11 +49,12 @@ pub struct GemmParams<S> {
     pub output: u32,
     /// [`Reads`], as a number.
     pub reads: u32,
-    /// 1 where C is most of what a fast memory moves: tiles of 128 x 128 go row after row, and not
-    /// in groups of rows, and boxes of C are waited for as late as can be.
+    /// 1 where C is most of what a fast memory moves: boxes of C are waited for as late as can be.
     pub streams_c: u32,
     /// The products of the launch, where it is more than one.
     pub slices: Slices,
+    /// The order of tiles, for kernels whose clusters go on from tile to tile of a product.
+    pub order: TileOrder,
     /// What else becomes of the sums. Kernels that do not do it never get any.
     pub epilogue: EpilogueParams,
 }
@@ -260,6 +262,7 @@ impl<S> GemmParams<S> {
             reads: Reads::InOrder as u32,
             streams_c: 0,
             slices: Slices::one(k as u64),
+            order: TileOrder::default(),
             epilogue: EpilogueParams::default(),
         }
     }
@@ -282,6 +285,11 @@ impl<S> GemmParams<S> {
     /// The same for so many products; `k` is that of all but the last.
     pub fn slices(self, slices: Slices) -> Self {
         GemmParams { slices, ..self }
+    }
+
+    /// The same with that order of tiles.
+    pub fn order(self, order: TileOrder) -> Self {
+        GemmParams { order, ..self }
     }
 
     /// The same with that epilogue.

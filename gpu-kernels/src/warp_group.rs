@@ -30,9 +30,8 @@
 //!
 //! A ring of stages, each a tile of A and one of B in rows of 128 bytes, swizzled, as the tensor
 //! cores read them: rows run along K, or along the extent that C keeps where the matrix does. Two
-//! barriers a stage. Behind the ring boxes of C that are copied out. A tile of more columns than
-//! they have room for takes the last stage it was multiplied from too, and gives that back during
-//! the next tile's first products.
+//! barriers a stage. Behind the ring two boxes of C for each group, which are copied out; where a
+//! tile has more, each is written again when it has been read.
 //!
 //! # Preconditions
 //!
@@ -171,17 +170,24 @@ where
         let c = stages.add(G::STAGES * (G::GROUPS + tiles_b(SUMS))).cast::<BoxOfC>();
         let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
         let ring = Ring::<G>::new(barriers);
-        if thread::thread_idx_x() == 0 {
-            if !W::IS_DIRECT {
-                work.prefetch_maps();
-            }
+        // By two warps: the fence waits for all that its thread has started.
+        let thread = thread::thread_idx_x();
+        if thread == 32 && !W::IS_DIRECT {
+            work.prefetch_maps();
+        }
+        if thread == 0 {
             ring.init(if W::IS_DIRECT { BRINGERS } else { 1 });
             mbarrier::fence_init();
         }
         // That fence covers the barriers, and nothing else was written.
-        cluster::arrive_relaxed();
+        if G::CLUSTER > 1 {
+            cluster::arrive_relaxed();
+        }
         work.begin(2 * SUMS);
-        cluster::wait();
+        match G::CLUSTER {
+            1 => thread::sync_threads(),
+            _ => cluster::wait(),
+        }
         // The next kernel of the stream may get ready; the one before may still run.
         grid::launch_dependents();
         // A shuffle's result is one for the whole warp, as far as ptxas can see, and what follows
@@ -249,8 +255,6 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     B: Side<T>,
     [T::Sum; SUMS]: Accumulator<T>,
 {
-    // Whether the stage before is still this group's.
-    let mut holds = false;
     // SAFETY: a stage is read when its copies have arrived, and given back when the products that
     // read it are done, and the copies of C from it; the maps' and C's use is as the caller
     // promises.
@@ -264,16 +268,15 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         let mut next = work.next();
         while let Some(mut place) = next {
             let steps = work.steps(place.slice);
-            let first_row = place.row;
             // Afresh in lists, or what follows from it for C is kept in registers.
             let to_group = (group * GROUP_ROWS) as u32;
             place.row += u64::from(if W::IS_ONE { to_group } else { misc::afresh(to_group) });
             let mut sums = [T::Sum::ZERO; SUMS];
             let mut tile = summing.begin(work.params(), (place.row, place.col));
             let mut step = 0;
-            // Boxes in a stage have to be read before that is given back; so are the others, unless
-            // that takes longer than it saves.
-            let waits_early = write::keeps_a_stage(SUMS) || work.params().streams_c == 0;
+            // Boxes have to be read before they are written again. That is waited for early where
+            // it takes no longer than it saves; those that are used again have gone by then.
+            let waits_early = !write::uses_boxes_again(SUMS) && work.params().streams_c == 0;
             // A constant for each turn, since registers cannot be told by a number.
             macro_rules! turn {
                 ($turn:literal) => {
@@ -284,10 +287,9 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     if step == 0 && waits_early {
                         write::wait_for_copies(warp);
                     }
-                    if holds {
+                    if step != 0 {
                         ring.before().release();
                     }
-                    holds = true;
                     ring.next();
                     step += 1;
                     if step == steps {
@@ -311,6 +313,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 next = work.next();
             }
             S::end(&mut sums);
+            ring.before().release();
             // Up to here only stages were read, whose copies are started when they may be.
             grid::wait_for_grids();
             if !work.join(&mut sums, group) {
@@ -320,14 +323,11 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             if !waits_early {
                 write::wait_for_copies(warp);
             }
-            let last = stages.add(ring.before().stage() * (G::GROUPS + tiles_b(SUMS)));
-            let boxes = [c, last.add(group * C_BOXES).cast()];
-            let memory = (boxes, group);
+            let memory = (c, group);
             work.read();
             let (operands, p) = (work.operands(), work.params());
             write::finish(epilogue, p, place, &mut sums);
-            // If any group's rows make a box, the first one's do.
-            let boxes = [first_row, place.row].map(|row| work.has_box(row));
+            let boxes = work.has_box(place.row);
             let epilogues = S::EPILOGUES && W::EPILOGUES;
             let ways = Ways { epilogues, boxes, tile_cols: work.tile_cols() };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
@@ -336,9 +336,6 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             }
         }
         write::wait_for_copies(warp);
-        if holds {
-            ring.before().release();
-        }
     }
 }
 

@@ -258,8 +258,9 @@ unsafe fn launch_all(
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
         let c = address_of_c(product, addresses, &launch);
         let streams_c = product.streams_c || streams_c(product, driver.info());
+        let order = narrowed.tile_order(&launch, slices.count, k, streams_c);
         let of_launch = Product { k, reads, streams_c, ..*product };
-        let block = Block::of(&of_launch, addresses, &launch, slices);
+        let block = Block::of(&of_launch, addresses, &launch, (slices, order));
         let c_argument = bytemuck::bytes_of(&c);
         // SAFETY: a kernel takes three addresses and the block by value, or three maps, C's address
         // and the block; the caller vouches for the memory.

@@ -4,6 +4,7 @@
 
 mod params;
 
+use gemm_spec::order::{CLUSTER_GROUP, TileOrder};
 use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides};
 use params::bytes;
 use ptx_emulator::bulk::{Swizzle, TensorElement, TensorMap};
@@ -159,6 +160,14 @@ fn launch_of(tile: &[usize], [m, n]: [usize; 2]) -> Launch {
     }
 }
 
+/// The order of tiles, as the host makes it.
+fn order_of(tile: &[usize], dtype: &str, [m, n, k]: [usize; 3], launch: &Launch) -> TileOrder {
+    let tiles = [m.div_ceil(tile[0]) as u32, n.div_ceil(tile[1]) as u32];
+    let depth = 128 / element(dtype, 0).len();
+    let (cluster, steps) = (launch.cluster[0], k.div_ceil(depth) as u32);
+    TileOrder::new(tiles, cluster, [1, steps], launch.grid[0] / cluster, CLUSTER_GROUP / cluster)
+}
+
 /// C = 2 A B - C through one kernel; returns the time.
 fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -> Duration {
     let mut parts = kernel.split('_').skip_while(|part| !part.starts_with(char::is_numeric));
@@ -184,11 +193,12 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let (ta, tb) = (&transposes[..1] == "t", &transposes[1..] == "t");
     let strides = [strides(ta, m, k), strides(tb, k, n), strides(false, m, n)];
     let shape = Shape::new(m, n);
-    let block = match output {
-        "i32" => bytes(GemmParams::new(shape, k, strides, 2, Some(-1), 0i32)),
-        _ => bytes(GemmParams::new(shape, k, strides, 2.0, Some(-1.0), 0f32)),
-    };
     let mut launch = launch_of(&tile, [m, n]);
+    let order = order_of(&tile, dtype, [m, n, k], &launch);
+    let block = match output {
+        "i32" => bytes(GemmParams::new(shape, k, strides, 2, Some(-1), 0i32).order(order)),
+        _ => bytes(GemmParams::new(shape, k, strides, 2.0, Some(-1.0), 0f32).order(order)),
+    };
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let maps = [
         map(&gpu, &stored_a, dtype, a_at),

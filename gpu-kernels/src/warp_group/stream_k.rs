@@ -14,14 +14,15 @@
 //! order of their numbers, on all GPUs seen so far, which CUB's scans and CUTLASS's stream-K rely
 //! on too: whoever is waited for runs, whatever else the GPU does.
 
-use super::tiles::{ORDER_GROUP, Place, SPREAD, TOGETHER};
+use super::tiles::{Place, SPREAD, TOGETHER};
 use super::write::{sync, thread_of_group};
 use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup, Work};
 use crate::Sum;
 use core::marker::PhantomData;
 use cuda_std::atomic::{AtomicU64, Ordering};
 use cuda_std::{cluster, misc};
-use gemm_spec::{GemmParams, order};
+use gemm_spec::GemmParams;
+use gemm_spec::order::{self, CLUSTER_GROUP};
 
 /// Memory in which clusters join what they have of a tile.
 #[derive(Clone, Copy)]
@@ -152,7 +153,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
         } else {
             return None;
         };
-        let group = (ORDER_GROUP / G::CLUSTER) as u32;
+        let group = CLUSTER_GROUP / G::CLUSTER as u32;
         let at = order::of_cluster(tile, self.extent, self.tiles, G::CLUSTER as u32, group);
         Some(Place::of_block(at, [(G::GROUPS * GROUP_ROWS) as u32, self.width], 0))
     }

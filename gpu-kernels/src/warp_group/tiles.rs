@@ -1,14 +1,9 @@
-//! Which tiles of C a cluster computes, one after the other, slice by slice.
+//! Which tiles of C a cluster computes, one after the other.
 
 use super::{GROUP_ROWS, Geometry};
 use core::marker::PhantomData;
 use cuda_std::cluster;
-use gemm_spec::{GemmParams, order};
-
-/// Rows of blocks in a group of the order.
-pub const ORDER_GROUP: usize = 16;
-/// Columns of tiles that go row after row where two groups multiply and the host asks for it.
-const ROW_AFTER_ROW: usize = 128;
+use gemm_spec::order::{self, CLUSTER_GROUP};
 
 /// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and
 /// twice an odd number, so that all pairs of any power of two are gone through.
@@ -43,20 +38,40 @@ impl Place {
     }
 }
 
-/// The tiles that are left to a cluster.
+/// The step along K with which tile number `col` of a row begins: the first, but for a C of one row
+/// of tiles. There nobody shares B, and blocks that are at different places of their columns at one
+/// time spread their reads over the memory, except those that share A, which stay in step. Where B
+/// lies along its columns, neighbours read neighbouring bytes of a row, and stay together.
+///
+/// It is to be taken modulo the tile's steps.
+#[inline(always)]
+pub fn first_step(rows: u32, col: u32, together: u32) -> u32 {
+    match rows {
+        1 => col / together * SPREAD,
+        _ => 0,
+    }
+}
+
+/// How many neighbouring tiles begin with the same step, of a cluster of so many blocks.
+#[inline(always)]
+pub fn together(cluster: usize, tile: Place, b_along_k: bool) -> u32 {
+    match b_along_k {
+        false => TOGETHER,
+        true if cluster > 1 && tile.is_beside => cluster as u32,
+        true => 1,
+    }
+}
+
+/// The tiles that are left to a cluster of a list's product.
 #[derive(Clone, Copy)]
 pub struct ClusterTiles<G> {
     next: u32,
     end: u32,
-    /// Rows and columns of tiles, those of clusters that lie one below the other.
+    /// Rows and columns of tiles of clusters.
     rows: u32,
     cols: u32,
-    /// Tiles of a slice, for clusters.
-    tiles: u32,
     /// Columns of a tile.
     width: u32,
-    /// Whether tiles go row after row.
-    by_rows: bool,
     geometry: PhantomData<G>,
 }
 
@@ -64,39 +79,11 @@ impl<G: Geometry> ClusterTiles<G> {
     /// Rows of a block's tile.
     const HEIGHT: usize = G::GROUPS * GROUP_ROWS;
 
-    /// None at all.
+    /// None so far, of `width` columns each.
     #[inline(always)]
-    pub fn none() -> Self {
-        let geometry = PhantomData;
-        ClusterTiles {
-            next: 0,
-            end: 0,
-            rows: 0,
-            cols: 0,
-            tiles: 0,
-            width: 1,
-            by_rows: false,
-            geometry,
-        }
-    }
-
-    /// All of this cluster's, of `width` columns each.
-    #[inline(always)]
-    pub fn new<S>(p: &GemmParams<S>, width: usize) -> Self {
-        let rows = p.m.div_ceil(Self::HEIGHT as u64) as u32;
-        let cols = p.n.div_ceil(width as u64) as u32;
-        let (cluster, at_once) = (G::CLUSTER as u32, cluster::cluster_dim_x());
-        let tiles = order::of_clusters([rows, cols], cluster, p.slices.count, at_once);
-        ClusterTiles {
-            next: cluster::cluster_idx_x(),
-            end: tiles * p.slices.count,
-            rows: rows.div_ceil(cluster),
-            cols,
-            tiles,
-            width: width as u32,
-            by_rows: G::GROUPS == 2 && width == ROW_AFTER_ROW && p.streams_c != 0,
-            geometry: PhantomData,
-        }
+    pub fn none(width: usize) -> Self {
+        let (next, width) = (cluster::cluster_idx_x(), width as u32);
+        ClusterTiles { next, end: 0, rows: 0, cols: 0, width, geometry: PhantomData }
     }
 
     /// Goes on to the tiles of a C of so many rows and columns, which come behind those so far,
@@ -106,32 +93,14 @@ impl<G: Geometry> ClusterTiles<G> {
         self.next -= self.end;
         self.rows = rows.div_ceil((G::CLUSTER * Self::HEIGHT) as u64) as u32;
         self.cols = cols.div_ceil(self.width.into()) as u32;
-        self.tiles = self.rows * self.cols;
-        self.end = self.tiles;
+        self.end = self.rows * self.cols;
     }
 
-    /// The step along K with which a tile begins: the first, but for a C of one row of tiles. There
-    /// nobody shares B, and blocks that are at different places of their columns at one time spread
-    /// their reads over the memory, except those that share A, which stay in step. Where B lies
-    /// along its columns, neighbours read neighbouring bytes of a row, and stay together.
+    /// The step along K with which a tile begins.
     #[inline(always)]
-    pub fn first_step(&self, tile: Place, steps: u32, is_along_k: bool) -> u32 {
-        let together = match is_along_k {
-            false => TOGETHER,
-            true if G::CLUSTER > 1 && tile.is_beside => G::CLUSTER as u32,
-            true => 1,
-        };
-        match self.rows {
-            1 => tile.col as u32 / (self.width * together) * SPREAD % steps,
-            _ => 0,
-        }
-    }
-
-    /// Whether each byte of B is read once, and blocks go on to other bytes of it: there is one row
-    /// of tiles, and they are more than run at one time.
-    #[inline(always)]
-    pub fn reads_b_once<S>(&self, p: &GemmParams<S>) -> bool {
-        self.rows == 1 && p.slices.count == 1 && self.cols > cluster::cluster_dim_x()
+    pub fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32 {
+        let together = together(G::CLUSTER, tile, b_along_k);
+        first_step(self.rows, tile.col as u32 / self.width, together) % steps
     }
 
     /// Where this block's part of the next tile starts.
@@ -140,23 +109,10 @@ impl<G: Geometry> ClusterTiles<G> {
         if self.next >= self.end {
             return None;
         }
-        let extent = [self.rows, self.cols];
-        // Blocks alone need no register for it.
-        let tiles = if G::CLUSTER > 1 { self.tiles } else { self.rows * self.cols };
-        // A division takes as long as a step of small tiles.
-        let (slice, number) = match self.end == tiles {
-            true => (0, self.next),
-            false => (self.next / tiles, self.next % tiles),
-        };
-        // N.B. Two calls: by one number, which is 1 or not, there would be a division more.
-        let cluster = G::CLUSTER as u32;
-        let at = match self.by_rows {
-            true => order::of_cluster(number, extent, tiles, cluster, 1),
-            false => {
-                order::of_cluster(number, extent, tiles, cluster, ORDER_GROUP as u32 / cluster)
-            }
-        };
+        let (extent, cluster) = ([self.rows, self.cols], G::CLUSTER as u32);
+        let group = CLUSTER_GROUP / cluster;
+        let at = order::of_cluster(self.next, extent, self.end, cluster, group);
         self.next += cluster::cluster_dim_x();
-        Some(Place::of_block(at, [Self::HEIGHT as u32, self.width], slice))
+        Some(Place::of_block(at, [Self::HEIGHT as u32, self.width], 0))
     }
 }

@@ -1,12 +1,13 @@
 //! What a cluster computes: the tiles of one product and its slices, or of a list of products that
 //! have shapes of their own.
 
-use super::tiles::{ClusterTiles, Place};
+use super::tiles::{ClusterTiles, Place, first_step, together};
 use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup};
 use crate::k_of;
+use core::marker::PhantomData;
 use core::ptr;
 use cuda_std::tma::TensorMap;
-use cuda_std::{grid, misc};
+use cuda_std::{cluster, grid, misc};
 use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct};
 
 /// The tiles that are left to a cluster, one after the other, and the product of each. All threads
@@ -113,14 +114,27 @@ pub struct OneProduct<'a, T: WarpGroup, G, const DIRECT: bool, const NARROW: boo
     operands: &'a Operands<T>,
     p: &'a GemmParams<T::Sum>,
     sources: [*const T; 2],
-    tiles: ClusterTiles<G>,
+    /// The next tile's number.
+    next: u32,
+    /// Columns of a tile.
+    width: u32,
+    geometry: PhantomData<G>,
+}
+
+impl<'a, T: WarpGroup, G, const DIRECT: bool, const NARROW: bool>
+    OneProduct<'a, T, G, DIRECT, NARROW>
+{
+    #[inline(always)]
+    fn of(operands: &'a Operands<T>, p: &'a GemmParams<T::Sum>, sources: [*const T; 2]) -> Self {
+        OneProduct { operands, p, sources, next: 0, width: 0, geometry: PhantomData }
+    }
 }
 
 impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, false, false> {
     /// All of it, of operands that have maps.
     #[inline(always)]
     pub fn new(operands: &'a Operands<T>, p: &'a GemmParams<T::Sum>) -> Self {
-        OneProduct { operands, p, sources: [ptr::null(); 2], tiles: ClusterTiles::none() }
+        OneProduct::of(operands, p, [ptr::null(); 2])
     }
 }
 
@@ -128,7 +142,7 @@ impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, false, true> {
     /// All of it, of operands that have maps, in tiles of as many columns as the block says.
     #[inline(always)]
     pub fn narrow(operands: &'a Operands<T>, p: &'a GemmParams<T::Sum>) -> Self {
-        OneProduct { operands, p, sources: [ptr::null(); 2], tiles: ClusterTiles::none() }
+        OneProduct::of(operands, p, [ptr::null(); 2])
     }
 }
 
@@ -140,7 +154,7 @@ impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, true, false> {
         p: &'a GemmParams<T::Sum>,
         sources: [*const T; 2],
     ) -> Self {
-        OneProduct { operands, p, sources, tiles: ClusterTiles::none() }
+        OneProduct::of(operands, p, sources)
     }
 }
 
@@ -153,8 +167,8 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn begin(&mut self, width: usize) {
-        let width = if self.tile_cols() == 0 { width as u32 } else { self.tile_cols() };
-        self.tiles = ClusterTiles::new(self.p, width as usize);
+        self.width = if self.tile_cols() == 0 { width as u32 } else { self.tile_cols() };
+        self.next = cluster::cluster_idx_x();
     }
 
     #[inline(always)]
@@ -176,7 +190,9 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn next(&mut self) -> Option<Place> {
-        self.tiles.next()
+        let (slice, at) = self.p.order.place(self.next, G::CLUSTER as u32)?;
+        self.next += cluster::cluster_dim_x();
+        Some(Place::of_block(at, [(G::GROUPS * GROUP_ROWS) as u32, self.width], slice))
     }
 
     #[inline(always)]
@@ -198,12 +214,18 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32 {
-        self.tiles.first_step(tile, steps, b_along_k)
+        let order = &self.p.order;
+        let together = together(G::CLUSTER, tile, b_along_k);
+        let step = first_step(order.rows, tile.col as u32 / self.width, together);
+        // The last slice may have fewer.
+        if steps == order.steps { order.step(step) } else { step % steps }
     }
 
+    /// There is one row of tiles, and they are more than run at one time.
     #[inline(always)]
     fn reads_b_once(&self) -> bool {
-        self.tiles.reads_b_once(self.p)
+        let order = &self.p.order;
+        order.rows == 1 && self.p.slices.count == 1 && order.cols > cluster::cluster_dim_x()
     }
 
     #[inline(always)]
@@ -278,7 +300,7 @@ impl<'a, T: WarpGroup, G: Geometry> List<'a, T, G> {
         let [a, b, c] = table.maps[0].each_ref().map(|map| &raw const *map);
         let operands = Operands { maps: [a, b, c], start };
         let p = GemmParams { m: 0, n: 0, ..*p };
-        let tiles = ClusterTiles::none();
+        let tiles = ClusterTiles::none(0);
         List { table, offsets, start, next: 0, tiles, rows: [0; 2], operands, p }
     }
 
@@ -341,7 +363,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     #[inline(always)]
     fn begin(&mut self, width: usize) {
         grid::wait_for_grids();
-        self.tiles = ClusterTiles::new(&self.p, width);
+        self.tiles = ClusterTiles::none(width);
     }
 
     #[inline(always)]

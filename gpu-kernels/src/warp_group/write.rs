@@ -19,8 +19,8 @@ pub type BoxOfC = Rows64<u8>;
 pub struct Ways {
     /// Through what the parameter block has for an epilogue.
     pub epilogues: bool,
-    /// By whole boxes, where C's map is used: for any of the groups, and for this one.
-    pub boxes: [bool; 2],
+    /// By whole boxes, where C's map is used.
+    pub boxes: bool,
     /// Columns of the tile where they are fewer than the kernel's; else 0.
     pub tile_cols: u32,
 }
@@ -55,15 +55,14 @@ pub unsafe fn finish<T: Element, E: Epilogue<T>, const SUMS: usize>(
 ///
 /// # Safety
 ///
-/// By all threads of all groups, those of group `number`; the boxes are its own shared memory, the
-/// second ones as soon as every group has come here; no copy from them is on its way; the rest as
-/// [`multiply`](super::multiply).
+/// By all threads of group `number`; the boxes are its own shared memory; no copy from them is on
+/// its way; the rest as [`multiply`](super::multiply).
 #[inline(always)]
 pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, number): ([SharedTile<BoxOfC>; 2], usize),
+    (boxes, number): (SharedTile<BoxOfC>, usize),
     sums: &[T::Sum; SUMS],
     ways: Ways,
 ) {
@@ -85,7 +84,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
         if ways.epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
             write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number), sums);
         } else if !T::with_output(&fresh, group) {
-            write_by_rows::<T, G, SUMS>(operands, &fresh, at, (boxes[0].cast(), number), sums);
+            write_by_rows::<T, G, SUMS>(operands, &fresh, at, (boxes.cast(), number), sums);
         }
     }
 }
@@ -95,7 +94,7 @@ struct Group<'a, T: Element, G, const SUMS: usize> {
     operands: &'a Operands<T>,
     p: &'a GemmParams<T::Sum>,
     at: Place,
-    boxes: [SharedTile<BoxOfC>; 2],
+    boxes: SharedTile<BoxOfC>,
     number: usize,
     sums: &'a [T::Sum; SUMS],
     ways: Ways,
@@ -117,22 +116,17 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         let Group { operands, p, at, boxes, number, sums, ways, .. } = self;
         // Groups of a cluster's tile may lie past the end of C.
         let is_inside = at.row < p.m && at.col < p.n;
-        let some_by_boxes = size_of::<C>() == 2
+        let by_boxes = size_of::<C>() == 2
             && p.reads_c == 0
-            && ways.boxes[0]
+            && ways.boxes
             && is_mappable::<C, _>(operands.start as u64, p);
-        let by_boxes = some_by_boxes && ways.boxes[1];
         // SAFETY: the caller's promise.
         unsafe {
-            if some_by_boxes {
-                sync_for_boxes::<G, SUMS>(number);
-            }
             if !is_inside {
                 return true;
             }
             if by_boxes {
-                let boxes = boxes.map(|boxes| boxes.cast());
-                write_boxes::<T, C, G, SUMS>(operands, p, at, (boxes, number), sums);
+                write_boxes::<T, C, G, SUMS>(operands, p, at, (boxes.cast(), number), sums);
                 return true;
             }
             let tile = OutputTile::new(operands.start, p, (at.row, at.col), [GROUP_ROWS, 2 * SUMS]);
@@ -289,8 +283,8 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
     }
 }
 
-/// Multiplies by alpha and rounds, puts the sums into shared memory as the copy engine reads them,
-/// a box for 64 columns, and has the boxes copied.
+/// Multiplies by alpha and rounds, and puts the sums into shared memory as the copy engine reads
+/// them, a box for 64 columns.
 ///
 /// # Safety
 /// As [`write`]; C's elements have 16 bits, its map is used, and no copy from the boxes is on its
@@ -300,87 +294,67 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group): ([SharedTile<Rows64<C>>; 2], usize),
+    (boxes, group): (SharedTile<Rows64<C>>, usize),
     sums: &[T::Sum; SUMS],
 ) {
     let alpha = C::factor(p.alpha);
     let (to_row, to_col) = place_of_rows();
-    // SAFETY: the boxes are free, and read by the copy engine when all threads have written.
+    // SAFETY: a box is free when it is written, and read by the copy engine when all threads have.
     unsafe {
+        sync::<G>(group);
         for i in 0..SUMS / 32 {
             for part in 0..4 {
                 let value = |j: usize| alpha.mul(C::convert(sums[32 * i + 8 * part + j]));
                 let pack = |j: usize| word(C::narrow_pair([value(j), value(j + 1)]));
-                let to = box_of(boxes, i).element(to_row, part as u32 * 16 + to_col);
+                let to = boxes.add(i % C_BOXES).element(to_row, part as u32 * 16 + to_col);
                 mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
             }
+            send::<T, G, SUMS>(operands, p, at, (boxes.cast(), group), i);
         }
-        send_boxes::<T, G, SUMS>(operands, p, at, (boxes.map(|of| of.cast()), group));
     }
 }
 
-/// Whether some of a group's boxes lie in the last stage of a tile, which is then filled again only
-/// when they have been read.
-pub const fn keeps_a_stage(sums: usize) -> bool {
+/// Whether the boxes of so many sums are more than a group has, so that each is used again.
+pub const fn uses_boxes_again(sums: usize) -> bool {
     sums / 32 > C_BOXES
 }
 
-/// Waits until the boxes may be written: for the groups that read the last stage, where some of
-/// them lie in it.
-///
-/// # Safety
-/// By all threads of all groups.
-#[inline(always)]
-unsafe fn sync_for_boxes<G: Geometry, const SUMS: usize>(group: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match keeps_a_stage(SUMS) {
-            true => sync_all::<G>(group),
-            false => sync::<G>(group),
-        }
-    }
-}
-
-/// Box number `i`, of the group's own and then of those in the last stage.
-///
-/// # Safety
-/// There are so many.
-#[inline(always)]
-unsafe fn box_of<B>(boxes: [SharedTile<B>; 2], i: usize) -> SharedTile<B> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match i < C_BOXES {
-            true => boxes[0].add(i),
-            false => boxes[1].add(i - C_BOXES),
-        }
-    }
-}
-
-/// Has the boxes copied to C, when all threads have written them.
+/// Has box number `i` of the tile copied to C, when all threads have written it; but waits for the
+/// last one where there is a box for each, since whole rows go faster to memory. Behind it the next
+/// box may be written.
 ///
 /// # Safety
 /// By all threads of the group; C's map is used.
 #[inline(always)]
-unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
+unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     Place { row, col, slice, .. }: Place,
-    (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
+    (boxes, group): (SharedTile<BoxOfC>, usize),
+    i: usize,
 ) {
-    let batch = (slice * p.slices.map_batch) as i32;
+    const { assert!(C_BOXES == 2, "the box behind this one is that of the last copy") };
+    let (all, thread) = (SUMS / 32, thread_of_group());
+    let in_turn = uses_boxes_again(SUMS);
+    let first = match in_turn {
+        true => i,
+        false if i + 1 == all => 0,
+        false => return,
+    };
     // SAFETY: the caller's promise.
     unsafe {
         fence::async_shared();
+        if in_turn && i > 0 && i + 1 < all {
+            wait_for_copies((thread / 32) as u32);
+        }
         sync::<G>(group);
-        if thread_of_group() == 0 {
-            for i in 0..SUMS / 32 {
+        if thread == 0 {
+            let batch = (slice * p.slices.map_batch) as i32;
+            for i in first..=i {
                 let col = col + 64 * i as u64;
                 if col < p.n {
-                    tma::store(
-                        &*operands.maps[2],
-                        [col as i32, row as i32, batch],
-                        box_of(boxes, i),
-                    );
+                    let at = [col as i32, row as i32, batch];
+                    tma::store(&*operands.maps[2], at, boxes.add(i % C_BOXES));
                 }
             }
             tma::commit_group();
@@ -393,34 +367,34 @@ unsafe fn send_boxes<T: Element, G: Geometry, const SUMS: usize>(
 /// while the one before is finished.
 ///
 /// # Safety
-/// As [`write_boxes`]; by all threads of all groups; the host has seen that C's map is used, and
-/// that the epilogue has no more than these.
+/// As [`write_boxes`]; the host has seen that C's map is used, and that the epilogue has no more
+/// than these.
 #[inline(always)]
 unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group): ([SharedTile<BoxOfC>; 2], usize),
+    (boxes, group): (SharedTile<BoxOfC>, usize),
     sums: &[T::Sum; SUMS],
 ) {
     let alpha = p.alpha.float_factor();
     // Afresh, or the compiler makes a loop for each activation, with and without biases.
     let bias = misc::afresh_i64(p.epilogue.bias.address as i64) as u64;
-    // SAFETY: the boxes are free, and read by the copy engine when all threads have written.
+    if at.row >= p.m || at.col >= p.n {
+        return;
+    }
+    // SAFETY: as in `write_boxes`.
     unsafe {
         let biases_of = |i: usize| biases(bias, at.col + 64 * i as u64, p.n);
         let mut next = biases_of(0);
-        sync_for_boxes::<G, SUMS>(group);
-        if at.row >= p.m || at.col >= p.n {
-            return;
-        }
+        sync::<G>(group);
         let mut i = misc::afresh(0) as usize;
         loop {
             let words = next;
             next = biases_of(i + 1);
             let of_box = sums_of_box(sums, i);
             let (to_row, to_col) = place_of_rows();
-            let to: SharedTile<Rows64<u16>> = box_of(boxes, i).cast();
+            let to: SharedTile<Rows64<u16>> = boxes.add(i % C_BOXES).cast();
             // Half a box at a time: of a whole one there are too many numbers for the registers.
             for half in 0..2 {
                 let mut x: [f32; 16] = core::array::from_fn(|j| {
@@ -436,12 +410,12 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
                     mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
                 }
             }
+            send::<T, G, SUMS>(operands, p, at, (boxes, group), i);
             i = misc::afresh(i as u32 + 1) as usize;
             if i == SUMS / 32 {
                 break;
             }
         }
-        send_boxes::<T, G, SUMS>(operands, p, at, (boxes, group));
     }
 }
 
@@ -529,22 +503,6 @@ pub unsafe fn sync<G: Geometry>(group: usize) {
             _ if G::GROUPS == 1 => NamedBarrier::<1, 128>.sync(),
             0 => NamedBarrier::<1, 128>.sync(),
             _ => NamedBarrier::<2, 128>.sync(),
-        }
-    }
-}
-
-/// Waits for the threads of all groups.
-///
-/// # Safety
-/// By all of them.
-#[inline(always)]
-pub unsafe fn sync_all<G: Geometry>(group: usize) {
-    const { assert!(G::GROUPS <= 2) };
-    // SAFETY: the caller's promise.
-    unsafe {
-        match G::GROUPS {
-            1 => sync::<G>(group),
-            _ => NamedBarrier::<3, 256>.sync(),
         }
     }
 }

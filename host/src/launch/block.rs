@@ -4,6 +4,7 @@ use super::{Addresses, address};
 use crate::element::Scalar;
 use crate::plan::{Factor, Fusion, Product};
 use bytemuck::bytes_of;
+use gemm_spec::order::TileOrder;
 use gemm_spec::{EpilogueParams, GemmParams, Launch, Slices, Source};
 use std::mem::offset_of;
 
@@ -19,11 +20,17 @@ pub(super) struct Block {
 impl Block {
     /// The block of a launch. Its fields lie at the same places for factors of the same size, which
     /// those of i32 and f32 are.
-    pub fn of(product: &Product, addresses: &Addresses, launch: &Launch, slices: Slices) -> Block {
+    pub fn of(
+        product: &Product,
+        addresses: &Addresses,
+        launch: &Launch,
+        (slices, order): (Slices, TileOrder),
+    ) -> Block {
+        let of = (slices, order);
         match product.alpha {
-            Factor::I32(_) => Block::new(&params::<i32>(product, addresses, launch, slices)),
-            Factor::F32(_) => Block::new(&params::<f32>(product, addresses, launch, slices)),
-            Factor::F64(_) => Block::new(&params::<f64>(product, addresses, launch, slices)),
+            Factor::I32(_) => Block::new(&params::<i32>(product, addresses, launch, of)),
+            Factor::F32(_) => Block::new(&params::<f32>(product, addresses, launch, of)),
+            Factor::F64(_) => Block::new(&params::<f64>(product, addresses, launch, of)),
         }
     }
 
@@ -43,6 +50,7 @@ impl Block {
             )*};
         }
         put_slices!(last_k a b c count map_k map_batch tile_cols);
+        block.put(offset_of!(GemmParams<S>, order), bytes_of(&params.order.words()));
         block.put_epilogue(offset_of!(GemmParams<S>, epilogue), &params.epilogue);
         block
     }
@@ -79,7 +87,7 @@ fn params<S: Scalar>(
     product: &Product,
     addresses: &Addresses,
     launch: &Launch,
-    slices: Slices,
+    (slices, order): (Slices, TileOrder),
 ) -> GemmParams<S> {
     let strides = [product.a, product.b, product.c].map(|layout| layout.strides);
     let beta = product.beta.map(Factor::get);
@@ -88,6 +96,7 @@ fn params<S: Scalar>(
         .reads(product.reads)
         .streams_c(product.streams_c)
         .slices(slices)
+        .order(order)
         .epilogue(epilogue(product, addresses, launch))
 }
 

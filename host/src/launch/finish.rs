@@ -4,6 +4,7 @@
 use super::{Addresses, Driver, Parts, address, block, copies, multiply};
 use crate::error::{Error, Kind};
 use crate::plan::{Chosen, Factor, Fusion, Product, part_len};
+use gemm_spec::order::TileOrder;
 use gemm_spec::{DType, Layout, Slices, Strides};
 
 /// Enqueues the product without its epilogue and with C in memory of its own, and the kernel that
@@ -83,7 +84,7 @@ unsafe fn finish(
         let (row, col) = launch.start;
         let from = address(sums.memory, sums.dtype, &sums.layout, row, col);
         let to = super::address_of_c(product, addresses, &launch);
-        let block = block::Block::of(&parts, addresses, &launch, slices);
+        let block = block::Block::of(&parts, addresses, &launch, (slices, TileOrder::default()));
         let (from, to) = (bytemuck::bytes_of(&from), bytemuck::bytes_of(&to));
         // SAFETY: the kernel takes two addresses and the block by value; the caller vouches for the
         // memory.

@@ -4,6 +4,7 @@ use super::{Addresses, Driver, address, block, enqueue, maps, transposed};
 use crate::cuda::TensorMap;
 use crate::error::Error;
 use crate::plan::{KernelChoice, Product, RowsProduct, blocks, choose_rows, group};
+use gemm_spec::order::TileOrder;
 use gemm_spec::{GROUPED_MAX, GroupedProduct, Kernel, Launch, Shape, Slices};
 
 /// Words of a map.
@@ -108,7 +109,7 @@ unsafe fn launch_list(
     let shape = product.shape();
     let launch = Launch { grid, layers: 1, block: kernel.block(), start: (0, 0), shape };
     let launch = kernel.resident(launch, 1, multiprocessors);
-    let block = block::Block::of(product, addresses, &launch, slices);
+    let block = block::Block::of(product, addresses, &launch, (slices, TileOrder::default()));
     // Maps of all products there is room for, then their numbers.
     let mut table = [0u64; GROUPED_MAX * (3 * MAP_WORDS + 6)];
     let (of_maps, of_numbers) = table.split_at_mut(GROUPED_MAX * 3 * MAP_WORDS);

@@ -25,6 +25,7 @@ pub fn bytes<S: Scalar>(params: GemmParams<S>) -> Vec<u8> {
     bytes.extend(last_k.to_le_bytes());
     bytes.extend([a, b, c].iter().flat_map(|step| step.to_le_bytes()));
     bytes.extend([count, map_k, map_batch, tile_cols].iter().flat_map(|word| word.to_le_bytes()));
+    bytes.extend(params.order.words().iter().flat_map(|word| word.to_le_bytes()));
     bytes.resize(size_of::<GemmParams<S>>(), 0);
     bytes
 }
