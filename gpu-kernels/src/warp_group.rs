@@ -265,6 +265,8 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         if is_cleared(work.box_rows::<A, B>()) {
             sync_cleared::<G>();
         }
+        // Whether the last stage of the tile before is still this group's.
+        let mut holds = false;
         let mut next = work.next();
         while let Some(mut place) = next {
             let steps = work.steps(place.slice);
@@ -274,8 +276,9 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let mut sums = [T::Sum::ZERO; SUMS];
             let mut tile = summing.begin(work.params(), (place.row, place.col));
             let mut step = 0;
-            // Boxes have to be read before they are written again. That is waited for early where
-            // it takes no longer than it saves; those that are used again have gone by then.
+            // Boxes have to be read before they are written again. Where that is waited for early,
+            // copies for the next tile wait too: between reads and writes of a C that is most of
+            // what moves, memory loses less time so.
             let waits_early = !write::uses_boxes_again(SUMS) && work.params().streams_c == 0;
             // A constant for each turn, since registers cannot be told by a number.
             macro_rules! turn {
@@ -287,7 +290,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     if step == 0 && waits_early {
                         write::wait_for_copies(warp);
                     }
-                    if step != 0 {
+                    if step != 0 || holds {
                         ring.before().release();
                     }
                     ring.next();
@@ -313,7 +316,10 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 next = work.next();
             }
             S::end(&mut sums);
-            ring.before().release();
+            holds = waits_early;
+            if !holds {
+                ring.before().release();
+            }
             // Up to here only stages were read, whose copies are started when they may be.
             grid::wait_for_grids();
             if !work.join(&mut sums, group) {
@@ -336,6 +342,9 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             }
         }
         write::wait_for_copies(warp);
+        if holds {
+            ring.before().release();
+        }
     }
 }
 
