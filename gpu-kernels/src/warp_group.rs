@@ -270,6 +270,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         let mut next = work.next();
         while let Some(mut place) = next {
             let steps = work.steps(place.slice);
+            let block_end = place.row + (G::GROUPS * GROUP_ROWS) as u64;
             // Afresh in lists, or what follows from it for C is kept in registers.
             let to_group = (group * GROUP_ROWS) as u32;
             place.row += u64::from(if W::IS_ONE { to_group } else { misc::afresh(to_group) });
@@ -334,8 +335,9 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let (operands, p) = (work.operands(), work.params());
             write::finish(epilogue, p, place, &mut sums);
             let boxes = work.has_box(place.row);
+            let meet = waits_early && W::IS_ONE && S::TURNS == 1 && block_end <= p.m;
             let epilogues = S::EPILOGUES && W::EPILOGUES;
-            let ways = Ways { epilogues, boxes, tile_cols: work.tile_cols() };
+            let ways = Ways { epilogues, boxes, meet, tile_cols: work.tile_cols() };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
             if !early {
                 next = work.next();

@@ -21,6 +21,9 @@ pub struct Ways {
     pub epilogues: bool,
     /// By whole boxes, where C's map is used.
     pub boxes: bool,
+    /// Whether the block's groups, which all write, have their boxes copied at one time, where
+    /// there is one for each: a whole tile goes faster to memory than its parts one by one.
+    pub meet: bool,
     /// Columns of the tile where they are fewer than the kernel's; else 0.
     pub tile_cols: u32,
 }
@@ -82,7 +85,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     unsafe {
         // Only products with such a C get epilogues.
         if ways.epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
-            write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number), sums);
+            write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number, ways.meet), sums);
         } else if !T::with_output(&fresh, group) {
             write_by_rows::<T, G, SUMS>(operands, &fresh, at, (boxes.cast(), number), sums);
         }
@@ -126,7 +129,8 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
                 return true;
             }
             if by_boxes {
-                write_boxes::<T, C, G, SUMS>(operands, p, at, (boxes.cast(), number), sums);
+                let memory = (boxes.cast(), number, ways.meet);
+                write_boxes::<T, C, G, SUMS>(operands, p, at, memory, sums);
                 return true;
             }
             let tile = OutputTile::new(operands.start, p, (at.row, at.col), [GROUP_ROWS, 2 * SUMS]);
@@ -294,7 +298,7 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group): (SharedTile<Rows64<C>>, usize),
+    (boxes, group, meet): (SharedTile<Rows64<C>>, usize, bool),
     sums: &[T::Sum; SUMS],
 ) {
     let alpha = C::factor(p.alpha);
@@ -309,7 +313,7 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
                 let to = boxes.add(i % C_BOXES).element(to_row, part as u32 * 16 + to_col);
                 mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
             }
-            send::<T, G, SUMS>(operands, p, at, (boxes.cast(), group), i);
+            send::<T, G, SUMS>(operands, p, at, (boxes.cast(), group, meet), i);
         }
     }
 }
@@ -324,13 +328,13 @@ pub const fn uses_boxes_again(sums: usize) -> bool {
 /// box may be written.
 ///
 /// # Safety
-/// By all threads of the group; C's map is used.
+/// By all threads of the group, and where they `meet` of all groups; C's map is used.
 #[inline(always)]
 unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     Place { row, col, slice, .. }: Place,
-    (boxes, group): (SharedTile<BoxOfC>, usize),
+    (boxes, group, meet): (SharedTile<BoxOfC>, usize, bool),
     i: usize,
 ) {
     const { assert!(C_BOXES == 2, "the box behind this one is that of the last copy") };
@@ -347,7 +351,10 @@ unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
         if in_turn && i > 0 && i + 1 < all {
             wait_for_copies((thread / 32) as u32);
         }
-        sync::<G>(group);
+        match meet && !in_turn {
+            true => sync_all::<G>(),
+            false => sync::<G>(group),
+        }
         if thread == 0 {
             let batch = (slice * p.slices.map_batch) as i32;
             for i in first..=i {
@@ -374,7 +381,7 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group): (SharedTile<BoxOfC>, usize),
+    (boxes, group, meet): (SharedTile<BoxOfC>, usize, bool),
     sums: &[T::Sum; SUMS],
 ) {
     let alpha = p.alpha.float_factor();
@@ -410,7 +417,7 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
                     mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
                 }
             }
-            send::<T, G, SUMS>(operands, p, at, (boxes, group), i);
+            send::<T, G, SUMS>(operands, p, at, (boxes, group, meet), i);
             i = misc::afresh(i as u32 + 1) as usize;
             if i == SUMS / 32 {
                 break;
@@ -503,6 +510,22 @@ pub unsafe fn sync<G: Geometry>(group: usize) {
             _ if G::GROUPS == 1 => NamedBarrier::<1, 128>.sync(),
             0 => NamedBarrier::<1, 128>.sync(),
             _ => NamedBarrier::<2, 128>.sync(),
+        }
+    }
+}
+
+/// Waits for the threads of all groups.
+///
+/// # Safety
+/// By all of them.
+#[inline(always)]
+unsafe fn sync_all<G: Geometry>() {
+    const { assert!(G::GROUPS <= 2) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match G::GROUPS {
+            1 => sync::<G>(0),
+            _ => NamedBarrier::<3, 256>.sync(),
         }
     }
 }
