@@ -335,7 +335,8 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let (operands, p) = (work.operands(), work.params());
             write::finish(epilogue, p, place, &mut sums);
             let boxes = work.has_box(place.row);
-            let meet = waits_early && W::IS_ONE && S::TURNS == 1 && block_end <= p.m;
+            let may_meet = W::IS_ONE && S::TURNS == 1 && G::GROUPS > 1;
+            let meet = may_meet && waits_early && block_end <= p.m;
             let epilogues = S::EPILOGUES && W::EPILOGUES;
             let ways = Ways { epilogues, boxes, meet, tile_cols: work.tile_cols() };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);

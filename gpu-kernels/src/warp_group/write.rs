@@ -351,7 +351,7 @@ unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
         if in_turn && i > 0 && i + 1 < all {
             wait_for_copies((thread / 32) as u32);
         }
-        match meet && !in_turn {
+        match G::GROUPS > 1 && meet && !in_turn {
             true => sync_all::<G>(),
             false => sync::<G>(group),
         }
