@@ -155,9 +155,10 @@ fn no_barrier_was_copied() {
                 KernelFamily::TensorCore => 16,
                 // When the barriers of the stages are ready.
                 KernelFamily::WarpSpecialized => 1,
-                // For each output of 16 bits, one before its boxes are written, of all groups where
-                // the last stage is among them, and one behind; for sums that leave one by one, two
-                // in a loop over the columns. Those of a group stand there for each of them.
+                // For each output of 16 bits, one before its boxes are written, and one before they
+                // are copied, or before each is where there are more than a group has; for sums
+                // that leave one by one, two in a loop over the columns. Those of a group stand
+                // there for each of them. One of a block that is a cluster by itself.
                 KernelFamily::WarpGroup
                 | KernelFamily::WarpGroupScaled
                 | KernelFamily::WarpGroupGrouped
@@ -173,7 +174,13 @@ fn no_barrier_was_copied() {
                         kernel.has_epilogues() && kernel.dtype.output().size_bytes() == 2;
                     let finished = usize::from(finished);
                     let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
-                    let before = if boxes > C_BOXES { 1 } else { groups };
+                    let in_turn = if boxes > C_BOXES { boxes } else { 1 };
+                    // Or of all groups, which copy at one time.
+                    let may_meet = kernel.family == KernelFamily::WarpGroup && groups > 1;
+                    let meet = usize::from(may_meet && boxes <= C_BOXES);
+                    // With an epilogue boxes are written in a loop.
+                    let copied = by_boxes * (groups * in_turn + meet) + finished * (groups + meet);
+                    let alone = usize::from(kernel.cluster() == 1);
                     // One of all groups and of who clears rows that no copy writes, those of an
                     // operand along K, for both sides; but in lists.
                     let clears = ![KernelFamily::WarpGroupGrouped, KernelFamily::WarpGroupDirect]
@@ -181,7 +188,8 @@ fn no_barrier_was_copied() {
                     let cleared = 2 * usize::from(clears && !kernel.stored.takes([false; 2]));
                     // Behind sums that are put down for others, and behind those that were read.
                     let joined = if kernel.joins() { 2 * groups } else { 0 };
-                    (by_boxes + finished) * (before + groups) + 2 * groups + cleared + joined
+                    let of_boxes = (by_boxes + finished) * groups + copied;
+                    of_boxes + 2 * groups + cleared + joined + alone
                 }
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
@@ -189,7 +197,7 @@ fn no_barrier_was_copied() {
                 body.matches("mma.sync").count() + body.matches("wgmma.mma_async").count();
             assert_eq!(products, tensor_products(kernel), "{}", kernel.name);
             // Before the first step.
-            let of_cluster = usize::from(kernel.is_resident());
+            let of_cluster = usize::from(kernel.is_resident() && kernel.cluster() > 1);
             let found = body.matches("barrier.cluster.wait").count();
             assert_eq!(found, of_cluster, "{}", kernel.name);
         }
