@@ -295,7 +295,6 @@ const fn at_least_1(x: u32) -> u32 {
 mod tests {
     use super::*;
     use std::collections::HashSet;
-    use std::string::ToString;
     use std::vec::Vec;
 
     const SIZES: [u32; 8] = [1, 2, 3, 7, 8, 9, 16, 31];
@@ -449,9 +448,9 @@ mod tests {
                     for number in 0..count * slices {
                         let (slice, number_in) = (number / count, number % count);
                         let at = of_cluster(number_in, extent, count, cluster, group);
-                        let case =
-                            format_args!("{number} of {tiles:?}, {cluster}, {group}").to_string();
-                        assert_eq!(order.place(number, cluster), Some((slice, at)), "{case}");
+                        let place = order.place(number, cluster);
+                        let case = (tiles, cluster, group, slices);
+                        assert_eq!(place, Some((slice, at)), "{number} of {case:?}");
                     }
                     assert_eq!(order.place(count * slices, cluster), None);
                     assert_eq!(order.step(7), 2);

@@ -256,8 +256,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     [T::Sum; SUMS]: Accumulator<T>,
 {
     // SAFETY: a stage is read when its copies have arrived, and given back when the products that
-    // read it are done, and the copies of C from it; the maps' and C's use is as the caller
-    // promises.
+    // read it are done; the maps' and C's use is as the caller promises.
     unsafe {
         let c = c.add(group * C_BOXES);
         let stage_bytes = ((G::GROUPS + tiles_b(SUMS)) * size_of::<Rows64<T>>()) as u32;

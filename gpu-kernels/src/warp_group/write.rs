@@ -351,8 +351,9 @@ unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
         if in_turn && i > 0 && i + 1 < all {
             wait_for_copies((thread / 32) as u32);
         }
-        match G::GROUPS > 1 && meet && !in_turn {
-            true => sync_all::<G>(),
+        match meet && !in_turn {
+            // Of both groups: one alone has nobody to meet.
+            true => NamedBarrier::<3, 256>.sync(),
             false => sync::<G>(group),
         }
         if thread == 0 {
@@ -510,22 +511,6 @@ pub unsafe fn sync<G: Geometry>(group: usize) {
             _ if G::GROUPS == 1 => NamedBarrier::<1, 128>.sync(),
             0 => NamedBarrier::<1, 128>.sync(),
             _ => NamedBarrier::<2, 128>.sync(),
-        }
-    }
-}
-
-/// Waits for the threads of all groups.
-///
-/// # Safety
-/// By all of them.
-#[inline(always)]
-unsafe fn sync_all<G: Geometry>() {
-    const { assert!(G::GROUPS <= 2) };
-    // SAFETY: the caller's promise.
-    unsafe {
-        match G::GROUPS {
-            1 => sync::<G>(0),
-            _ => NamedBarrier::<3, 256>.sync(),
         }
     }
 }
