@@ -167,6 +167,22 @@ impl<T> SharedPtr<T> {
         SharedPtr { address, pointee: PhantomData }
     }
 
+    /// The pointer whose address differs in those bits: of a place in a swizzled tile the place so
+    /// many bytes further on, where the tile is aligned to what the bits and the swizzle span.
+    ///
+    /// Lowers to `xor.b32`.
+    ///
+    /// # Safety
+    /// The result lies in the array that `self` points into.
+    #[inline(always)]
+    pub unsafe fn flip(self, bits: usize) -> Self {
+        #[cfg(target_arch = "nvptx64")]
+        let address = self.address ^ bits as u32;
+        #[cfg(not(target_arch = "nvptx64"))]
+        let address = self.address.map_addr(|address| address ^ bits);
+        SharedPtr { address, pointee: PhantomData }
+    }
+
     /// The same address, as a pointer to another type.
     #[inline(always)]
     pub fn cast<U>(self) -> SharedPtr<U> {

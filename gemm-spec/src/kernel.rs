@@ -243,17 +243,29 @@ impl Tiles {
 
     /// Elements from one row to the next of a tile of `outer` x `depth` elements of `bytes` bytes
     /// that tensor cores read, stored in rows along K or along the outer extent. Rows that a warp
-    /// reads together lie in different banks: 8 rows of 16 bytes (`ldmatrix`), 8 rows of 4 words,
-    /// or 4 rows of 8 words or of 4 double words.
+    /// reads together lie in different banks: 8 rows of 4 words, or 4 rows of 8 words or of 4
+    /// double words; or 8 rows of 16 bytes, by [`Tiles::swizzled`].
     pub const fn tensor_pitch([outer, depth]: [usize; 2], along_k: bool, bytes: usize) -> usize {
-        match (along_k, bytes) {
-            (true, 1) => depth.saturating_add(16),
-            (true, 2) => depth.saturating_add(8),
-            (true, _) => depth.saturating_add(4),
-            (false, 1) => outer.saturating_add(16),
-            (false, 8) => outer.saturating_add(4),
-            (false, _) => outer.saturating_add(8),
-        }
+        let (row, padding) = match (along_k, bytes) {
+            (true, 1 | 2) => (depth, 0),
+            (true, _) => (depth, 4),
+            (false, 1 | 2) => (outer, 0),
+            (false, 8) => (outer, 4),
+            (false, _) => (outer, 8),
+        };
+        row.saturating_add(padding)
+    }
+
+    /// The place in row `row` of its chunk number `chunk`, of `chunks` of 16 bytes, a power of two:
+    /// where elements have 1 or 2 bytes a tile has no padding, and its chunks change places
+    /// instead. Eight rows lie 16 bytes each in 32 different banks (`ldmatrix`) where their numbers
+    /// are different modulo 8, since 128 bytes are all banks.
+    ///
+    /// That of a row a multiple of 8 further on is the same, and that of chunk `chunk ^ other` is
+    /// that of `chunk`, `^ other`.
+    pub const fn swizzled(row: usize, chunk: usize, chunks: usize) -> usize {
+        let rows = if chunks < 8 { 8 / chunks } else { 1 };
+        chunk ^ (row / rows % (8 / rows))
     }
 
     /// Elements that such a tile takes in either form.

@@ -186,10 +186,10 @@ macro_rules! k10_grouped_order_kernels {
 macro_rules! k11_tensor_core_sm80_kernels {
     ($with:ident) => {
         $with! {
-        (k11_tensor_core_i8, "k11_tensor_core", i8, [128, 256, 64], [64, 64], [16, 8], 3, 1),
+        (k11_tensor_core_i8, "k11_tensor_core", i8, [128, 256, 64], [64, 64], [16, 8], 4, 1),
         (k11_tensor_core_i32, "k11_tensor_core", i32, [64, 128, 32], [32, 32], [16, 8], 3, 1),
-        (k11_tensor_core_f16, "k11_tensor_core", f16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
-        (k11_tensor_core_bf16, "k11_tensor_core", bf16, [128, 256, 32], [64, 64], [16, 8], 3, 1),
+        (k11_tensor_core_f16, "k11_tensor_core", f16, [128, 256, 32], [64, 64], [16, 8], 4, 1),
+        (k11_tensor_core_bf16, "k11_tensor_core", bf16, [128, 256, 32], [64, 64], [16, 8], 4, 1),
         (k11_tensor_64x64_i8, "k11_tensor_64x64", i8, [64, 64, 64], [32, 32], [16, 8], 4, 4),
         (k11_tensor_64x64_f16, "k11_tensor_64x64", f16, [64, 64, 32], [32, 32], [16, 8], 4, 4),
         (k11_tensor_64x64_bf16, "k11_tensor_64x64", bf16, [64, 64, 32], [32, 32], [16, 8], 4, 4),

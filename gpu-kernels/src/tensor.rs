@@ -19,15 +19,22 @@ pub struct StoredTile<T> {
 }
 
 impl<T> StoredTile<T> {
-    /// The element so far from where the lane starts.
+    /// The element so far from where the lane starts. Of elements of 1 or 2 bytes rows are
+    /// multiples of 8 further on, and columns whole chunks of 16 bytes, of which the lane's first
+    /// is a multiple.
     ///
     /// # Safety
     /// It lies in the tile.
     #[inline(always)]
     pub unsafe fn at(self, outer: usize, k: usize) -> SharedTile<T> {
         let (row, col) = if self.along_k { (outer, k) } else { (k, outer) };
-        // SAFETY: the caller's promise.
-        unsafe { self.start.add(row * self.pitch + col) }
+        // SAFETY: the caller's promise; `Tiles::swizzled` says why the chunk is that one.
+        unsafe {
+            match size_of::<T>() {
+                1 | 2 => self.start.flip(col * size_of::<T>()).add(row * self.pitch),
+                _ => self.start.add(row * self.pitch + col),
+            }
+        }
     }
 
     /// The same tile in the stage so many bytes further.

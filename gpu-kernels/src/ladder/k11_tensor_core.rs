@@ -22,8 +22,10 @@
 //! # Shared memory
 //!
 //! A ring as in step 9. A tile is stored as its matrix is: rows along K, or rows along the extent
-//! that C keeps, so that packs of 16 bytes go in as they are in all four transposes. Padding of 16
-//! or 32 bytes a row spreads the rows that are read together over all banks.
+//! that C keeps, so that packs of 16 bytes go in as they are in all four transposes. The rows that
+//! are read together lie in different banks: of elements of 1 or 2 bytes, which are read 16 bytes
+//! of 8 rows at a time, since a row's packs change places ([`Tiles::swizzled`]); of others by
+//! padding of 16 or 32 bytes a row.
 //!
 //! In f64 no barrier of the block stands in the loop: each stage has two of its own (`mbarrier`),
 //! on which its copies and the warps that have read it are counted. So a warp waits for nothing but
@@ -382,9 +384,14 @@ unsafe fn stored<T: Element, const ALONG_K: bool>(
     first: usize,
     (outer, k): (usize, usize),
 ) -> StoredTile<T> {
-    let tile = StoredTile { start, pitch: shape.pitch, along_k: ALONG_K };
+    let (row, col) = if ALONG_K { (first + outer, k) } else { (k, first + outer) };
+    let col = match size_of::<T>() {
+        1 | 2 => Tiles::swizzled(row, col / T::LANES, shape.pitch / T::LANES) * T::LANES,
+        _ => col,
+    };
     // SAFETY: the caller's promise.
-    StoredTile { start: unsafe { tile.at(first + outer, k) }, ..tile }
+    let start = unsafe { start.add(row * shape.pitch + col) };
+    StoredTile { start, pitch: shape.pitch, along_k: ALONG_K }
 }
 
 /// Makes entry points of this step from rows of a list, which may have an

@@ -149,16 +149,18 @@ fn instruction(
     svg.text("small", (right + wide as f64 * ELEMENT + 5.0, below + 12.0), "C");
 }
 
-/// The words of shared memory that 16 bytes of each of [`READ`] rows lie in, and the row.
-fn read_words(pitch: usize, bytes: usize) -> BTreeMap<usize, usize> {
-    let row = |row: usize| (0..4).map(move |word| (row * pitch * bytes / 4 + word, row));
+/// The words of shared memory that the first 16 bytes of each of [`READ`] rows of so many chunks lie
+/// in, swizzled or not, and the row.
+fn read_words(chunks: usize, swizzled: bool) -> BTreeMap<usize, usize> {
+    let place = |row: usize| if swizzled { Tiles::swizzled(row, 0, chunks) } else { 0 };
+    let row = |row: usize| (0..4).map(move |word| ((row * chunks + place(row)) * 4 + word, row));
     (0..READ).flat_map(row).collect()
 }
 
 /// How often shared memory has to be asked for them.
-fn rounds(pitch: usize, bytes: usize) -> usize {
+fn rounds(chunks: usize, swizzled: bool) -> usize {
     let mut banks = [0; BANKS];
-    read_words(pitch, bytes).keys().for_each(|word| banks[word % BANKS] += 1);
+    read_words(chunks, swizzled).keys().for_each(|word| banks[word % BANKS] += 1);
     banks.into_iter().max().unwrap_or(0)
 }
 
@@ -166,7 +168,7 @@ fn times(rounds: usize) -> String {
     if rounds == 1 { "at once".to_owned() } else { format!("in {rounds} rounds") }
 }
 
-/// The first rows of the tile of A as they lie in shared memory, without padding and with it.
+/// The first rows of the tile of A as they lie in shared memory, not swizzled and swizzled.
 fn memory(svg: &mut Svg, kernel: &Kernel, top: f64) {
     let ([rows, _, depth], bytes) = (kernel.tiles.block, kernel.dtype.size_bytes());
     let note = format!(
@@ -175,40 +177,37 @@ fn memory(svg: &mut Svg, kernel: &Kernel, top: f64) {
     svg.text("small muted", (20.0, top - 26.0), &note);
     let note = "numbers: 16 bytes of a row, read together by ldmatrix; red: a bank met again";
     svg.text("small muted", (20.0, top - 11.0), note);
-    let pitch = Tiles::tensor_pitch([rows, depth], true, bytes);
+    let chunks = depth * bytes / 16;
     let mut y = top;
-    for pitch in [depth, pitch] {
-        let padding = match pitch - depth {
-            0 => "no padding".to_owned(),
-            more => format!("{more} of padding (grey)"),
+    for swizzled in [false, true] {
+        let words = match swizzled {
+            false => "Chunks of 16 bytes in their order: read",
+            true => "Chunks that change places from row to row: read",
         };
-        let words = format!("{depth} elements and {padding}: read {}", times(rounds(pitch, bytes)));
-        y = lines(svg, (depth, pitch), bytes, y) + 13.0;
+        let words = format!("{words} {}", times(rounds(chunks, swizzled)));
+        y = lines(svg, chunks, swizzled, y) + 13.0;
         svg.text("small", (20.0, y), &words);
         y += 10.0;
     }
-    let across = Tiles::tensor_pitch([rows, depth], false, bytes);
+    let across = rows * bytes / 16;
     let words = format!(
-        "Rows across K have {rows} elements and {} of padding: read {}, not {}.",
-        across - rows,
-        times(rounds(across, bytes)),
-        times(rounds(rows, bytes)),
+        "Rows across K have {across} chunks, of which eight change places: read {}, not {}.",
+        times(rounds(across, true)),
+        times(rounds(across, false)),
     );
     svg.text("small", (20.0, y + 10.0), &words);
 }
 
-/// [`READ`] rows of `depth` elements, `pitch` apart, in lines of all banks; tells where they end.
-fn lines(svg: &mut Svg, (depth, pitch): (usize, usize), bytes: usize, top: f64) -> f64 {
-    let (long, pitch) = (depth * bytes / 4, pitch * bytes / 4);
-    let read = read_words(pitch, 4);
+/// [`READ`] rows of so many chunks, in lines of all banks; tells where they end.
+fn lines(svg: &mut Svg, chunks: usize, swizzled: bool, top: f64) -> f64 {
+    let read = read_words(chunks, swizzled);
     let mut met = [false; BANKS];
-    for word in 0..READ * pitch {
+    for word in 0..READ * chunks * 4 {
         let (line, bank) = (word / BANKS, word % BANKS);
         let class = match read.get(&word) {
             Some(_) if met[bank] => "bad thin",
             Some(_) => "a2 thin",
-            None if word % pitch < long => "a thin",
-            None => "empty thin",
+            None => "a thin",
         };
         let at = (20.0 + bank as f64 * WORD.0, top + line as f64 * WORD.1);
         svg.rect(class, at, WORD);
@@ -217,7 +216,7 @@ fn lines(svg: &mut Svg, (depth, pitch): (usize, usize), bytes: usize, top: f64) 
             svg.text("tiny mid", (at.0 + WORD.0 / 2.0, at.1 + 11.0), &row.to_string());
         }
     }
-    top + (READ * pitch).div_ceil(BANKS) as f64 * WORD.1
+    top + (READ * chunks * 4).div_ceil(BANKS) as f64 * WORD.1
 }
 
 #[cfg(test)]
@@ -252,18 +251,18 @@ mod tests {
     }
 
     #[test]
-    fn padded_rows_are_read_at_once() {
+    fn swizzled_rows_are_read_at_once() {
         let by_matrices = |kernel: &&Kernel| {
             kernel.family == KernelFamily::TensorCore && kernel.dtype.size_bytes() <= 2
         };
         for kernel in gemm_spec::kernels().filter(by_matrices) {
-            let ([rows, cols, depth], bytes) = (kernel.tiles.block, kernel.dtype.size_bytes());
-            for (outer, along_k) in [(rows, true), (cols, true), (rows, false), (cols, false)] {
-                let pitch = Tiles::tensor_pitch([outer, depth], along_k, bytes);
-                assert_eq!(rounds(pitch, bytes), 1, "{}, {outer}, {along_k}", kernel.name);
+            let [rows, cols, depth] = kernel.tiles.block;
+            for row in [rows, cols, depth] {
+                let chunks = row * kernel.dtype.size_bytes() / 16;
+                assert_eq!(rounds(chunks, true), 1, "{}, {row}", kernel.name);
             }
         }
         // Rows of 64 bytes: every second one meets.
-        assert_eq!(rounds(32, 2), 4);
+        assert_eq!(rounds(4, false), 4);
     }
 }

@@ -3,6 +3,7 @@
 use super::{Operand, TileShape};
 use crate::{Element, SharedTile, pack};
 use cuda_std::{async_copy, misc, thread};
+use gemm_spec::Tiles;
 
 impl<T: Element> Operand<T> {
     /// Whether it is contiguous along the outer extent, and every row of it starts at a multiple of
@@ -98,6 +99,13 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
         let (across, rows) = Self::across_and_rows(shape);
         let (row, col) = (thread / across, thread % across * Self::UNIT);
         let (outer, k) = if ALONG_K { (row, col) } else { (col, row) };
+        let place = match size_of::<T>() {
+            1 | 2 => {
+                assert!(rows.is_multiple_of(8), "a thread's copies change places alike");
+                Tiles::swizzled(row, thread % across, across) * Self::UNIT
+            }
+            _ => col,
+        };
         let bytes = size_of::<T>() as i64;
         let (outer_stride, k_stride) = (operand.outer_stride * bytes, operand.k_stride * bytes);
         let (row_stride, stride) = match ALONG_K {
@@ -109,7 +117,7 @@ impl<T: Element, const N: usize, const ALONG_K: bool, const PACKS: bool>
         TileCourier {
             source: operand.at(outer, k).wrapping_byte_offset(-rest as isize),
             // SAFETY: the thread's first copy lies in the tile.
-            target: unsafe { tile.add(row * shape.pitch + col) },
+            target: unsafe { tile.add(row * shape.pitch + place) },
             rest,
             step,
             k_stride,
