@@ -11,8 +11,9 @@ use cust::context::Context;
 use cust::device::{Device as CudaDevice, DeviceAttribute};
 use cust::event::{Event, EventFlags};
 use cust::memory::{AsyncCopyDestination, CopyDestination, DeviceBuffer, mem_get_info};
+use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
-use gemmite::cuda::{RawOperands, Reads};
+use gemmite::cuda::Reads;
 use gemmite::{Device, Element, Gemm, Layout, Op, Shape, bf16};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -100,29 +101,13 @@ impl Gpu {
         Ok(times[times.len() / 2])
     }
 
-    /// The median time that the host spends on enqueuing a product: the plan, the maps and the
-    /// launch of 128^3 in bf16, which is compiled by then.
-    pub fn enqueue_time(&self) -> Result<Duration> {
-        let shape = Shape::new(128, 128);
-        let layout = Layout::row_major(shape);
-        let memory = DeviceBuffer::<u8>::zeroed(3 * shape.rows * shape.cols * size_of::<bf16>())?;
-        let part = |i: usize| memory.as_device_ptr().as_raw() + (memory.len() / 3 * i) as u64;
-        let operands = RawOperands {
-            a: part(0),
-            a_layout: layout,
-            b: part(1),
-            b_layout: layout,
-            c: part(2),
-            c_layout: layout,
-            reads: Reads::InOrder,
-        };
+    /// The median time that the host spends on `enqueue`.
+    pub fn host_time(&self, mut enqueue: impl FnMut(&Stream) -> Result<()>) -> Result<Duration> {
         let mut times = Vec::new();
         for _ in 0..20 {
             for _ in 0..16 {
                 let start = Instant::now();
-                // SAFETY: the memory holds three such matrices, outlives the work, which is waited
-                // for below, and belongs to the device's context.
-                unsafe { Gemm::<bf16>::new().enqueue_raw(&self.device, &self.stream, operands)? };
+                enqueue(&self.stream)?;
                 times.push(start.elapsed());
             }
             // So that no call waits for a place in the queue.
@@ -130,6 +115,21 @@ impl Gpu {
         }
         times.sort();
         Ok(times[times.len() / 2])
+    }
+
+    /// The same of a kernel that does nothing: what of it the driver takes. Its parameters have as
+    /// many bytes as those of a product, three maps of 128 and its numbers.
+    pub fn launch_time(&self) -> Result<Duration> {
+        const TEXT: &str = ".version 6.0 .target sm_60 .address_size 64 \
+            .visible .entry empty(.param .align 64 .b8 p[640]) { ret; }";
+        let module = Module::from_ptx(TEXT, &[])?;
+        let function = module.get_function("empty")?;
+        let mut bytes = [0u8; 640];
+        let arguments = [(&raw mut bytes).cast()];
+        self.host_time(|stream| {
+            // SAFETY: one parameter of as many bytes, which the kernel does not read.
+            Ok(unsafe { stream.launch(&function, 1, 128, 0, &arguments)? })
+        })
     }
 
     /// The median times of planning a bf16 product, nt, of extents from 1 to 4097, and of finding a
@@ -330,6 +330,11 @@ impl<T: Element> Work for GpuWork<'_, T> {
     fn replay(&mut self, on: bool) -> bool {
         self.replays = on.then(HashMap::new);
         true
+    }
+
+    fn host_time(&mut self) -> Result<Option<Duration>> {
+        let GpuWork { gpu, operands, launch, .. } = self;
+        gpu.host_time(|stream| launch(operands.next(), stream)).map(Some)
     }
 }
 

@@ -9,13 +9,14 @@ use crate::case::{Case, Data};
 use crate::compare::LAUNCH_NOISE_US;
 use crate::gpu::{Gpu, Operands, Seen, Watch};
 use crate::record::{Line, Mode, Side, State};
-use crate::suite::{Row, Suite};
+use crate::suite::{Ops, Row, Suite};
 use crate::timing::{Effort, Times, Work, alternate, sustain};
 use anyhow::{Result, bail, ensure};
 use gemmite::cuda::Reads;
 use gemmite::verify::Mismatch;
-use gemmite::{Element, KernelChoice, with_element};
+use gemmite::{DType, Element, KernelChoice, Op, bf16, with_element};
 use std::path::Path;
+use std::time::Duration;
 
 /// What is measured and how.
 #[derive(Clone, Debug)]
@@ -122,7 +123,15 @@ impl Bench {
             }
         }
         fact("timer_floor_us", format!("{:.2}", on.gpu.timer_floor()?.as_secs_f64() * 1e6));
-        fact("enqueue_us", format!("{:.2}", on.gpu.enqueue_time()?.as_secs_f64() * 1e6));
+        fact("launch_us", format!("{:.2}", on.gpu.launch_time()?.as_secs_f64() * 1e6));
+        for (name, time) in on.host_times()? {
+            let key = if name == ours::AUTO {
+                "enqueue_us".to_owned()
+            } else {
+                format!("enqueue_us_{name}")
+            };
+            fact(&key, format!("{:.2}", time.as_secs_f64() * 1e6));
+        }
         let [made, found] = on.gpu.plan_times()?;
         fact("plan_us", format!("{:.1}", made.as_secs_f64() * 1e6));
         fact("plan_found_ns", found.as_nanos().to_string());
@@ -158,6 +167,25 @@ impl Bench {
 }
 
 impl OnGpu {
+    /// The median time that the host spends on enqueuing 128^3 in bf16, which is compiled by then:
+    /// for us the plan, the maps and the launch. Of cuBLASLt the heuristic's first candidate.
+    fn host_times(&self) -> Result<Vec<(String, Duration)>> {
+        let ops = Ops { op_a: Op::None, op_b: Op::None };
+        let case = Case::<bf16>::generate(Row::new(DType::BF16, ops, [128; 3])?, Data::Normal)?;
+        let operands = Operands::new(&self.gpu, &case)?;
+        let mut entrants = ours::entrants(&self.gpu, &operands, &case, &[]);
+        if let Some(Ok(lt)) = &self.cublaslt {
+            entrants.extend(lt.entrants(&self.gpu, &operands, &case).into_iter().take(1));
+        }
+        let mut times = Vec::new();
+        for entrant in entrants {
+            let Ok(mut candidate) = entrant.candidate else { continue };
+            candidate.product()?; // it is compiled
+            times.extend(candidate.host_time()?.map(|time| (entrant.name, time)));
+        }
+        Ok(times)
+    }
+
     /// Each peer that was asked for, with its version or why it is not there.
     fn versions(&self) -> Vec<(Peer, Result<String, Absence>)> {
         let mut versions = Vec::new();
@@ -458,7 +486,6 @@ pub fn check_kernels(kernels: &[String]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gemmite::DType;
     use std::time::Duration;
 
     fn options() -> Options {

@@ -14,6 +14,11 @@ pub trait Work {
     fn replay(&mut self, _on: bool) -> bool {
         false
     }
+
+    /// The median time that the host spends on enqueuing one run, where work is enqueued.
+    fn host_time(&mut self) -> Result<Option<Duration>> {
+        Ok(None)
+    }
 }
 
 /// Times of one candidate.

@@ -330,10 +330,7 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
 /// # Safety
 /// By all threads of the group; the box is theirs.
 #[inline(always)]
-unsafe fn put_halves<S: Sum, C: Output<S>>(
-    to: SharedTile<Rows64<C>>,
-    values: &[C::Factor; 32],
-) {
+unsafe fn put_halves<S: Sum, C: Output<S>>(to: SharedTile<Rows64<C>>, values: &[C::Factor; 32]) {
     let (to_row, to_col) = place_of_rows();
     let pack = |j: usize| word(C::narrow_pair([values[j], values[j + 1]]));
     for part in 0..4 {
@@ -353,10 +350,7 @@ unsafe fn put_halves<S: Sum, C: Output<S>>(
 /// # Safety
 /// As [`put_halves`].
 #[inline(always)]
-unsafe fn put_words<S: Sum, C: Output<S>>(
-    to: SharedTile<Rows64<C>>,
-    values: &[C::Factor; 16],
-) {
+unsafe fn put_words<S: Sum, C: Output<S>>(to: SharedTile<Rows64<C>>, values: &[C::Factor; 16]) {
     let (row, col) = place();
     let is_odd = row % 2 == 1;
     for part in 0..2 {
