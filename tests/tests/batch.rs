@@ -130,6 +130,7 @@ fn problems(shapes: &[(usize, usize, usize)]) -> impl Iterator<Item = Problem> {
         [Backwards, Even, Odd],
         [Even, Odd, Backwards],
         [Shared, Shared, Even],
+        [Even, Even, Backwards],
     ];
     let ops = [Op::None, Op::Transpose];
     let ops = [[ops[0]; 2], [ops[0], ops[1]], [ops[1], ops[0]], [ops[1]; 2]];
