@@ -1,5 +1,7 @@
 //! A run: every row of the suites, every candidate verified, then timed in turn.
 
+mod facts;
+
 use crate::candidates::cublas::{Cublas, CublasLt};
 use crate::candidates::nvcc::Nvcc;
 use crate::candidates::torch::{self, Torch};
@@ -9,14 +11,13 @@ use crate::case::{Case, Data};
 use crate::compare::LAUNCH_NOISE_US;
 use crate::gpu::{Gpu, Operands, Seen, Watch};
 use crate::record::{Line, Mode, Side, State};
-use crate::suite::{Ops, Row, Suite};
+use crate::suite::{Row, Suite};
 use crate::timing::{Effort, Times, Work, alternate, sustain};
 use anyhow::{Result, bail, ensure};
 use gemmite::cuda::Reads;
 use gemmite::verify::Mismatch;
-use gemmite::{DType, Element, KernelChoice, Op, bf16, with_element};
+use gemmite::{Element, KernelChoice, with_element};
 use std::path::Path;
-use std::time::Duration;
 
 /// What is measured and how.
 #[derive(Clone, Debug)]
@@ -99,46 +100,6 @@ impl Bench {
         }
     }
 
-    /// What the run is made on and with: facts for a record.
-    pub fn facts(&self) -> Result<Vec<(String, String)>> {
-        let mut facts = Vec::new();
-        let mut fact = |key: &str, value: String| facts.push((key.to_owned(), value));
-        let Bench::Gpu(on) = self else {
-            fact("device", gemmite::Device::cpu().name().to_owned());
-            return Ok(facts);
-        };
-        let info = on.gpu.device.info();
-        fact("device", info.name.clone());
-        if let Some((major, minor)) = info.driver_version {
-            fact("cuda", format!("{major}.{minor}"));
-        }
-        match &on.watch {
-            Ok(watch) => fact("driver", watch.driver_version().unwrap_or("unknown".into())),
-            Err(error) => fact("driver", format!("unknown: {error:#}")),
-        }
-        for (peer, version) in on.versions() {
-            match version {
-                Ok(version) => fact(peer.name(), version),
-                Err(absence) => fact("missing", format!("{peer}: {}", absence.reason)),
-            }
-        }
-        fact("timer_floor_us", format!("{:.2}", on.gpu.timer_floor()?.as_secs_f64() * 1e6));
-        fact("launch_us", format!("{:.2}", on.gpu.launch_time()?.as_secs_f64() * 1e6));
-        for (name, time) in on.host_times()? {
-            let key = if name == ours::AUTO {
-                "enqueue_us".to_owned()
-            } else {
-                format!("enqueue_us_{name}")
-            };
-            fact(&key, format!("{:.2}", time.as_secs_f64() * 1e6));
-        }
-        let [made, found] = on.gpu.plan_times()?;
-        fact("plan_us", format!("{:.1}", made.as_secs_f64() * 1e6));
-        fact("plan_found_ns", found.as_nanos().to_string());
-        fact("copy_gbps", format!("{:.0}", on.gpu.copy_gbps(1 << 30)?));
-        Ok(facts)
-    }
-
     /// Why a peer that was asked for is not there.
     pub fn missing(&self) -> Vec<(Peer, String)> {
         let Bench::Gpu(on) = self else { return Vec::new() };
@@ -167,25 +128,6 @@ impl Bench {
 }
 
 impl OnGpu {
-    /// The median time that the host spends on enqueuing 128^3 in bf16, which is compiled by then:
-    /// for us the plan, the maps and the launch. Of cuBLASLt the heuristic's first candidate.
-    fn host_times(&self) -> Result<Vec<(String, Duration)>> {
-        let ops = Ops { op_a: Op::None, op_b: Op::None };
-        let case = Case::<bf16>::generate(Row::new(DType::BF16, ops, [128; 3])?, Data::Normal)?;
-        let operands = Operands::new(&self.gpu, &case)?;
-        let mut entrants = ours::entrants(&self.gpu, &operands, &case, &[]);
-        if let Some(Ok(lt)) = &self.cublaslt {
-            entrants.extend(lt.entrants(&self.gpu, &operands, &case).into_iter().take(1));
-        }
-        let mut times = Vec::new();
-        for entrant in entrants {
-            let Ok(mut candidate) = entrant.candidate else { continue };
-            candidate.product()?; // it is compiled
-            times.extend(candidate.host_time()?.map(|time| (entrant.name, time)));
-        }
-        Ok(times)
-    }
-
     /// Each peer that was asked for, with its version or why it is not there.
     fn versions(&self) -> Vec<(Peer, Result<String, Absence>)> {
         let mut versions = Vec::new();
@@ -486,6 +428,7 @@ pub fn check_kernels(kernels: &[String]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gemmite::DType;
     use std::time::Duration;
 
     fn options() -> Options {

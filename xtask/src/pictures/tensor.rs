@@ -149,8 +149,8 @@ fn instruction(
     svg.text("small", (right + wide as f64 * ELEMENT + 5.0, below + 12.0), "C");
 }
 
-/// The words of shared memory that the first 16 bytes of each of [`READ`] rows of so many chunks lie
-/// in, swizzled or not, and the row.
+/// The words of shared memory that the first 16 bytes of each of [`READ`] rows of so many chunks
+/// lie in, swizzled or not, and the row.
 fn read_words(chunks: usize, swizzled: bool) -> BTreeMap<usize, usize> {
     let place = |row: usize| if swizzled { Tiles::swizzled(row, 0, chunks) } else { 0 };
     let row = |row: usize| (0..4).map(move |word| ((row * chunks + place(row)) * 4 + word, row));
@@ -191,7 +191,7 @@ fn memory(svg: &mut Svg, kernel: &Kernel, top: f64) {
     }
     let across = rows * bytes / 16;
     let words = format!(
-        "Rows across K have {across} chunks, of which eight change places: read {}, not {}.",
+        "Rows across K, of {across} chunks, change eight: read {}, not {}.",
         times(rounds(across, true)),
         times(rounds(across, false)),
     );
