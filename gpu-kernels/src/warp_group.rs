@@ -279,7 +279,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             // Boxes have to be read before they are written again. Where that is waited for early,
             // copies for the next tile wait too: between reads and writes of a C that is most of
             // what moves, memory loses less time so.
-            let waits_early = !write::uses_boxes_again(SUMS, 2) && work.params().streams_c == 0;
+            let waits_early = !write::uses_boxes_again(SUMS) && work.params().streams_c == 0;
             // A constant for each turn, since registers cannot be told by a number.
             macro_rules! turn {
                 ($turn:literal) => {

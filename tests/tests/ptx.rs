@@ -118,27 +118,25 @@ fn tensor_products(kernel: &Kernel) -> usize {
     8 * (warp[0] / thread[0]) * (warp[1] / thread[1]) * (depth / k) * each
 }
 
-/// Barriers of a kernel for Hopper: for each output, one before its boxes are written, and one
-/// before they are copied, or before each is where there are more than a group has; for sums that
-/// leave one by one, two in a loop over the columns. Those of a group stand there for each of them.
-/// One of a block that is a cluster by itself.
+/// Barriers of a kernel for Hopper: for each output of 16 bits, one before its boxes are written,
+/// and one before they are copied, or before each is where there are more than a group has; for
+/// sums that leave one by one, two in a loop over the columns. Those of a group stand there for
+/// each of them. One of a block that is a cluster by itself.
 fn barriers_of_hopper(kernel: &Kernel) -> usize {
-    let [rows, cols, _] = kernel.tiles.block;
-    let groups = rows / 64;
+    let outputs = kernel.dtype.outputs().iter();
+    let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
     let has_boxes = kernel.takes_maps() && !kernel.narrows();
-    // Before boxes that a group has are copied all groups may meet, which copy at one time.
-    let may_meet = usize::from(kernel.family == KernelFamily::WarpGroup && groups > 1);
-    let of_output = |output: &DType| match cols * output.size_bytes() / 128 {
-        boxes if boxes > C_BOXES => groups + groups * boxes,
-        _ => groups + groups + may_meet,
-    };
-    let outputs = kernel.dtype.outputs().iter().filter(|_| has_boxes);
-    let of_boxes: usize = outputs.map(of_output).sum();
-    // The usual C once more, with an epilogue, where the kernel has these; in a loop over boxes.
+    let by_boxes = if has_boxes { by_boxes } else { 0 };
+    // The usual C once more, with an epilogue, where the kernel has these.
     let finished = kernel.has_epilogues() && kernel.dtype.output().size_bytes() == 2;
-    let has_all = cols * 2 / 128 <= C_BOXES;
-    let of_boxes =
-        of_boxes + usize::from(finished) * (2 * groups + if has_all { may_meet } else { 0 });
+    let finished = usize::from(finished);
+    let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
+    let in_turn = if boxes > C_BOXES { boxes } else { 1 };
+    // Or of all groups, which copy at one time.
+    let may_meet = kernel.family == KernelFamily::WarpGroup && groups > 1;
+    let meet = usize::from(may_meet && boxes <= C_BOXES);
+    // With an epilogue boxes are written in a loop.
+    let copied = by_boxes * (groups * in_turn + meet) + finished * (groups + meet);
     let alone = usize::from(kernel.cluster() == 1);
     // One of all groups and of who clears rows that no copy writes, those of an
     // operand along K, for both sides; but in lists.
@@ -147,6 +145,7 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let cleared = 2 * usize::from(clears && !kernel.stored.takes([false; 2]));
     // Behind sums that are put down for others, and behind those that were read.
     let joined = if kernel.joins() { 2 * groups } else { 0 };
+    let of_boxes = (by_boxes + finished) * groups + copied;
     of_boxes + 2 * groups + cleared + joined + alone
 }
 

@@ -108,9 +108,9 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
     /// Whether they have been written; else they have to be, by rows.
     type Done = bool;
 
-    /// They go past shared memory by whole boxes, while the next tile is multiplied, where C's map
-    /// is used. Else from the registers go those of 32 bits, of which pairs fill whole sectors, and
-    /// those of the usual C whose old values take part, or whose tiles are narrow.
+    /// Elements of 16 bits go past shared memory by whole boxes, while the next tile is multiplied,
+    /// where C's map is used. From the registers go those of 32 bits, of which pairs fill whole
+    /// sectors, and those of the usual C whose old values take part, or whose tiles are narrow.
     ///
     /// # Safety
     /// As [`write`].
@@ -119,7 +119,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         let Group { operands, p, at, boxes, number, sums, ways, .. } = self;
         // Groups of a cluster's tile may lie past the end of C.
         let is_inside = at.row < p.m && at.col < p.n;
-        let by_boxes = matches!(size_of::<C>(), 2 | 4)
+        let by_boxes = size_of::<C>() == 2
             && p.reads_c == 0
             && ways.boxes
             && is_mappable::<C, _>(operands.start as u64, p);
@@ -150,10 +150,8 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
 fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
     let bytes = |elements: u64| elements.wrapping_mul(size_of::<C>() as u64);
     let at_chunks = start | p.slices.c as u64 | bytes(p.c_row_stride as u64) | bytes(p.n);
-    // The host has no map of rows and of slices that are further apart, or go backward.
-    let is_near = p.c_row_stride > 0
-        && p.c_row_stride < (1 << 40) / size_of::<C>() as i64
-        && (p.slices.c as u64) < 1 << 40;
+    // The host has no map of rows that are further apart.
+    let is_near = p.c_row_stride > 0 && p.c_row_stride < (1 << 40) / size_of::<C>() as i64;
     p.c_col_stride == 1 && is_near && at_chunks.is_multiple_of(16)
 }
 
@@ -172,13 +170,13 @@ pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
     if p.reads_c == 0 || !T::is_plain(p) || !is_mappable::<T::Output, _>(start, p) {
         return;
     }
-    let (bytes, slice) = (size_of::<T::Output>(), slice as i32);
+    let (bytes, batch) = (size_of::<T::Output>(), (slice * p.slices.map_batch) as i32);
     for group in 0..G::GROUPS {
         for i in 0..2 * SUMS * bytes / 128 {
             let (col, row) = (col as i32 + (i * 128 / bytes) as i32, row as i32);
             // SAFETY: there are maps, and the last is C's.
             unsafe {
-                tma::prefetch(&*operands.maps[2], [col, row + (group * GROUP_ROWS) as i32, slice]);
+                tma::prefetch(&*operands.maps[2], [col, row + (group * GROUP_ROWS) as i32, batch]);
             }
         }
     }
@@ -289,17 +287,12 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
     }
 }
 
-/// Columns of a box of elements of so many bytes.
-const fn box_cols(bytes: usize) -> usize {
-    128 / bytes
-}
-
 /// Multiplies by alpha and rounds, and puts the sums into shared memory as the copy engine reads
-/// them, a box for 64 columns of 16 bits or 32 of 32.
+/// them, a box for 64 columns.
 ///
 /// # Safety
-/// As [`write`]; C's elements have 16 or 32 bits, its map is used, and no copy from the boxes is on
-/// its way.
+/// As [`write`]; C's elements have 16 bits, its map is used, and no copy from the boxes is on its
+/// way.
 #[inline(always)]
 unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
@@ -309,73 +302,25 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     sums: &[T::Sum; SUMS],
 ) {
     let alpha = C::factor(p.alpha);
-    let of_box = box_cols(size_of::<C>()) / 2;
+    let (to_row, to_col) = place_of_rows();
     // SAFETY: a box is free when it is written, and read by the copy engine when all threads have.
     unsafe {
         sync::<G>(group);
-        for i in 0..SUMS / of_box {
-            let value = |j: usize| alpha.mul(C::convert(sums[of_box * i + j]));
-            let to = boxes.add(i % C_BOXES);
-            match size_of::<C>() {
-                2 => put_halves(to, &core::array::from_fn(value)),
-                _ => put_words(to, &core::array::from_fn(value)),
+        for i in 0..SUMS / 32 {
+            for part in 0..4 {
+                let value = |j: usize| alpha.mul(C::convert(sums[32 * i + 8 * part + j]));
+                let pack = |j: usize| word(C::narrow_pair([value(j), value(j + 1)]));
+                let to = boxes.add(i % C_BOXES).element(to_row, part as u32 * 16 + to_col);
+                mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
             }
-            send::<T, C, G, SUMS>(operands, p, at, (boxes.cast(), group, meet), i);
+            send::<T, G, SUMS>(operands, p, at, (boxes.cast(), group, meet), i);
         }
     }
 }
 
-/// Puts the thread's part of 64 columns of 16 bits into a box.
-///
-/// # Safety
-/// By all threads of the group; the box is theirs.
-#[inline(always)]
-unsafe fn put_halves<S: Sum, C: Output<S>>(to: SharedTile<Rows64<C>>, values: &[C::Factor; 32]) {
-    let (to_row, to_col) = place_of_rows();
-    let pack = |j: usize| word(C::narrow_pair([values[j], values[j + 1]]));
-    for part in 0..4 {
-        // SAFETY: the place lies in the box.
-        unsafe {
-            let to = to.element(to_row, part as u32 * 16 + to_col);
-            let part = 8 * part;
-            mma::store_matrices(to, [pack(part), pack(part + 2), pack(part + 4), pack(part + 6)]);
-        }
-    }
-}
-
-/// Puts the thread's part of 32 columns of 32 bits into a box, in pairs. Half a warp writes four
-/// rows at a time, two of them 8 columns further on than the others, since the swizzle has even and
-/// odd rows' chunks of the same columns in the same banks.
-///
-/// # Safety
-/// As [`put_halves`].
-#[inline(always)]
-unsafe fn put_words<S: Sum, C: Output<S>>(to: SharedTile<Rows64<C>>, values: &[C::Factor; 16]) {
-    let (row, col) = place();
-    let is_odd = row % 2 == 1;
-    for part in 0..2 {
-        for r in 0..2 {
-            let pair = |j: usize| {
-                let first = 8 * part + 4 * j + 2 * r;
-                words(C::narrow_pair([values[first], values[first + 1]]))
-            };
-            let (near, far) = (pair(0), pair(1));
-            let (first, second) = if is_odd { (far, near) } else { (near, far) };
-            let put = |further: usize, pair: u64| {
-                let (row, col) = (row + 8 * r, 16 * part + col + further);
-                // SAFETY: the place lies in the box, at a multiple of 8 bytes.
-                unsafe { to.element(row as u32, col as u32).cast::<u64>().write(pair) };
-            };
-            put(if is_odd { 8 } else { 0 }, first);
-            put(if is_odd { 0 } else { 8 }, second);
-        }
-    }
-}
-
-/// Whether the boxes of so many sums are more than a group has, so that each is used again, for
-/// elements of so many bytes.
-pub const fn uses_boxes_again(sums: usize, bytes: usize) -> bool {
-    2 * sums / box_cols(bytes) > C_BOXES
+/// Whether the boxes of so many sums are more than a group has, so that each is used again.
+pub const fn uses_boxes_again(sums: usize) -> bool {
+    sums / 32 > C_BOXES
 }
 
 /// Has box number `i` of the tile copied to C, when all threads have written it; but waits for the
@@ -385,7 +330,7 @@ pub const fn uses_boxes_again(sums: usize, bytes: usize) -> bool {
 /// # Safety
 /// By all threads of the group, and where they `meet` of all groups; C's map is used.
 #[inline(always)]
-unsafe fn send<T: Element, C, G: Geometry, const SUMS: usize>(
+unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     Place { row, col, slice, .. }: Place,
@@ -393,9 +338,8 @@ unsafe fn send<T: Element, C, G: Geometry, const SUMS: usize>(
     i: usize,
 ) {
     const { assert!(C_BOXES == 2, "the box behind this one is that of the last copy") };
-    let cols = box_cols(size_of::<C>());
-    let (all, thread) = (2 * SUMS / cols, thread_of_group());
-    let in_turn = uses_boxes_again(SUMS, size_of::<C>());
+    let (all, thread) = (SUMS / 32, thread_of_group());
+    let in_turn = uses_boxes_again(SUMS);
     let first = match in_turn {
         true => i,
         false if i + 1 == all => 0,
@@ -413,10 +357,11 @@ unsafe fn send<T: Element, C, G: Geometry, const SUMS: usize>(
             false => sync::<G>(group),
         }
         if thread == 0 {
+            let batch = (slice * p.slices.map_batch) as i32;
             for i in first..=i {
-                let col = col + (cols * i) as u64;
+                let col = col + 64 * i as u64;
                 if col < p.n {
-                    let at = [col as i32, row as i32, slice as i32];
+                    let at = [col as i32, row as i32, batch];
                     tma::store(&*operands.maps[2], at, boxes.add(i % C_BOXES));
                 }
             }
@@ -473,7 +418,7 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
                     mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
                 }
             }
-            send::<T, T::Output, G, SUMS>(operands, p, at, (boxes, group, meet), i);
+            send::<T, G, SUMS>(operands, p, at, (boxes, group, meet), i);
             i = misc::afresh(i as u32 + 1) as usize;
             if i == SUMS / 32 {
                 break;
@@ -543,22 +488,13 @@ fn halves<T: Element>(pair: [f32; 2]) -> u32 {
     }
 }
 
-/// Two elements of 16 bits as a word; no others are put down so.
+/// Two elements of 16 bits as a word.
 #[inline(always)]
 fn word<C: Copy>(pair: [C; 2]) -> u32 {
     match size_of::<C>() {
         // SAFETY: a pair of 16 bits each has the bytes of a word.
         2 => unsafe { core::mem::transmute_copy(&pair) },
-        _ => 0,
-    }
-}
-
-/// Two elements of 32 bits; no others are put down so.
-#[inline(always)]
-fn words<C: Copy>(pair: [C; 2]) -> u64 {
-    match size_of::<C>() {
-        // SAFETY: a pair of 32 bits each has those bytes.
-        4 => unsafe { core::mem::transmute_copy(&pair) },
+        // Others are not put into boxes.
         _ => 0,
     }
 }
