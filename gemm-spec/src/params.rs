@@ -94,7 +94,7 @@ pub struct Slices {
     pub count: u32,
     /// What a slice adds to the coordinate along K in maps of A and B.
     pub map_k: u32,
-    /// What a slice adds to the last coordinate in maps of A, B and C.
+    /// What a slice adds to the last coordinate in maps of A and B; in those of C it is 1.
     pub map_batch: u32,
     /// Columns of a block's tile, where they are fewer than the kernel's, which
     /// [`narrows`](crate::Kernel::narrows): a multiple of 8, as many as the boxes of B's map have

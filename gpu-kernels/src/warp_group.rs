@@ -51,6 +51,7 @@ mod side;
 mod stream_k;
 mod summing;
 mod tiles;
+mod word_boxes;
 mod work;
 mod write;
 
@@ -337,7 +338,10 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let may_meet = W::IS_ONE && S::TURNS == 1 && G::GROUPS > 1;
             let meet = may_meet && waits_early && block_end <= p.m;
             let epilogues = S::EPILOGUES && W::EPILOGUES;
-            let ways = Ways { epilogues, boxes, meet, tile_cols: work.tile_cols() };
+            // Elsewhere than in kernels of one plain product whose usual C they are, registers do
+            // not suffice for them.
+            let word_boxes = W::IS_ONE && S::TURNS == 1 && size_of::<T::Output>() == 4;
+            let ways = Ways { epilogues, boxes, word_boxes, meet, tile_cols: work.tile_cols() };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
             if !early {
                 next = work.next();

@@ -119,18 +119,23 @@ fn tensor_products(kernel: &Kernel) -> usize {
 }
 
 /// Barriers of a kernel for Hopper: for each output of 16 bits, one before its boxes are written,
-/// and one before they are copied, or before each is where there are more than a group has; for
-/// sums that leave one by one, two in a loop over the columns. Those of a group stand there for
-/// each of them. One of a block that is a cluster by itself.
+/// and one before they are copied, or before each is where there are more than a group has, as for
+/// each output of 32 bits of a kernel whose usual C is one; for sums that leave one by one, two in a
+/// loop over the columns. Those of a group stand there for each of them. One of a block that is a
+/// cluster by itself.
 fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let outputs = kernel.dtype.outputs().iter();
-    let by_boxes = outputs.filter(|output| output.size_bytes() == 2).count();
+    let by_boxes = outputs.clone().filter(|output| output.size_bytes() == 2).count();
+    let has_words =
+        kernel.family == KernelFamily::WarpGroup && kernel.dtype.output().size_bytes() == 4;
+    let by_words = if has_words { outputs.filter(|o| o.size_bytes() == 4).count() } else { 0 };
     let has_boxes = kernel.takes_maps() && !kernel.narrows();
     let by_boxes = if has_boxes { by_boxes } else { 0 };
     // The usual C once more, with an epilogue, where the kernel has these.
     let finished = kernel.has_epilogues() && kernel.dtype.output().size_bytes() == 2;
     let finished = usize::from(finished);
     let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
+    let of_words = by_words * groups * (1 + 2 * boxes);
     let in_turn = if boxes > C_BOXES { boxes } else { 1 };
     // Or of all groups, which copy at one time.
     let may_meet = kernel.family == KernelFamily::WarpGroup && groups > 1;
@@ -146,7 +151,7 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     // Behind sums that are put down for others, and behind those that were read.
     let joined = if kernel.joins() { 2 * groups } else { 0 };
     let of_boxes = (by_boxes + finished) * groups + copied;
-    of_boxes + 2 * groups + cleared + joined + alone
+    of_boxes + of_words + 2 * groups + cleared + joined + alone
 }
 
 /// A barrier that the compiler copies into both sides of a branch makes a block wait for itself for

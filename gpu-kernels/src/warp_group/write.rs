@@ -2,6 +2,7 @@
 
 use super::rows::write_by_rows;
 use super::tiles::Place;
+use super::word_boxes::write_word_boxes;
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
 use crate::finish::{activate, widen};
 use crate::{Element, Epilogue, Output, OutputTile, SharedTile, Sum, Write, apply};
@@ -21,6 +22,8 @@ pub struct Ways {
     pub epilogues: bool,
     /// By whole boxes, where C's map is used.
     pub boxes: bool,
+    /// By boxes of elements of 32 bits, too.
+    pub word_boxes: bool,
     /// Whether the block's groups, which all write, have their boxes copied at one time, where
     /// there is one for each: a whole tile goes faster to memory than its parts one by one.
     pub meet: bool,
@@ -108,9 +111,10 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
     /// Whether they have been written; else they have to be, by rows.
     type Done = bool;
 
-    /// Elements of 16 bits go past shared memory by whole boxes, while the next tile is multiplied,
-    /// where C's map is used. From the registers go those of 32 bits, of which pairs fill whole
-    /// sectors, and those of the usual C whose old values take part, or whose tiles are narrow.
+    /// Elements of 16 bits, and those of 32 where there are ways for them, go past shared memory by
+    /// whole boxes, while the next tile is multiplied, where C's map is used. From the registers go
+    /// others of 32 bits, of which pairs fill whole sectors, and those of the usual C whose old
+    /// values take part, or whose tiles are narrow.
     ///
     /// # Safety
     /// As [`write`].
@@ -119,13 +123,19 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         let Group { operands, p, at, boxes, number, sums, ways, .. } = self;
         // Groups of a cluster's tile may lie past the end of C.
         let is_inside = at.row < p.m && at.col < p.n;
-        let by_boxes = size_of::<C>() == 2
+        let by_words = size_of::<C>() == 4 && ways.word_boxes;
+        let by_boxes = (size_of::<C>() == 2 || by_words)
             && p.reads_c == 0
             && ways.boxes
             && is_mappable::<C, _>(operands.start as u64, p);
         // SAFETY: the caller's promise.
         unsafe {
             if !is_inside {
+                return true;
+            }
+            if by_boxes && by_words {
+                let memory = (boxes.cast(), number);
+                write_word_boxes::<T, C, G, SUMS>(operands, p, at, memory, sums);
                 return true;
             }
             if by_boxes {

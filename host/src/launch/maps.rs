@@ -16,7 +16,7 @@ pub(super) fn of_operands(
     [a, b, c]: [u64; 3],
 ) -> Result<[TensorMap; 3], Error> {
     let Product { dtype, output, a: a_layout, b: b_layout, c: c_layout, batch, .. } = product;
-    // Parts of K lie within the one matrix.
+    // Parts of K lie within the one A and B, and have a C each.
     let further = |step: isize| match slices.map_batch {
         0 => (1, 0),
         _ => (slices.count, step),
@@ -26,11 +26,12 @@ pub(super) fn of_operands(
     let map_b = operand_map(driver, *dtype, &of_b, (b, slices.tile_cols), further(batch.b))?;
     // The address is that of the first element, past the layout's offset.
     let from_there = Layout { offset: 0, ..*c_layout };
+    let of_c = (slices.count, slices.c as isize / output.size_bytes() as isize);
     let is_mapped = mappable(&from_there, *output, c)
         && c_layout.strides.col == 1
-        && is_mappable_step(batch.count, *output, batch.c);
+        && is_mappable_step(slices.count as usize, *output, of_c.1);
     let map_c = match is_mapped {
-        true => encode(driver, *output, c_layout, c, 64, further(batch.c))?,
+        true => encode(driver, *output, c_layout, c, 64, of_c)?,
         false => map_a,
     };
     Ok([map_a, map_b, map_c])
