@@ -13,7 +13,7 @@ use cust::event::{Event, EventFlags};
 use cust::memory::{AsyncCopyDestination, CopyDestination, DeviceBuffer, mem_get_info};
 use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
-use gemmite::cuda::Reads;
+use gemmite::cuda::{L2Promotion, Reads, TensorElement, TensorLayout, TensorSwizzle};
 use gemmite::{Device, Element, Gemm, Layout, Op, Shape, bf16};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -129,6 +129,21 @@ impl Gpu {
         self.host_time(|stream| {
             // SAFETY: one parameter of as many bytes, which the kernel does not read.
             unsafe { stream.launch(&function, 1, 128, 0, &arguments)? };
+            Ok(())
+        })
+    }
+
+    /// The same of the three tensor maps of a product, which the driver encodes.
+    pub fn maps_time(&self) -> Result<Duration> {
+        let layout = TensorLayout::new(TensorElement::Bf16, &[128, 128, 1], &[64, 64, 1])
+            .strides(&[256, 256])
+            .swizzle(TensorSwizzle::B128)
+            .promotion(L2Promotion::B128);
+        self.host_time(|_| {
+            for operand in 1..=3 {
+                // Nothing is read there.
+                std::hint::black_box(layout.encode(operand << 20)?);
+            }
             Ok(())
         })
     }

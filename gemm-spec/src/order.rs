@@ -105,6 +105,22 @@ pub const fn side_by_side([tiles_m, tiles_n]: [u32; 2], cluster: u32) -> u32 {
     }
 }
 
+/// Tiles of so many whose steps clusters with equal shares cut into as many shares as there are
+/// clusters: none where tiles fill whole waves; else those of the last wave, and of the one before
+/// it where the last is so small that many clusters would share a tile. The others are whole.
+///
+/// # Preconditions
+///
+/// `clusters` is not 0.
+#[inline]
+pub const fn shared_tiles(tiles: u32, clusters: u32) -> u32 {
+    match tiles % at_least_1(clusters) {
+        0 => 0,
+        last if last >= clusters - clusters / 2 || tiles < clusters => last,
+        last => clusters + last,
+    }
+}
+
 /// Row and column of the tile of a cluster's first block, and whether those of the others lie
 /// beside it, and not below: of cluster tile `number` of `tiles`, as [`of_clusters`] or
 /// [`side_by_side`] counts them in `rows` x `cols` tiles of clusters, an odd last row of blocks'

@@ -3,6 +3,7 @@
 use crate::case::Case;
 use crate::engine::Engine;
 use crate::place::Placed;
+use crate::table::Chosen;
 use gemmite::verify::{self, Exactness, Problem, Rows};
 use gemmite::{Element, MatrixRef, OutputOf, Precision};
 
@@ -88,16 +89,17 @@ pub fn run_table<T: Element, C: OutputOf<T>>(cases: &[Case], engines: &[Engine])
     run_table_where::<T, C>(cases, engines, |_, _| true)
 }
 
-/// [`run_table`] for the pairs that `run` picks.
+/// [`run_table`] for the pairs that `run` picks, and of these [`Chosen`].
 pub fn run_table_where<T: Element, C: OutputOf<T>>(
     cases: &[Case],
     engines: &[Engine],
     run: impl Fn(&Case, &Engine) -> bool,
 ) -> Summary {
+    let (chosen, mut numbers) = (Chosen::of_environment(), 0..);
     let mut summary = Summary::default();
     for engine in engines.iter().filter(|engine| engine.computes(T::DTYPE)) {
         for case in cases {
-            if !run(case, engine) {
+            if !run(case, engine) || !numbers.next().is_some_and(|number| chosen.has(number)) {
                 summary.left_out += 1;
                 continue;
             }

@@ -7,13 +7,10 @@ use gemmite::{Op, Strides};
 const N: Op = Op::None;
 const T: Op = Op::Transpose;
 
-/// Every case. With the environment variable `GEMMITE_CASES=small` those of more than 50,000
-/// products are left out, for runs under a sanitizer, and with `GEMMITE_CASES=large` the others;
-/// with `GEMMITE_CASES=small:2/6` there is every sixth of the small ones, from number 2 on: for
-/// several runs at a time.
+/// Every case that [`Chosen`] picks.
 ///
 /// # Panics
-/// The variable is none of these.
+/// As [`Chosen::of_environment`].
 pub fn table() -> Vec<Case> {
     let mut cases = shapes();
     cases.extend(transposes());
@@ -22,26 +19,62 @@ pub fn table() -> Vec<Case> {
     cases.extend(copied());
     cases.extend(numbers());
     cases.extend(chunks());
-    match std::env::var("GEMMITE_CASES") {
-        Ok(which) => chosen(cases, &which),
-        Err(_) => cases,
-    }
+    Chosen::of_environment().cases(cases)
 }
 
-fn chosen(mut cases: Vec<Case>, which: &str) -> Vec<Case> {
-    let numbers = match which.split_once(':') {
-        Some((_, of)) => of.split_once('/').and_then(|(part, parts)| {
+/// Which runs there are, of those of cases on engines, for runs under a sanitizer: with the
+/// environment variable `GEMMITE_CASES=small` those of cases of at most 50,000 products, with
+/// `GEMMITE_CASES=large` those of the others; with `GEMMITE_CASES=small:2/6` every sixth of these,
+/// from number 2 on, for several processes at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chosen {
+    /// Whether the cases are small ones, where not all are picked.
+    small: Option<bool>,
+    part: usize,
+    parts: usize,
+}
+
+impl Chosen {
+    /// What the variable says; all where there is none.
+    ///
+    /// # Panics
+    /// It says something else.
+    pub fn of_environment() -> Self {
+        match std::env::var("GEMMITE_CASES") {
+            Ok(which) => Chosen::parse(&which),
+            Err(_) => Chosen { small: None, part: 0, parts: 1 },
+        }
+    }
+
+    fn parse(which: &str) -> Self {
+        let (size, part) = which.split_once(':').unwrap_or((which, "0/1"));
+        let small = match size {
+            "small" => Some(true),
+            "large" => Some(false),
+            _ => None,
+        };
+        let numbers = part.split_once('/').and_then(|(part, parts)| {
             Some((part.parse().ok()?, parts.parse().ok()?)).filter(|&(part, parts)| part < parts)
-        }),
-        None => Some((0, 1)),
-    };
-    let size = which.split(':').next().unwrap_or_default();
-    let numbers = numbers.filter(|_| ["small", "large"].contains(&size));
-    let (part, parts): (usize, usize) = numbers.unwrap_or_else(|| {
-        panic!("GEMMITE_CASES is small or large, or one with :PART/PARTS behind it, not {which}")
-    });
-    cases.retain(|case| (case.products() <= 50_000) == (size == "small"));
-    cases.into_iter().skip(part).step_by(parts).collect()
+        });
+        let Some((part, parts)) = numbers.filter(|_| small.is_some()) else {
+            panic!(
+                "GEMMITE_CASES is small or large, or one with :PART/PARTS behind it, not {which}"
+            )
+        };
+        Chosen { small, part, parts }
+    }
+
+    /// The cases that are picked.
+    fn cases(self, mut cases: Vec<Case>) -> Vec<Case> {
+        let is_small = |case: &Case| case.products() <= 50_000;
+        cases.retain(|case| self.small.is_none_or(|small| small == is_small(case)));
+        cases
+    }
+
+    /// Whether run number `number` of such cases is picked.
+    pub fn has(self, number: usize) -> bool {
+        number % self.parts == self.part
+    }
 }
 
 /// Empty, single, around the tiles of 8, 16, 32, 128 and 256, prime, long and thin.
@@ -251,16 +284,20 @@ fn chunks() -> Vec<Case> {
     cases
 }
 
-/// More tiles of C than run at one time, for kernels whose blocks go on from tile to tile.
+/// More tiles of C than run at one time, for kernels whose blocks go on from tile to tile; those
+/// that [`Chosen`] picks.
+///
+/// # Panics
+/// As [`Chosen::of_environment`].
 pub fn many_tiles() -> Vec<Case> {
-    vec![
+    Chosen::of_environment().cases(vec![
         Case::new("many tiles", 2064, 2056, 24).data(Data::Integers),
         Case::new("many tiles, both along K", 2064, 2056, 48).ops(N, T).data(Data::Integers),
         Case::new("many tiles, C padded, beta", 2064, 2056, 8)
             .ops(T, T)
             .places(Place::RowMajor, Place::RowMajor, Place::Padded)
             .factors(2.0, Some(-1.0)),
-    ]
+    ])
 }
 
 #[cfg(test)]
@@ -276,27 +313,36 @@ mod tests {
     }
 
     #[test]
-    fn small_and_large_cases_in_parts_are_all_once() {
-        let cases = || -> Vec<Case> { shapes().into_iter().chain(places()).collect() };
+    fn small_and_large_cases_are_all_once() {
         let sorted = |cases: Vec<Case>| {
             let mut names: Vec<_> = cases.iter().map(|case| format!("{case:?}")).collect();
             names.sort_unstable();
             names
         };
-        let [small, large] = ["small", "large"].map(|size| {
-            let part = |part| chosen(cases(), &format!("{size}:{part}/6"));
-            let parts: Vec<Case> = (0..6).flat_map(part).collect();
-            assert!(parts.len() > 6, "{size}");
-            assert_eq!(sorted(parts.clone()), sorted(chosen(cases(), size)));
-            parts
-        });
+        let cases = || -> Vec<Case> { shapes().into_iter().chain(places()).collect() };
+        let [small, large] = ["small", "large"].map(|size| Chosen::parse(size).cases(cases()));
+        assert!(small.len() > 6 && large.len() > 6);
         assert!(small.iter().all(|case| case.products() <= 50_000));
         assert_eq!(sorted([small, large].concat()), sorted(cases()));
     }
 
     #[test]
+    fn each_run_is_in_one_part() {
+        let parts: Vec<_> = (0..6).map(|part| Chosen::parse(&format!("large:{part}/6"))).collect();
+        let parts_with = |number| parts.iter().filter(|part| part.has(number)).count();
+        assert!((0..100).all(|number| parts_with(number) == 1));
+        assert!((0..100).all(|number| Chosen::parse("small").has(number)));
+    }
+
+    #[test]
     #[should_panic(expected = "one with :PART/PARTS behind it, not small:6/6")]
     fn there_is_no_part_behind_the_last() {
-        chosen(shapes(), "small:6/6");
+        Chosen::parse("small:6/6");
+    }
+
+    #[test]
+    #[should_panic(expected = "GEMMITE_CASES is small or large")]
+    fn there_are_no_other_sizes() {
+        Chosen::parse("middle:1/6");
     }
 }

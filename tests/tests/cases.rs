@@ -14,12 +14,12 @@ fn on_cpu<T: Element, C: OutputOf<T>>() {
 
 fn on_cuda<T: Element, C: OutputOf<T>>() {
     if let Some(device) = cuda() {
-        let mut engines = cuda_engines(&device);
-        report::<T, C>(run_table::<T, C>(&table(), &engines));
-        engines.retain(|engine| engine.is_resident(T::DTYPE));
-        if !engines.is_empty() {
-            report::<T, C>(run_table::<T, C>(&many_tiles(), &engines));
-        }
+        let (cases, further) = (table(), many_tiles());
+        let is_further = |case: &Case| further.iter().any(|other| other.name == case.name);
+        let is_one =
+            |case: &Case, engine: &Engine| !is_further(case) || engine.is_resident(T::DTYPE);
+        let cases = [cases, further.clone()].concat();
+        report::<T, C>(run_table_where::<T, C>(&cases, &cuda_engines(&device), is_one));
     }
 }
 

@@ -35,6 +35,7 @@ impl Bench {
         }
         fact("timer_floor_us", format!("{:.2}", on.gpu.timer_floor()?.as_secs_f64() * 1e6));
         fact("launch_us", format!("{:.2}", on.gpu.launch_time()?.as_secs_f64() * 1e6));
+        fact("maps_us", format!("{:.2}", on.gpu.maps_time()?.as_secs_f64() * 1e6));
         for (name, time) in on.host_times()? {
             let key = if name == ours::AUTO {
                 "enqueue_us".to_owned()

@@ -24,7 +24,8 @@ use cuda_std::{cluster, misc};
 use gemm_spec::GemmParams;
 use gemm_spec::order::{self, CLUSTER_GROUP};
 
-/// Memory in which clusters join what they have of a tile.
+/// Memory in which clusters join what they have of a tile; where they share
+/// [none](order::shared_tiles), nowhere.
 #[derive(Clone, Copy)]
 pub struct Shared<S> {
     /// A tile of each block, of which a thread's sums lie as it has them.
@@ -117,14 +118,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
         self.tiles = order::side_by_side([rows, cols], G::CLUSTER as u32);
         self.width = width as u32;
         self.steps = self.p.k.div_ceil(T::DEPTH.into()) as u32;
-        let (tiles, clusters) = (self.tiles, cluster::cluster_dim_x());
-        // None where they fill whole waves; else those of the last wave, and of the one before it
-        // where the last is so small that many clusters would share a tile.
-        self.cut = match tiles % clusters {
-            0 => 0,
-            last if 2 * last >= clusters || tiles < clusters => last,
-            last => clusters + last,
-        };
+        self.cut = order::shared_tiles(self.tiles, cluster::cluster_dim_x());
         let cluster = cluster::cluster_idx_x();
         self.left = [self.begin_of(cluster), self.begin_of(cluster + 1)];
         self.whole = self.cut + cluster;

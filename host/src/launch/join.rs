@@ -3,7 +3,7 @@
 use super::{Addresses, Driver, Parts, launch_all};
 use crate::error::Error;
 use crate::plan::Product;
-use gemm_spec::Kernel;
+use gemm_spec::{Kernel, order};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,13 @@ pub(super) unsafe fn launch(
     addresses: &Addresses,
 ) -> Result<(), Error> {
     let blocks = blocks(driver, kernel, product);
+    let clusters = (blocks / kernel.cluster()) as u32;
+    if order::shared_tiles(kernel.joined_tiles(product.shape()), clusters) == 0 {
+        let nowhere = [0u64; 3];
+        let more = nowhere.each_ref().map(bytemuck::bytes_of);
+        // SAFETY: the caller's promise; nothing is joined.
+        return unsafe { launch_all(driver, kernel, product, addresses, (Parts::ONE, &more)) };
+    }
     let [rows, cols, _] = kernel.tiles.block;
     let groups = rows / kernel.tiles.warp[0];
     let of_sums = blocks * rows * cols * product.dtype.accumulator().size_bytes();

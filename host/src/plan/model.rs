@@ -431,12 +431,9 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
     let part = clusters * cluster / multiprocessors;
     let step = (work / (1.0 + ALONE * (1.0 - part).max(0.0))).max(least_step(step, kernel, task));
     let share = tiles / clusters;
-    // As the kernel has it: tiles that are cut, for each cluster.
-    let cut = match share.fract() {
-        0.0 => 0.0,
-        last if 2.0 * last >= 1.0 || share < 1.0 => last,
-        last => 1.0 + last,
-    };
+    // Tiles that are cut, for each cluster.
+    let cut =
+        f64::from(order::shared_tiles(kernel.joined_tiles(task.shape), clusters as u32)) / clusters;
     // What is open is written, and read by who closes it.
     let sums = (rows.min(m) * cols.min(n) * size_of::<f32>()) as f64;
     let others = if cut < 1.0 { (1.0 / cut).ceil() } else { 1.0 };
