@@ -21,4 +21,4 @@ pub use engine::{
 };
 pub use place::{GUARD, Place, Placed, poison};
 pub use runner::{Summary, run_case, run_case_with, run_table, run_table_where};
-pub use table::{many_tiles, table};
+pub use table::{Chosen, many_tiles, table};

@@ -120,8 +120,8 @@ fn tensor_products(kernel: &Kernel) -> usize {
 
 /// Barriers of a kernel for Hopper: for each output of 16 bits, one before its boxes are written,
 /// and one before they are copied, or before each is where there are more than a group has, as for
-/// each output of 32 bits of a kernel whose usual C is one; for sums that leave one by one, two in a
-/// loop over the columns. Those of a group stand there for each of them. One of a block that is a
+/// each output of 32 bits of a kernel whose usual C is one; for sums that leave one by one, two in
+/// a loop over the columns. Those of a group stand there for each of them. One of a block that is a
 /// cluster by itself.
 fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let outputs = kernel.dtype.outputs().iter();
