@@ -12,7 +12,7 @@ use crate::compare::LAUNCH_NOISE_US;
 use crate::gpu::{Gpu, Operands, Seen, Watch};
 use crate::record::{Line, Mode, Side, State};
 use crate::suite::{Row, Suite};
-use crate::timing::{Effort, Times, Work, alternate, sustain};
+use crate::timing::{Effort, MORE_ROUNDS, SETTLED, Times, Work, alternate, sustain};
 use anyhow::{Result, bail, ensure};
 use gemmite::cuda::Reads;
 use gemmite::verify::Mismatch;
@@ -356,9 +356,11 @@ pub fn method(options: &Options) -> Vec<String> {
     let mut lines = vec![
         format!(
             "burst: one sample of each candidate in turn, {rounds} rounds, fewer where a row takes \
-             longer than {} s, at least {min_rounds}; {warm_up} untimed samples before; a sample \
-             holds as many runs as last {} us",
+             longer than {} s, at least {min_rounds}, up to {MORE_ROUNDS} times as many where a \
+             spread is over {} %; {warm_up} untimed samples before; a sample holds as many runs as \
+             last {} us",
             budget.as_secs_f64(),
+            100.0 * SETTLED,
             min_sample.as_micros()
         ),
         "clock on a GPU: two CUDA events around the sample, enqueued while the stream is held, so \

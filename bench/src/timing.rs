@@ -50,6 +50,11 @@ impl Times {
         self.sorted_ms[(q * last as f64).round() as usize]
     }
 
+    /// Half of p90 - p10, over the median.
+    pub fn spread(&self) -> f64 {
+        (self.quantile_ms(0.9) - self.quantile_ms(0.1)) / 2.0 / self.median_ms()
+    }
+
     /// How many samples there are.
     pub fn rounds(&self) -> usize {
         self.sorted_ms.len()
@@ -90,8 +95,16 @@ impl Effort {
 /// The most runs in one sample.
 const MAX_RUNS: u32 = 64;
 
+/// Where half of p90 - p10 of a candidate is more than this part of its median, there are more
+/// rounds: of times that jump between two clocks, few samples say which there were more of by
+/// chance.
+pub const SETTLED: f64 = 0.02;
+/// So many times as many rounds as were asked for, at most.
+pub const MORE_ROUNDS: usize = 4;
+
 /// One sample of each candidate in turn, `effort.rounds` times or as often as the budget allows,
-/// each round starting with another candidate. A candidate that fails gets its error and does not
+/// each round starting with another candidate; up to [`MORE_ROUNDS`] times as often, within the
+/// budget, until the times are [`SETTLED`]. A candidate that fails gets its error and does not
 /// disturb the others.
 pub fn alternate(candidates: &mut [&mut dyn Work], effort: &Effort) -> Vec<Result<Times>> {
     let mut entries: Vec<Result<Entry>> =
@@ -99,7 +112,11 @@ pub fn alternate(candidates: &mut [&mut dyn Work], effort: &Effort) -> Vec<Resul
     let round: Duration = entries.iter().flatten().map(|entry| entry.estimate).sum();
     let affordable = effort.budget.as_secs_f64() / round.as_secs_f64().max(1e-9);
     let rounds = (affordable as usize).clamp(effort.min_rounds, effort.rounds);
-    for round in 0..rounds {
+    let most = (affordable as usize).clamp(rounds, rounds * MORE_ROUNDS);
+    for round in 0..most {
+        if round >= rounds && entries.iter().flatten().all(Entry::has_settled) {
+            break;
+        }
         for index in 0..candidates.len() {
             let index = (index + round) % candidates.len();
             let Ok(entry) = &mut entries[index] else { continue };
@@ -170,6 +187,10 @@ impl Entry {
 
     fn times(self) -> Result<Times> {
         Times::new(self.ms, self.runs)
+    }
+
+    fn has_settled(&self) -> bool {
+        Times::new(self.ms.clone(), self.runs).is_ok_and(|times| times.spread() <= SETTLED)
     }
 }
 
@@ -255,6 +276,30 @@ mod tests {
         let mut long = fixed('l', 3_000_000, &log);
         let times = alternate(&mut [&mut long], &Effort::STANDARD);
         assert_eq!(times[0].as_ref().unwrap().rounds(), 3);
+    }
+
+    /// Takes every third time twice as long.
+    struct Jumping(Fixed);
+
+    impl Work for Jumping {
+        fn sample(&mut self, runs: u32) -> Result<Duration> {
+            let time = self.0.sample(runs)?;
+            Ok(if self.0.samples.is_multiple_of(3) { 2 * time } else { time })
+        }
+    }
+
+    #[test]
+    fn times_that_jump_are_taken_more_often() {
+        let log = Rc::new(RefCell::new(String::new()));
+        let effort = Effort { rounds: 5, ..Effort::STANDARD };
+        let mut pair = [fixed('s', 100, &log), fixed('s', 100, &log)];
+        let [a, b] = &mut pair;
+        assert_eq!(alternate(&mut [a, b], &effort)[1].as_ref().unwrap().rounds(), 5);
+        let (mut steady, mut jumping) = (fixed('s', 100, &log), Jumping(fixed('j', 100, &log)));
+        let times = alternate(&mut [&mut steady, &mut jumping], &effort);
+        let [steady, jumping] = [0, 1].map(|i| times[i].as_ref().unwrap());
+        assert_eq!([steady.rounds(), jumping.rounds()], [5 * MORE_ROUNDS; 2]);
+        assert!((jumping.median_ms() - 0.1).abs() < 1e-9);
     }
 
     #[test]

@@ -24,9 +24,10 @@ const PROGRAMS: [&str; 2] = ["gemmite-cli", "gemmite-bench"];
 const MAX_BYTES: u64 = 64 << 20;
 
 /// What is run there.
-const SCRIPTS: [(&str, &str); 3] = [
+const SCRIPTS: [(&str, &str); 4] = [
     ("unpack.sh", include_str!("bundle/unpack.sh")),
     ("run-tests.sh", include_str!("bundle/run-tests.sh")),
+    ("sanitize.sh", include_str!("bundle/sanitize.sh")),
     ("counters.sh", include_str!("bundle/counters.sh")),
 ];
 
