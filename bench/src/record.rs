@@ -167,9 +167,9 @@ impl Line {
         text
     }
 
-    /// Half the distance from p10 to p90, as a fraction of the median: the line's spread.
+    /// The [`spread`](crate::timing::spread) of the line's samples.
     pub fn spread(&self) -> Option<f64> {
-        Some((self.p90_ms? - self.p10_ms?) / 2.0 / self.median_ms?)
+        Some(crate::timing::spread(self.p10_ms?, self.median_ms?, self.p90_ms?))
     }
 }
 

@@ -50,9 +50,9 @@ impl Times {
         self.sorted_ms[(q * last as f64).round() as usize]
     }
 
-    /// Half of p90 - p10, over the median.
+    /// The [`spread`] of the samples.
     pub fn spread(&self) -> f64 {
-        (self.quantile_ms(0.9) - self.quantile_ms(0.1)) / 2.0 / self.median_ms()
+        spread(self.quantile_ms(0.1), self.median_ms(), self.quantile_ms(0.9))
     }
 
     /// How many samples there are.
@@ -64,6 +64,11 @@ impl Times {
     pub fn runs(&self) -> u32 {
         self.runs
     }
+}
+
+/// Half the distance from p10 to p90, as a fraction of the median.
+pub fn spread(p10: f64, median: f64, p90: f64) -> f64 {
+    (p90 - p10) / 2.0 / median
 }
 
 /// How much is measured.
@@ -95,9 +100,8 @@ impl Effort {
 /// The most runs in one sample.
 const MAX_RUNS: u32 = 64;
 
-/// Where half of p90 - p10 of a candidate is more than this part of its median, there are more
-/// rounds: of times that jump between two clocks, few samples say which there were more of by
-/// chance.
+/// Where the [`spread`] of a candidate is more than this, there are more rounds: of times that jump
+/// between two clocks, few samples say which there were more of by chance.
 pub const SETTLED: f64 = 0.02;
 /// So many times as many rounds as were asked for, at most.
 pub const MORE_ROUNDS: usize = 4;
