@@ -219,12 +219,8 @@ unsafe fn bring<
             if stage.round > 0 {
                 stage.empty().wait(Parity::of(stage.round).flipped());
             }
-            for v in 0..AsyncCourier::<T, NA, PACKS_A, true>::COPIES {
-                a.start(shape_a, v, true);
-            }
-            for v in 0..AsyncCourier::<T, NB, PACKS_B, true>::COPIES {
-                b.start(shape_b, v, true);
-            }
+            a.start_tile(shape_a);
+            b.start_tile(shape_b);
             async_copy::arrive_on(stage.full());
         }
         // Nobody goes before the copies have come.

@@ -7,11 +7,13 @@ use cuda_std::{async_copy, thread};
 /// A thread's part in bringing tiles of an operand into shared memory by asynchronous copies: `N`
 /// elements of each tile, where `PACKS` in packs of 16 bytes, which have to be packs of the matrix
 /// ([`Operand::packs_across`]) and of the tile, else one by one. With `ENDS` the last pack of a row
-/// may have less of the matrix ([`Operand::aligned_across`]); that is an addition more for each.
+/// may have less of the matrix ([`Operand::aligned_across`]): the thread whose it is copies element by
+/// element.
 ///
 /// The first tile holds what K has more than whole tiles, so that later ones need not ask where K
 /// ends. There is no branch in [`AsyncCourier::start`]: the copies stand among the multiplications,
-/// and a branch would keep the compiler from mixing the two.
+/// and a branch would keep the compiler from mixing the two. [`AsyncCourier::start_tile`] is for threads
+/// that only bring.
 #[derive(Clone, Copy)]
 pub struct AsyncCourier<T, const N: usize, const PACKS: bool, const ENDS: bool> {
     /// What the thread's last copy was of, or would have been of in a tile before the first.
@@ -23,7 +25,7 @@ pub struct AsyncCourier<T, const N: usize, const PACKS: bool, const ENDS: bool> 
     rest: i64,
     step: i64,
     k_stride: i64,
-    /// Bit v: copy v lies inside of the matrix along the outer extent. Of packs with `ENDS`: bytes
+    /// Bit v: copy v lies inside of the matrix along the outer extent. Of packs with `ENDS`: elements
     /// of each that do.
     inside: u32,
     /// k of the first copy.
@@ -82,8 +84,7 @@ impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool>
         let step = outer_step as i64 * operand.outer_stride * bytes + k_step as i64 * k_stride;
         let mut inside = 0;
         if PACKS && ENDS {
-            let left = operand.outer_left.saturating_sub(o as u64).min(T::LANES as u64);
-            inside = left as u32 * size_of::<T>() as u32;
+            inside = operand.outer_left.saturating_sub(o as u64).min(T::LANES as u64) as u32;
         } else {
             for v in 0..Self::COPIES {
                 inside |= u32::from(((o + v * outer_step) as u64) < operand.outer_left) << v;
@@ -110,18 +111,25 @@ impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool>
     /// thread touches these elements of it before the copies have arrived.
     #[inline(always)]
     pub unsafe fn start_first(&mut self, shape: TileShape, depth: i32) {
-        let (_, k_step) = Self::steps(shape);
+        let ((_, k_step), k) = (Self::steps(shape), self.k);
         let next = self.source.wrapping_byte_offset((i64::from(depth) * self.k_stride) as isize);
-        for v in 0..Self::COPIES {
-            let in_k = self.k + ((v * k_step) as i32) < depth;
-            // SAFETY: the caller's promise.
-            unsafe { self.copy(shape, v, true, in_k) };
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.start_all(shape, |v| k + ((v * k_step) as i32) < depth) };
         self.source = next;
     }
 
+    /// Starts all copies of the next tile, by a branch where there may be `ENDS`.
+    ///
+    /// # Safety
+    /// As [`AsyncCourier::start_first`].
+    #[inline(always)]
+    pub unsafe fn start_tile(&mut self, shape: TileShape) {
+        // SAFETY: the caller's promise.
+        unsafe { self.start_all(shape, |_| true) };
+    }
+
     /// Starts copy number `v` of the next tile, if `more`; all of them, one after the other, make a
-    /// whole tile.
+    /// whole tile. Not for packs with `ENDS`.
     ///
     /// # Safety
     /// As [`AsyncCourier::start_first`].
@@ -142,22 +150,49 @@ impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool>
     }
 
     #[inline(always)]
-    unsafe fn copy(&mut self, shape: TileShape, v: usize, more: bool, in_k: bool) {
+    unsafe fn start_all(&mut self, shape: TileShape, in_k: impl Fn(usize) -> bool) {
+        let lanes = T::LANES as u32;
+        let part = PACKS && ENDS && self.inside % lanes != 0;
+        if !part {
+            for v in 0..Self::COPIES {
+                // SAFETY: the caller's promise.
+                unsafe { self.copy(shape, v, true, in_k(v)) };
+            }
+            return;
+        }
+        // N.B. `cp.async` could copy a part of 16 bytes, which memcheck takes for all of them.
+        for v in 0..Self::COPIES {
+            let (target, source) = self.step_to(shape, v);
+            for lane in 0..T::LANES {
+                let wanted = in_k(v) && (lane as u32) < self.inside;
+                // SAFETY: the pack lies in the tile; only elements inside of the matrix are wanted.
+                unsafe {
+                    async_copy::copy_if(true, target.add(lane), source.wrapping_add(lane), wanted);
+                }
+            }
+        }
+    }
+
+    /// Goes on to copy number `v`: its place in the tile and what it is of.
+    #[inline(always)]
+    fn step_to(&mut self, shape: TileShape, v: usize) -> (SharedTile<T>, *const T) {
         let (outer_step, k_step) = Self::steps(shape);
         self.source = async_copy::walk(self.source, if v == 0 { self.rest } else { self.step });
-        // SAFETY: the places lie in the tile; only elements inside of the matrix are wanted.
+        // SAFETY: a place in the tile.
+        (unsafe { self.target.add(v * (k_step * shape.pitch + outer_step)) }, self.source)
+    }
+
+    #[inline(always)]
+    unsafe fn copy(&mut self, shape: TileShape, v: usize, more: bool, in_k: bool) {
+        let (target, source) = self.step_to(shape, v);
+        let inside = if PACKS && ENDS { self.inside != 0 } else { self.inside >> v & 1 != 0 };
+        // SAFETY: the place lies in the tile; only elements inside of the matrix are wanted.
         unsafe {
-            let target = self.target.add(v * (k_step * shape.pitch + outer_step));
-            if PACKS && ENDS {
-                let (target, source) = (target.cast::<u128>(), self.source.cast());
-                async_copy::copy_part_if(more, target, source, if in_k { self.inside } else { 0 });
-                return;
-            }
-            let wanted = self.inside >> v & 1 != 0 && in_k;
             if PACKS {
-                async_copy::copy_if(more, target.cast::<u128>(), self.source.cast(), wanted);
+                let (target, source) = (target.cast::<u128>(), source.cast());
+                async_copy::copy_if(more, target, source, inside && in_k);
             } else {
-                async_copy::copy_if(more, target, self.source, wanted);
+                async_copy::copy_if(more, target, source, inside && in_k);
             }
         }
     }
