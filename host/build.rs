@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=ptx");
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    // The heads of the modules in the order of `Target::ALL`, and the entries by name.
+    // The heads of the modules in the order of `Target::ALL`, and the entries.
     let (mut heads, mut entries) = (String::new(), String::new());
     let store = |name: &str, text: &str| -> Result<String, Box<dyn Error>> {
         let path = out.join(format!("{name}.deflated"));
@@ -30,13 +30,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         let module = module.replace("\r\n", "\n");
         writeln!(heads, "    {},", store(target.arch(), module_head(&module))?)?;
         for entry in module_entries(&module) {
-            let bytes = store(entry.name, entry.text)?;
-            writeln!(entries, "    ({:?}, {}, {bytes}),", entry.name, entry.line)?;
+            let bytes = store(&format!("{}-{}", target.arch(), entry.name), entry.text)?;
+            let (name, line) = (entry.name, entry.line);
+            writeln!(entries, "    (Target::{target:?}, {name:?}, {line}, {bytes}),")?;
         }
     }
     let code = format!(
         "static HEADS: &[&[u8]] = &[\n{heads}];\n\
-         static ENTRIES: &[(&str, usize, &[u8])] = &[\n{entries}];\n"
+         static ENTRIES: &[(Target, &str, usize, &[u8])] = &[\n{entries}];\n"
     );
     Ok(fs::write(out.join("ptx.rs"), code)?)
 }

@@ -470,6 +470,11 @@ impl Kernel {
                     | KernelFamily::WarpSpecialized
             )
             || matches!((self.family, self.dtype), (KernelFamily::TensorCore, DType::F64))
+            // Which else stand in earlier modules.
+            || matches!(
+                (self.family, self.target),
+                (KernelFamily::Skinny | KernelFamily::GroupedOrder, Target::Sm90)
+            )
     }
 
     /// Whether one launch computes several slices; see [`Slices`](crate::Slices). Step 9 does not,

@@ -34,6 +34,6 @@ pub use params::{
     is_along_k,
 };
 pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};
-pub use table::{entries, finish, grouped, kernels, repack, scaled, variants};
+pub use table::{entries, finish, grouped, kernels, of_module, repack, scaled, variants};
 pub use target::Target;
 pub use warp_group::{C_BOXES, box_rows};

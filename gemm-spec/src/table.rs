@@ -5,6 +5,7 @@
 use crate::Shape;
 use crate::dtype::{DType, Precision};
 use crate::kernel::{Kernel, KernelFamily, Stored, ThreadOrder, Tiles};
+use crate::target::Target;
 
 /// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread
 /// order.
@@ -391,7 +392,7 @@ static FAMILIES: &[&[Kernel]] = &[
     of_family!(WarpTile, k07_warp_tile_kernels),
     of_family!(DoubleBuffer, k08_double_buffer_kernels),
     of_family!(AsyncCopy, k09_async_copy_kernels),
-    of_family!(GroupedOrder, k10_grouped_order_kernels),
+    GROUPED_ORDER,
     of_family!(TensorCore, k11_tensor_core_sm80_kernels),
     of_family!(TensorCore, k11_tensor_core_sm90_kernels),
     of_family!(WarpSpecialized, k12_warp_specialized_kernels),
@@ -399,8 +400,28 @@ static FAMILIES: &[&[Kernel]] = &[
     of_family!(WarpGroupDirect, crate::warp_group_direct_kernels),
     of_family!(WarpGroupStreamK, crate::warp_group_stream_k_kernels),
     of_family!(WarpGroupNarrow, crate::warp_group_narrow_kernels),
-    of_family!(Skinny, crate::skinny_kernels),
+    SKINNY,
 ];
+
+static GROUPED_ORDER: &[Kernel] = of_family!(GroupedOrder, k10_grouped_order_kernels);
+static SKINNY: &[Kernel] = of_family!(Skinny, crate::skinny_kernels);
+
+/// Kernels of earlier modules that stand in that for compute capability 9.0 once more, where they
+/// start while the kernel before them ends: these, and their rows there.
+static OVERLAPPED: [(&[Kernel], &[Kernel]); 2] = [
+    (GROUPED_ORDER, &once_more::<{ GROUPED_ORDER.len() }>(GROUPED_ORDER)),
+    (SKINNY, &once_more::<{ SKINNY.len() }>(SKINNY)),
+];
+
+const fn once_more<const N: usize>(kernels: &[Kernel]) -> [Kernel; N] {
+    let mut rows = [kernels[0]; N];
+    let mut i = 0;
+    while i < N {
+        rows[i] = Kernel { target: Target::Sm90, ..kernels[i] };
+        i += 1;
+    }
+    rows
+}
 
 /// The kernels for operands with scales.
 static SCALED: &[Kernel] = of_family!(WarpGroupScaled, crate::warp_group_scaled_kernels);
@@ -438,7 +459,7 @@ static FINISH_OVERLAPPED: &[Kernel] = of_family!(FinishOverlapped, finish_overla
 /// The kernel that takes sums from memory to a C of that shape, in so many parts, on a GPU of that
 /// compute capability; those of a dtype that no sums have are taken for f32.
 pub fn finish(sums: DType, parts: usize, shape: Shape, has: (u32, u32)) -> &'static Kernel {
-    let kernels = if crate::Target::Sm90.runs_on(has) { FINISH_OVERLAPPED } else { FINISH };
+    let kernels = if Target::Sm90.runs_on(has) { FINISH_OVERLAPPED } else { FINISH };
     let is_of = |kernel: &&Kernel| {
         let [rows, cols, depth] = kernel.tiles.block;
         let blocks = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
@@ -453,11 +474,17 @@ pub fn finish(sums: DType, parts: usize, shape: Shape, has: (u32, u32)) -> &'sta
 /// answers do.
 const MOST_DEEP_BLOCKS: usize = 2 * 132;
 
-/// Every entry point: the kernels that multiply, those that do so with scales or for lists, those
-/// that copy, and those that finish.
+/// Every kernel: those that multiply, with scales or for lists too, those that copy, and those that
+/// finish. Each stands in the module of its target, and maybe in another ([`of_module`]).
 pub fn entries() -> impl Iterator<Item = &'static Kernel> + Clone {
     let others = SCALED.iter().chain(GROUPED).chain(REPACKS).chain(FINISH);
     kernels().chain(others).chain(FINISH_OVERLAPPED)
+}
+
+/// The entry points of a target's module.
+pub fn of_module(target: Target) -> impl Iterator<Item = &'static Kernel> + Clone {
+    let again = OVERLAPPED.iter().flat_map(|(_, again)| *again);
+    entries().chain(again).filter(move |kernel| kernel.target == target)
 }
 
 /// Every kernel that multiplies two operands without scales, family by family.
@@ -475,6 +502,18 @@ pub fn variants() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 impl Kernel {
+    /// What a GPU of that compute capability runs for a row of the table: the row itself, or its
+    /// entry point of the same name that starts while the kernel before it ends.
+    pub fn on(&'static self, has: (u32, u32)) -> &'static Kernel {
+        let again = |(rows, again): &(&'static [Kernel], &'static [Kernel])| {
+            let place = rows.iter().position(|row| core::ptr::eq(row, self))?;
+            again.get(place)
+        };
+        let again =
+            if Target::Sm90.runs_on(has) { OVERLAPPED.iter().find_map(again) } else { None };
+        again.unwrap_or(self)
+    }
+
     /// The instances of `variant` for `dtype`, multiplied so.
     fn instances(
         variant: &str,
@@ -537,6 +576,26 @@ mod tests {
         let variants: HashSet<_> = kernels().map(|kernel| kernel.variant).collect();
         assert_eq!(self::variants().count(), variants.len());
         assert!(self::variants().all(|variant| variants.contains(variant)));
+    }
+
+    #[test]
+    fn kernels_that_stand_in_two_modules_overlap_in_one() {
+        let skinny = Kernel::find("skinny_row", DType::F32).unwrap();
+        assert_eq!(skinny.on((8, 9)), skinny);
+        for has in [(9, 0), (10, 0)] {
+            let again = skinny.on(has);
+            assert_eq!(*again, Kernel { target: Target::Sm90, ..*skinny });
+            assert!(again.overlaps() && !skinny.overlaps() && again.on(has) == again);
+        }
+        for kernel in entries() {
+            let again = kernel.on((9, 0));
+            let modules = Target::ALL.into_iter().flat_map(of_module);
+            let named = modules.filter(|other| other.name == kernel.name).count();
+            assert_eq!(named, if again == kernel { 1 } else { 2 }, "{}", kernel.name);
+            // Of the same name and row, but no row of the table.
+            let own: &Kernel = std::boxed::Box::leak(std::boxed::Box::new(*kernel));
+            assert!(core::ptr::eq(own.on((9, 0)), own));
+        }
     }
 
     #[test]

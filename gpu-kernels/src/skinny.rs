@@ -523,10 +523,10 @@ impl<T: Element, const L: usize, const P: usize, const ALONG_K: bool> PartOfB<T,
     }
 }
 
-/// Makes entry points from rows of a list.
-#[cfg(feature = "sm_70")]
+/// Makes entry points from rows of a list, whose grids call `$begin` first.
+#[cfg(any(feature = "sm_70", feature = "sm_90"))]
 macro_rules! entries {
-    ($((
+    (@begin $begin:expr; $((
         $name:ident, $variant:literal, $element:ident, $block:expr, $warp:expr, $thread:expr,
         $stages:literal, $min_blocks:literal
     ),)*) => {$(
@@ -550,17 +550,30 @@ macro_rules! entries {
             const WINDOW: usize = TILES.skinny_window();
             const P: usize = WINDOW / LANES_K;
             const V: usize = (ROWS * WINDOW / L).div_ceil(32);
+            $begin;
             let memory = cuda_std::shared_array![S; TILES.skinny_len(<S as Packed>::LANES)];
             let (operands, p) = of_layer::<$element>((a, b, c), p);
             // SAFETY: the memory is this block's own; the rest is the host's promise, passed on.
             unsafe { skinny::<$element, ROWS, L, P, V>(operands, p, TILES, memory) }
         }
     )*};
+    ($($row:tt)*) => { entries! { @begin (); $($row)* } };
 }
 
-#[cfg(feature = "sm_70")]
+#[cfg(any(feature = "sm_70", feature = "sm_90"))]
 use crate::{F8E4M3, F8E5M2, of_layer};
-#[cfg(feature = "sm_70")]
+#[cfg(any(feature = "sm_70", feature = "sm_90"))]
 use cuda_std::half::{bf16, f16};
 #[cfg(feature = "sm_70")]
 gemm_spec::skinny_kernels!(entries);
+
+/// The same in the module for compute capability 9.0.
+#[cfg(feature = "sm_90")]
+pub mod overlapped {
+    use super::*;
+
+    macro_rules! overlapped {
+        ($($row:tt)*) => { entries! { @begin cuda_std::grid::overlap(); $($row)* } };
+    }
+    gemm_spec::skinny_kernels!(overlapped);
+}

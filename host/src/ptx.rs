@@ -3,8 +3,8 @@
 use crate::own;
 use gemm_spec::{Kernel, Target};
 
-// `HEADS`, the heads of the modules in the order of `Target::ALL`, and `ENTRIES`, names, lines and
-// texts of the kernels: deflated by build.rs.
+// `HEADS`, the heads of the modules in the order of `Target::ALL`, and `ENTRIES`, targets, names,
+// lines and texts of the kernels: deflated by build.rs.
 include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
 
 /// What stands at the head of a target's module.
@@ -27,7 +27,10 @@ pub(crate) fn of_kernel(kernel: &Kernel) -> String {
         return text.to_string();
     }
     let mut text = head(kernel.target);
-    if let Some((_, line, entry)) = ENTRIES.iter().find(|(name, ..)| *name == kernel.name) {
+    let is_it = |(target, name, ..): &&(Target, &str, usize, &[u8])| {
+        *target == kernel.target && *name == kernel.name
+    };
+    if let Some((.., line, entry)) = ENTRIES.iter().find(is_it) {
         let lines = text.matches('\n').count();
         text.extend(std::iter::repeat_n('\n', line - 1 - lines));
         text += &inflate(entry);
@@ -56,7 +59,6 @@ pub(crate) fn fingerprint() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gemm_spec::entries;
 
     #[test]
     fn a_fingerprint_has_a_hash_of_each_target() {
@@ -74,7 +76,7 @@ mod tests {
             let file = format!("{}/ptx/{}.ptx", env!("CARGO_MANIFEST_DIR"), target.arch());
             let file = std::fs::read_to_string(file).unwrap().replace("\r\n", "\n");
             let file: Vec<&str> = file.lines().collect();
-            for kernel in entries().filter(|kernel| kernel.target == target) {
+            for kernel in gemm_spec::of_module(target) {
                 let text = of_kernel(kernel);
                 assert_eq!(text.matches(".entry ").count(), 1, "{}", kernel.name);
                 assert!(text.contains(&format!(".entry {}(", kernel.name)), "{}", kernel.name);

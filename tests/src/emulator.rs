@@ -11,6 +11,7 @@ use crate::engine::{Engine, Path};
 use gemm_spec::{Kernel, KernelFamily, Target};
 use gemmite::emulator::Options;
 use gemmite::{DType, Device, Element, OutputOf, Precision};
+use std::iter;
 
 /// The most multiplications of a case, with those of its blocks' tiles that lie outside of C: about
 /// a tenth of a second for kernels without tensor cores.
@@ -28,7 +29,12 @@ const MULTIPROCESSORS: u32 = 4;
 pub fn emulator_engines(dtype: DType, precision: Precision) -> Vec<Engine> {
     let open = |options: &Options| Device::emulator_with(options).expect("it is a known one");
     let variants = gemm_spec::variants().filter_map(|name| Kernel::find_in(name, dtype, precision));
-    let mut engines: Vec<Engine> = variants
+    // On the first GPUs that run it, and where another module has it once more.
+    let modules = variants.flat_map(|kernel| {
+        let again = kernel.on(Target::Sm90.min_capability());
+        iter::once(kernel).chain((again != kernel).then_some(again))
+    });
+    let mut engines: Vec<Engine> = modules
         .map(|kernel| {
             let multiprocessors = kernel.is_resident().then_some(MULTIPROCESSORS);
             let arch = kernel.target.min_capability();

@@ -4,7 +4,7 @@
 use cuda_builder::ptx;
 use gemm_spec::{
     C_BOXES, DType, GROUPED_MAX, GemmParams, GroupedProduct, Kernel, KernelFamily, RepackParams,
-    ScaleParams, Target, Tiles, entries as table,
+    ScaleParams, Target, Tiles, entries as table, of_module,
 };
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
 fn every_kernel_has_its_entry_and_takes_what_the_host_passes() {
     for target in Target::ALL {
         let entries = ptx::entries(&built(target));
-        for kernel in table().filter(|kernel| kernel.target == target) {
+        for kernel in of_module(target) {
             let found: Vec<_> = entries.iter().filter(|e| e.name == kernel.name).collect();
             assert_eq!(found.len(), 1, "entries named {}", kernel.name);
             let bytes: Vec<_> = found[0].params.iter().map(|param| param.bytes).collect();
@@ -57,7 +57,7 @@ fn every_kernel_has_its_entry_and_takes_what_the_host_passes() {
 fn there_is_no_entry_beside_the_table() {
     for target in Target::ALL {
         for entry in ptx::entries(&built(target)) {
-            let known = table().any(|k| k.name == entry.name && k.target == target);
+            let known = of_module(target).any(|kernel| kernel.name == entry.name);
             assert!(known, "{} is in the PTX and not in the table", entry.name);
         }
     }
@@ -161,7 +161,7 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
 fn no_barrier_was_copied() {
     for target in Target::ALL {
         let text = built(target);
-        for kernel in table().filter(|kernel| kernel.target == target) {
+        for kernel in of_module(target) {
             let start = text.find(&format!(".entry {}(", kernel.name)).unwrap();
             let body = &text[start..start + text[start..].find("\n}").unwrap()];
             let expected = match kernel.family {

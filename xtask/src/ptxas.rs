@@ -176,8 +176,7 @@ fn read_numbers(line: &str, usage: &mut Usage) -> Result<()> {
 
 /// What must not be: a kernel of the table that is missing, spills, local memory, warnings.
 fn find_problems(target: Target, gpu: &str, assembly: &Assembly) -> Vec<String> {
-    let expected: BTreeSet<&str> =
-        gemm_spec::entries().filter(|k| k.target == target).map(|k| k.name).collect();
+    let expected: BTreeSet<&str> = gemm_spec::of_module(target).map(|kernel| kernel.name).collect();
     let missing = expected.iter().filter(|name| !assembly.kernels.contains_key(**name));
     let mut problems: Vec<String> =
         missing.map(|name| format!("{name} is in the table and not in the PTX")).collect();

@@ -207,6 +207,7 @@ impl Backend for CudaBackend {
 
     fn load(&self, kernel: &'static Kernel) -> Result<(), Error> {
         let _current = self.context.make_current()?;
+        let kernel = kernel.on(self.context.info().compute_capability.unwrap_or_default());
         self.context.modules().function(kernel, &self.context).map(drop)
     }
 

@@ -86,6 +86,7 @@ impl CudaDriver<'_> {
         launch: &Launch,
         arguments: &[&[u8]],
     ) -> Result<sys::CUresult, Error> {
+        let kernel = kernel.on(self.info().compute_capability.unwrap_or_default());
         let function = self.context.modules().function(kernel, self.context)?;
         let pointer = |argument: &&[u8]| argument.as_ptr().cast_mut().cast();
         let mut pointers: Vec<*mut c_void> = arguments.iter().map(pointer).collect();

@@ -60,6 +60,7 @@ impl Driver for EmulatorDriver<'_> {
         arguments: &[&[u8]],
     ) -> Result<(), Error> {
         self.gpu.call("launch")?;
+        let kernel = kernel.on(self.gpu.info.compute_capability.unwrap_or_default());
         let module = match self.gpu.ptx.as_deref().filter(|text| has(text, kernel)) {
             Some(text) => self.gpu.own_module(kernel, text)?,
             None => module(kernel)?,

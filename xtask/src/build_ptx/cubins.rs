@@ -70,7 +70,8 @@ fn path(workspace: &Workspace) -> PathBuf {
 }
 
 fn kernels() -> impl Iterator<Item = &'static Kernel> {
-    gemm_spec::entries().filter(|kernel| kernel.target.runs_on(CAPABILITY))
+    let kernels = gemm_spec::entries().filter(|kernel| kernel.target.runs_on(CAPABILITY));
+    kernels.map(|kernel| kernel.on(CAPABILITY))
 }
 
 /// The head without its lines of kernels.

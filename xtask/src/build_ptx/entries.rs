@@ -16,7 +16,7 @@ pub fn check(text: &str, target: Target) -> Result<()> {
     let mut unmatched: BTreeMap<&str, &Entry> =
         entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
     let mut problems = Vec::new();
-    for kernel in gemm_spec::entries().filter(|kernel| kernel.target == target) {
+    for kernel in gemm_spec::of_module(target) {
         match unmatched.remove(kernel.name) {
             Some(entry) => problems.extend(mismatch(kernel, entry)),
             None => problems.push(format!("{} is in the table and not in the PTX", kernel.name)),
