@@ -28,13 +28,3 @@ pub fn wait_for_grids() {
     // SAFETY: waiting has no precondition.
     unsafe { crate::intrinsics::wait_for_grids() }
 }
-
-/// Both: the next kernel may get ready, and the ones before have ended. What is left to overlap is
-/// the time that a launch takes, and that in which this kernel's first blocks find free
-/// multiprocessors and the last ones of the kernel before are still at work.
-#[gpu_only]
-#[inline(always)]
-pub fn overlap() {
-    launch_dependents();
-    wait_for_grids();
-}

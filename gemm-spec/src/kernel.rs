@@ -470,11 +470,7 @@ impl Kernel {
                     | KernelFamily::WarpSpecialized
             )
             || matches!((self.family, self.dtype), (KernelFamily::TensorCore, DType::F64))
-            // Which else stand in earlier modules.
-            || matches!(
-                (self.family, self.target),
-                (KernelFamily::Skinny | KernelFamily::GroupedOrder, Target::Sm90)
-            )
+            || matches!((self.family, self.target), (KernelFamily::Skinny, Target::Sm90))
     }
 
     /// Whether one launch computes several slices; see [`Slices`](crate::Slices). Step 9 does not,

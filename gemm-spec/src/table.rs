@@ -392,7 +392,7 @@ static FAMILIES: &[&[Kernel]] = &[
     of_family!(WarpTile, k07_warp_tile_kernels),
     of_family!(DoubleBuffer, k08_double_buffer_kernels),
     of_family!(AsyncCopy, k09_async_copy_kernels),
-    GROUPED_ORDER,
+    of_family!(GroupedOrder, k10_grouped_order_kernels),
     of_family!(TensorCore, k11_tensor_core_sm80_kernels),
     of_family!(TensorCore, k11_tensor_core_sm90_kernels),
     of_family!(WarpSpecialized, k12_warp_specialized_kernels),
@@ -403,15 +403,11 @@ static FAMILIES: &[&[Kernel]] = &[
     SKINNY,
 ];
 
-static GROUPED_ORDER: &[Kernel] = of_family!(GroupedOrder, k10_grouped_order_kernels);
 static SKINNY: &[Kernel] = of_family!(Skinny, crate::skinny_kernels);
 
-/// Kernels of earlier modules that stand in that for compute capability 9.0 once more, where they
-/// start while the kernel before them ends: these, and their rows there.
-static OVERLAPPED: [(&[Kernel], &[Kernel]); 2] = [
-    (GROUPED_ORDER, &once_more::<{ GROUPED_ORDER.len() }>(GROUPED_ORDER)),
-    (SKINNY, &once_more::<{ SKINNY.len() }>(SKINNY)),
-];
+/// Those for few rows stand in the module for compute capability 9.0 once more, where they start
+/// while the kernel before them ends.
+static SKINNY_OVERLAPPED: &[Kernel] = &once_more::<{ SKINNY.len() }>(SKINNY);
 
 const fn once_more<const N: usize>(kernels: &[Kernel]) -> [Kernel; N] {
     let mut rows = [kernels[0]; N];
@@ -483,8 +479,7 @@ pub fn entries() -> impl Iterator<Item = &'static Kernel> + Clone {
 
 /// The entry points of a target's module.
 pub fn of_module(target: Target) -> impl Iterator<Item = &'static Kernel> + Clone {
-    let again = OVERLAPPED.iter().flat_map(|(_, again)| *again);
-    entries().chain(again).filter(move |kernel| kernel.target == target)
+    entries().chain(SKINNY_OVERLAPPED).filter(move |kernel| kernel.target == target)
 }
 
 /// Every kernel that multiplies two operands without scales, family by family.
@@ -505,13 +500,11 @@ impl Kernel {
     /// What a GPU of that compute capability runs for a row of the table: the row itself, or its
     /// entry point of the same name that starts while the kernel before it ends.
     pub fn on(&'static self, has: (u32, u32)) -> &'static Kernel {
-        let again = |(rows, again): &(&'static [Kernel], &'static [Kernel])| {
-            let place = rows.iter().position(|row| core::ptr::eq(row, self))?;
-            again.get(place)
+        let place = match Target::Sm90.runs_on(has) {
+            true => SKINNY.iter().position(|row| core::ptr::eq(row, self)),
+            false => None,
         };
-        let again =
-            if Target::Sm90.runs_on(has) { OVERLAPPED.iter().find_map(again) } else { None };
-        again.unwrap_or(self)
+        place.map_or(self, |place| &SKINNY_OVERLAPPED[place])
     }
 
     /// The instances of `variant` for `dtype`, multiplied so.

@@ -40,7 +40,7 @@
 use crate::ladder::warp_and_lane;
 use crate::{Element, Packed, SharedTile, Sum, pack, store};
 use cuda_std::misc::{afresh, afresh_i64};
-use cuda_std::{thread, warp};
+use cuda_std::{grid, thread, warp};
 use gemm_spec::{GemmParams, SKINNY_LANES, SKINNY_THREADS, Tiles};
 
 mod packs;
@@ -55,7 +55,8 @@ const LANES_N: usize = SKINNY_LANES[1];
 const ALL: u32 = !0;
 
 /// Computes a tile of C, with the block's other threads. A lane has L columns, and takes P packs of
-/// B and V of A in a window.
+/// B and V of A in a window. Where the grid `OVERLAPS`, which is for compute capability 9.0, it may
+/// start while the kernel before it in its stream ends.
 ///
 /// # Safety
 ///
@@ -70,6 +71,7 @@ pub unsafe fn skinny<
     const L: usize,
     const P: usize,
     const V: usize,
+    const OVERLAPS: bool,
 >(
     (a, b, c): (*const T, *const T, *mut T::Output),
     p: GemmParams<T::Sum>,
@@ -90,6 +92,9 @@ pub unsafe fn skinny<
         step: tiles.block[2],
         lane,
     };
+    if OVERLAPS {
+        grid::wait_for_grids();
+    }
     // SAFETY: elements of A and B are read only inside of the matrices; each warp writes its own
     // region, and between its writes and the reads of other warps stands a barrier.
     unsafe {
@@ -98,6 +103,10 @@ pub unsafe fn skinny<
             true => share.sums::<T, ROWS, L, P, V, true>((a, b), &p, region),
             false => share.sums::<T, ROWS, L, P, V, false>((a, b), &p, region),
         };
+        if OVERLAPS {
+            // Not before B has been read, which blocks of the next kernel would take room from.
+            grid::launch_dependents();
+        }
         let first = add_lanes(&mut sums, lane);
         warp::sync_warp(ALL);
         // One row is written by one of the lanes that have it.
@@ -523,10 +532,10 @@ impl<T: Element, const L: usize, const P: usize, const ALONG_K: bool> PartOfB<T,
     }
 }
 
-/// Makes entry points from rows of a list, whose grids call `$begin` first.
+/// Makes entry points from rows of a list, whose grids overlap or not.
 #[cfg(any(feature = "sm_70", feature = "sm_90"))]
 macro_rules! entries {
-    (@begin $begin:expr; $((
+    (@overlaps $overlaps:literal; $((
         $name:ident, $variant:literal, $element:ident, $block:expr, $warp:expr, $thread:expr,
         $stages:literal, $min_blocks:literal
     ),)*) => {$(
@@ -550,14 +559,15 @@ macro_rules! entries {
             const WINDOW: usize = TILES.skinny_window();
             const P: usize = WINDOW / LANES_K;
             const V: usize = (ROWS * WINDOW / L).div_ceil(32);
-            $begin;
             let memory = cuda_std::shared_array![S; TILES.skinny_len(<S as Packed>::LANES)];
             let (operands, p) = of_layer::<$element>((a, b, c), p);
             // SAFETY: the memory is this block's own; the rest is the host's promise, passed on.
-            unsafe { skinny::<$element, ROWS, L, P, V>(operands, p, TILES, memory) }
+            unsafe {
+                skinny::<$element, ROWS, L, P, V, $overlaps>(operands, p, TILES, memory);
+            }
         }
     )*};
-    ($($row:tt)*) => { entries! { @begin (); $($row)* } };
+    ($($row:tt)*) => { entries! { @overlaps false; $($row)* } };
 }
 
 #[cfg(any(feature = "sm_70", feature = "sm_90"))]
@@ -573,7 +583,7 @@ pub mod overlapped {
     use super::*;
 
     macro_rules! overlapped {
-        ($($row:tt)*) => { entries! { @begin cuda_std::grid::overlap(); $($row)* } };
+        ($($row:tt)*) => { entries! { @overlaps true; $($row)* } };
     }
     gemm_spec::skinny_kernels!(overlapped);
 }

@@ -28,7 +28,7 @@
 
 use super::k09_async_copy::multiply_tile;
 use crate::{Epilogue, SharedTile, Sum, of_layer};
-use cuda_std::{grid, thread};
+use cuda_std::thread;
 use gemm_spec::{GemmParams, Tiles, order};
 
 /// Rows of tiles in a group.
@@ -66,33 +66,6 @@ pub unsafe fn grouped_order<
     }
 }
 
-/// The same where the grid starts while the kernel before it in its stream ends, for compute
-/// capability 9.0.
-///
-/// # Safety
-///
-/// As [`multiply_tile`].
-#[inline(always)]
-pub unsafe fn grouped_order_overlapped<
-    T: Sum,
-    const TM: usize,
-    const TN: usize,
-    const NA: usize,
-    const NB: usize,
-    const PENDING: u32,
-    E: Epilogue<T>,
->(
-    operands: (*const T, *const T, *mut T),
-    p: GemmParams<T>,
-    tiles: Tiles,
-    memory: SharedTile<T>,
-    epilogue: E,
-) {
-    grid::overlap();
-    // SAFETY: the caller's promise.
-    unsafe { grouped_order::<T, TM, TN, NA, NB, PENDING, E>(operands, p, tiles, memory, epilogue) }
-}
-
 /// Makes entry points of this step from rows of a list; see `ladder_entries!`.
 #[macro_export]
 macro_rules! k10_grouped_order {
@@ -107,18 +80,4 @@ macro_rules! k10_grouped_order {
 #[cfg(feature = "sm_80")]
 pub mod entries {
     gemm_spec::k10_grouped_order_kernels!(k10_grouped_order);
-}
-
-/// The same in the module for compute capability 9.0.
-#[cfg(feature = "sm_90")]
-pub mod entries_overlapped {
-    macro_rules! overlapped {
-        ($($row:tt)*) => {
-            $crate::ladder_entries! {
-                $crate::ladder::k10_grouped_order::grouped_order_overlapped, shared: dynamic,
-                units: 1; $($row)*
-            }
-        };
-    }
-    gemm_spec::k10_grouped_order_kernels!(overlapped);
 }
