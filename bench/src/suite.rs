@@ -20,6 +20,7 @@ const CARRIED: [(&str, &str); 10] = [
     ("odd", include_str!("../suites/odd.csv")),
     ("skinny", include_str!("../suites/skinny.csv")),
     ("deep-k", include_str!("../suites/deep-k.csv")),
+    ("eight-bit", include_str!("../suites/eight-bit.csv")),
     ("batched", include_str!("../suites/batched.csv")),
     ("exact", include_str!("../suites/exact.csv")),
     ("ladder", include_str!("../suites/ladder.csv")),
@@ -28,8 +29,18 @@ const CARRIED: [(&str, &str); 10] = [
 ];
 
 /// The suites that a run on a GPU takes unless told otherwise.
-pub const GPU_SUITES: [&str; 9] =
-    ["square", "llm", "odd", "skinny", "deep-k", "batched", "exact", "ladder", "hopper"];
+pub const GPU_SUITES: [&str; 9] = [
+    "square",
+    "llm",
+    "odd",
+    "skinny",
+    "deep-k",
+    "batched",
+    "eight-bit",
+    "exact",
+    "ladder",
+    "hopper",
+];
 
 /// A named list of problems.
 #[derive(Clone, Debug, PartialEq)]

@@ -40,6 +40,7 @@ macro_rules! warp_group_kernels {
         (warp_group_128x128_nt_bf16, "warp_group_128x128", bf16, Nt, [128, 128, 64], 2, 6),
         (warp_group_128x128_tn_bf16, "warp_group_128x128", bf16, Tn, [128, 128, 64], 2, 6),
         (warp_group_128x128_tt_bf16, "warp_group_128x128", bf16, Tt, [128, 128, 64], 2, 6),
+        (warp_group_128x128_nt_i8, "warp_group_128x128", i8, Nt, [128, 128, 128], 2, 6),
         (warp_group_128x128_nt_f8e4m3, "warp_group_128x128", F8E4M3, Nt, [128, 128, 128], 2, 6),
         (warp_group_128x128_nt_f8e5m2, "warp_group_128x128", F8E5M2, Nt, [128, 128, 128], 2, 6),
         (warp_group_128x128_nt_tf32, "warp_group_128x128", tf32, Nt, [128, 128, 32], 2, 6),
@@ -51,6 +52,10 @@ macro_rules! warp_group_kernels {
         (warp_group_64x128_nt_bf16, "warp_group_64x128", bf16, Nt, [64, 128, 64], 2, 8),
         (warp_group_64x128_tn_bf16, "warp_group_64x128", bf16, Tn, [64, 128, 64], 2, 8),
         (warp_group_64x128_tt_bf16, "warp_group_64x128", bf16, Tt, [64, 128, 64], 2, 8),
+        (warp_group_64x128_nt_i8, "warp_group_64x128", i8, Nt, [64, 128, 128], 2, 8),
+        (warp_group_64x128_nt_f8e4m3, "warp_group_64x128", F8E4M3, Nt, [64, 128, 128], 2, 8),
+        (warp_group_64x128_nt_f8e5m2, "warp_group_64x128", F8E5M2, Nt, [64, 128, 128], 2, 8),
+        (warp_group_64x128_nt_tf32, "warp_group_64x128", tf32, Nt, [64, 128, 32], 2, 8),
         (warp_group_64x64_nn_f16, "warp_group_64x64", f16, Nn, [64, 64, 64], 1, 8),
         (warp_group_64x64_nt_f16, "warp_group_64x64", f16, Nt, [64, 64, 64], 1, 8),
         (warp_group_64x64_tn_f16, "warp_group_64x64", f16, Tn, [64, 64, 64], 1, 8),
@@ -59,6 +64,10 @@ macro_rules! warp_group_kernels {
         (warp_group_64x64_nt_bf16, "warp_group_64x64", bf16, Nt, [64, 64, 64], 1, 8),
         (warp_group_64x64_tn_bf16, "warp_group_64x64", bf16, Tn, [64, 64, 64], 1, 8),
         (warp_group_64x64_tt_bf16, "warp_group_64x64", bf16, Tt, [64, 64, 64], 1, 8),
+        (warp_group_64x64_nt_i8, "warp_group_64x64", i8, Nt, [64, 64, 128], 1, 8),
+        (warp_group_64x64_nt_f8e4m3, "warp_group_64x64", F8E4M3, Nt, [64, 64, 128], 1, 8),
+        (warp_group_64x64_nt_f8e5m2, "warp_group_64x64", F8E5M2, Nt, [64, 64, 128], 1, 8),
+        (warp_group_64x64_nt_tf32, "warp_group_64x64", tf32, Nt, [64, 64, 32], 1, 8),
         }
     };
 }
@@ -257,6 +266,22 @@ macro_rules! warp_group_narrow_kernels {
         (
             warp_group_narrow_64x64_tt_bf16, "warp_group_narrow_64x64", bf16, Tt,
             [64, 64, 64], 1, 13
+        ),
+        (
+            warp_group_narrow_64x64_nt_i8, "warp_group_narrow_64x64", i8, Nt,
+            [64, 64, 128], 1, 13
+        ),
+        (
+            warp_group_narrow_64x64_nt_f8e4m3, "warp_group_narrow_64x64", F8E4M3, Nt,
+            [64, 64, 128], 1, 13
+        ),
+        (
+            warp_group_narrow_64x64_nt_f8e5m2, "warp_group_narrow_64x64", F8E5M2, Nt,
+            [64, 64, 128], 1, 13
+        ),
+        (
+            warp_group_narrow_64x64_nt_tf32, "warp_group_narrow_64x64", tf32, Nt,
+            [64, 64, 32], 1, 13
         ),
         }
     };
