@@ -14,7 +14,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The suites that the program carries, by name.
-const CARRIED: [(&str, &str); 10] = [
+const CARRIED: [(&str, &str); 11] = [
     ("square", include_str!("../suites/square.csv")),
     ("llm", include_str!("../suites/llm.csv")),
     ("odd", include_str!("../suites/odd.csv")),
@@ -29,7 +29,7 @@ const CARRIED: [(&str, &str); 10] = [
 ];
 
 /// The suites that a run on a GPU takes unless told otherwise.
-pub const GPU_SUITES: [&str; 9] = [
+pub const GPU_SUITES: [&str; 10] = [
     "square",
     "llm",
     "odd",
