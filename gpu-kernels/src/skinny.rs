@@ -500,15 +500,16 @@ impl<T: Element, const L: usize, const P: usize, const ALONG_K: bool> PartOfB<T,
         };
         let mut square = self.start;
         if self.whole && left >= window(P) as u32 {
-            // Packs of one line of memory are read one after the other: where they run along K, the
-            // same one of each square.
-            let further = (LANES_K * L) as isize * if ALONG_K { 1 } else { k_stride as isize };
-            for i in 0..P {
-                let (s, q) = if ALONG_K { (i % (P / L), i / (P / L)) } else { (i / L, i % L) };
-                let offset = s as isize * further + q as isize * across;
-                // SAFETY: the pack lies in the matrix and is aligned.
-                let pack = unsafe { read_pack::<T, L>(square.wrapping_offset(offset)) };
-                packs[s * L + q] = unpacked(pack);
+            // A known stride goes into the instructions.
+            let k_stride = if ALONG_K { 1 } else { k_stride as isize };
+            for s in 0..P / L {
+                let mut source = square;
+                for q in 0..L {
+                    // SAFETY: the pack lies in the matrix and is aligned.
+                    packs[s * L + q] = unpacked(unsafe { read_pack::<T, L>(source) });
+                    source = source.wrapping_offset(across);
+                }
+                square = square.wrapping_offset((LANES_K * L) as isize * k_stride);
             }
         } else {
             let (k, col) = self.first();
