@@ -158,8 +158,8 @@ fn columns_that_count(depth: i64, block: i64) -> i64 {
 fn every_step_reads_what_the_guide_says() {
     let tiled = |kernel: &&gemm_spec::Kernel| {
         kernel.dtype == DType::F32
-            && ![KernelFamily::Naive, KernelFamily::WarpGroup, KernelFamily::Skinny]
-                .contains(&kernel.family)
+            && !kernel.family.is_warp_group()
+            && ![KernelFamily::Naive, KernelFamily::Skinny].contains(&kernel.family)
     };
     for kernel in kernels().filter(tiled) {
         let ([rows, cols, depth], [thread_rows, thread_cols]) =
