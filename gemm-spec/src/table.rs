@@ -500,10 +500,9 @@ impl Kernel {
     /// What a GPU of that compute capability runs for a row of the table: the row itself, or its
     /// entry point of the same name that starts while the kernel before it ends.
     pub fn on(&'static self, has: (u32, u32)) -> &'static Kernel {
-        let place = match Target::Sm90.runs_on(has) {
-            true => SKINNY.iter().position(|row| core::ptr::eq(row, self)),
-            false => None,
-        };
+        // A row of somebody's own is none of these, whatever its name.
+        let place = SKINNY.iter().position(|row| core::ptr::eq(row, self));
+        let place = place.filter(|_| Target::Sm90.runs_on(has));
         place.map_or(self, |place| &SKINNY_OVERLAPPED[place])
     }
 
@@ -573,11 +572,10 @@ mod tests {
 
     #[test]
     fn kernels_that_stand_in_two_modules_overlap_in_one() {
-        let skinny = Kernel::find("skinny_row", DType::F32).unwrap();
-        assert_eq!(skinny.on((8, 9)), skinny);
         for has in [(9, 0), (10, 0)] {
+            let skinny = Kernel::find("skinny_row", DType::F32).unwrap();
             let again = skinny.on(has);
-            assert_eq!(*again, Kernel { target: Target::Sm90, ..*skinny });
+            assert_eq!((skinny.on((8, 9)), again.target), (skinny, Target::Sm90));
             assert!(again.overlaps() && !skinny.overlaps() && again.on(has) == again);
         }
         for kernel in entries() {
@@ -585,9 +583,6 @@ mod tests {
             let modules = Target::ALL.into_iter().flat_map(of_module);
             let named = modules.filter(|other| other.name == kernel.name).count();
             assert_eq!(named, if again == kernel { 1 } else { 2 }, "{}", kernel.name);
-            // Of the same name and row, but no row of the table.
-            let own: &Kernel = std::boxed::Box::leak(std::boxed::Box::new(*kernel));
-            assert!(core::ptr::eq(own.on((9, 0)), own));
         }
     }
 

@@ -7,13 +7,13 @@ use cuda_std::{async_copy, thread};
 /// A thread's part in bringing tiles of an operand into shared memory by asynchronous copies: `N`
 /// elements of each tile, where `PACKS` in packs of 16 bytes, which have to be packs of the matrix
 /// ([`Operand::packs_across`]) and of the tile, else one by one. With `ENDS` the last pack of a row
-/// may have less of the matrix ([`Operand::aligned_across`]): the thread whose it is copies element by
-/// element.
+/// may have less of the matrix ([`Operand::aligned_across`]): the thread whose it is copies its
+/// elements one by one.
 ///
 /// The first tile holds what K has more than whole tiles, so that later ones need not ask where K
 /// ends. There is no branch in [`AsyncCourier::start`]: the copies stand among the multiplications,
-/// and a branch would keep the compiler from mixing the two. [`AsyncCourier::start_tile`] is for threads
-/// that only bring.
+/// and a branch would keep the compiler from mixing the two. [`AsyncCourier::start_tile`] is for
+/// threads that only bring.
 #[derive(Clone, Copy)]
 pub struct AsyncCourier<T, const N: usize, const PACKS: bool, const ENDS: bool> {
     /// What the thread's last copy was of, or would have been of in a tile before the first.
@@ -25,8 +25,8 @@ pub struct AsyncCourier<T, const N: usize, const PACKS: bool, const ENDS: bool> 
     rest: i64,
     step: i64,
     k_stride: i64,
-    /// Bit v: copy v lies inside of the matrix along the outer extent. Of packs with `ENDS`: elements
-    /// of each that do.
+    /// Bit v: copy v lies inside of the matrix along the outer extent. Of packs with `ENDS`:
+    /// elements of each that do.
     inside: u32,
     /// k of the first copy.
     k: i32,
@@ -152,7 +152,7 @@ impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool>
     #[inline(always)]
     unsafe fn start_all(&mut self, shape: TileShape, in_k: impl Fn(usize) -> bool) {
         let lanes = T::LANES as u32;
-        let part = PACKS && ENDS && self.inside % lanes != 0;
+        let part = PACKS && ENDS && !self.inside.is_multiple_of(lanes);
         if !part {
             for v in 0..Self::COPIES {
                 // SAFETY: the caller's promise.
