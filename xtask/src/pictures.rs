@@ -5,6 +5,7 @@
 //! formulas by which the kernels address memory.
 
 mod banks;
+mod cluster;
 mod packs;
 mod places;
 mod ring;
@@ -75,6 +76,7 @@ fn all(workspace: &Workspace) -> Result<Vec<(&'static str, String)>> {
             waves::picture(kernel("k10_grouped_order")?, waves::group(workspace)?),
         ),
         ("k11_tensor_core", tensor::picture(kernel_for("k11_tensor_core", DType::F16)?)),
+        ("warp_group", cluster::picture(kernel_for("warp_group_128x256", DType::BF16)?)),
     ])
 }
 
