@@ -19,17 +19,6 @@ pub struct OutputTile {
     whole: bool,
 }
 
-/// How a tile's sums get to C.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// Two neighbours at a time: all lie in a C as it is unless the launch asks for another.
-    Pairs,
-    /// One by one, in such a C, where neighbours of a row are neighbours in memory.
-    Neighbours,
-    /// One by one, in any C.
-    Any,
-}
-
 impl OutputTile {
     /// The tile of `rows` x `cols` elements from (row, col) on; `row < p.m`, `col < p.n`, and
     /// `cols` is even.
@@ -67,20 +56,15 @@ impl OutputTile {
         self.whole && places.is_multiple_of(2 * bytes)
     }
 
-    /// How sums get there.
+    /// The same for a C as it is unless the launch asks for another.
     #[inline(always)]
-    pub fn way<T: Element>(&self, p: &GemmParams<T::Sum>) -> Way {
-        match (T::is_plain(p) && self.col_stride == 1, self.has_pairs::<T::Output>()) {
-            (true, true) => Way::Pairs,
-            (true, false) => Way::Neighbours,
-            (false, _) => Way::Any,
-        }
+    pub fn has_plain_pairs<T: Element>(&self, p: &GemmParams<T::Sum>) -> bool {
+        T::is_plain(p) && self.has_pairs::<T::Output>()
     }
 
     /// Writes a thread's part of a row of a C of `C` as [`store`](crate::store) writes an element:
     /// pair `i` of `values`, which are sums by [`Output::convert`], lies at the tile's columns
-    /// `first + further(i)`, which is even, and the next. Of `values` nothing is left. Without
-    /// `PAIRS` elements are written one by one, as far as they lie in C.
+    /// `first + further(i)`, which is even, and the next. Of `values` nothing is left.
     ///
     /// Where `further(i)` is a constant of the program, as it should be, it ends up in the
     /// instructions, and the row has one address. [`Self::has_pairs`] is asked once for all rows:
@@ -88,11 +72,10 @@ impl OutputTile {
     ///
     /// # Safety
     ///
-    /// As [`store`](crate::store), for the elements that lie in C; its type is `C`, as the launch
-    /// asks for, and neighbours of a row are neighbours in memory; with `PAIRS`,
-    /// [`Self::has_pairs`] says so for `C`; `row` and the columns lie in the tile.
+    /// As [`store`](crate::store); [`Self::has_pairs`] says so for `C`, which is what the launch
+    /// asks for; `row` and the columns lie in the tile.
     #[inline(always)]
-    pub unsafe fn store_neighbours<S: Sum, C: Output<S>, const PAIRS: bool>(
+    pub unsafe fn store_pairs<S: Sum, C: Output<S>>(
         &self,
         p: &GemmParams<S>,
         row: usize,
@@ -100,47 +83,27 @@ impl OutputTile {
         further: impl Fn(usize) -> usize,
         values: &mut [[C::Factor; 2]],
     ) {
-        if !PAIRS && row as u32 >= self.rows {
-            return;
-        }
-        let left = self.cols as i32 - first as i32;
-        let is_inside = |col: usize| (col as i32) < left;
         let row_start = self.start::<C>().wrapping_offset((row as i64 * self.row_stride) as isize);
         let start = row_start.wrapping_add(first);
         let (alpha, beta) = (C::factor(p.alpha), C::factor(p.beta));
         for pair in values.iter_mut() {
             *pair = [alpha.mul(pair[0]), alpha.mul(pair[1])];
         }
-        // SAFETY: pairs lie in C, and are aligned; else only elements that lie in C are touched.
+        // SAFETY: the tile lies in C, and its pairs are aligned.
         unsafe {
             // All reads before the first write, so that none of them waits for another.
             if p.reads_c != 0 {
                 for (i, pair) in values.iter_mut().enumerate() {
-                    let place = start.wrapping_add(further(i));
-                    if PAIRS {
-                        let old = read_pair(place.cast::<[C; 2]>());
-                        *pair = [0, 1].map(|j| beta.mul_add(old[j].widen(), pair[j]));
-                        continue;
-                    }
-                    for (j, value) in pair.iter_mut().enumerate() {
-                        if is_inside(further(i) + j) {
-                            let old = place.wrapping_add(j).read();
-                            *value = beta.mul_add(old.widen(), *value);
-                        }
-                    }
+                    let old = start.wrapping_add(further(i)).cast::<[C; 2]>();
+                    let [first, second] = read_pair(old);
+                    *pair = [
+                        beta.mul_add(first.widen(), pair[0]),
+                        beta.mul_add(second.widen(), pair[1]),
+                    ];
                 }
             }
             for (i, &pair) in values.iter().enumerate() {
-                let (place, pair) = (start.wrapping_add(further(i)), C::narrow_pair(pair));
-                if PAIRS {
-                    write_pair(place.cast(), pair);
-                    continue;
-                }
-                for (j, &value) in pair.iter().enumerate() {
-                    if is_inside(further(i) + j) {
-                        place.wrapping_add(j).write(value);
-                    }
-                }
+                write_pair(start.wrapping_add(further(i)).cast(), C::narrow_pair(pair));
             }
         }
     }

@@ -202,7 +202,12 @@ unsafe fn enqueue_apart(
         let [main, last] = rest.products(&copies.product);
         let of_last = copies.addresses;
         let of_last = if rest.turned { transposed(of_last) } else { of_last };
-        // This one may lack memory, and then nothing that writes to C has been launched.
+        // One of them has parts at most. It comes first, since it may lack memory, and then nothing
+        // that writes to C has been launched.
+        if own.parts > 1 {
+            enqueue_chosen(driver, &main, &copies.addresses, own)?;
+            return enqueue_chosen(driver, &last, &of_last, apart);
+        }
         enqueue_chosen(driver, &last, &of_last, apart)?;
         enqueue_chosen(driver, &main, &copies.addresses, own)
     }

@@ -437,7 +437,7 @@ pub struct Plan {
     /// tiles as multiprocessors; else 0.
     pub tile_cols: usize,
     /// The last rows or columns, where they are computed apart, because they would be a wave of
-    /// their own. Not where sums go to memory for an epilogue that the kernel has not.
+    /// their own, or of parts of K. Not where sums go to memory for an epilogue that the kernel has not.
     pub rest: Option<Rest>,
     /// How long it takes.
     pub prediction: Prediction,
@@ -498,7 +498,7 @@ impl Plan {
         };
         let rest = self.rest.map(|of| (of.kernel, adding(of.parts, of.split(shape)[1])));
         let (apart, adding_apart) = rest.unzip();
-        let adding = adding(self.parts, shape);
+        let adding = adding(self.parts, self.rest.map_or(shape, |of| of.split(shape)[0]));
         [self.kernel, copy, adding, apart, adding_apart.flatten()].into_iter().flatten()
     }
 

@@ -47,7 +47,7 @@
 use super::k10_grouped_order::GROUP;
 use super::parts::{Arrivals, Operand, Ring, TileCourier, TileShape};
 use crate::tensor::{StoredTile, TensorCore};
-use crate::{Element, Epilogue, OutputTile, SharedTile, Sum, Way, apply};
+use crate::{Element, Epilogue, OutputTile, SharedTile, Sum, apply};
 use core::ops::Range;
 use cuda_std::misc::afresh;
 use cuda_std::{grid, thread};
@@ -120,17 +120,13 @@ pub unsafe fn tensor_core<
         // N.B. The place is computed again: kept, it would take registers that the loop needs.
         let place = place(afresh(thread::block_idx_x()));
         let tile = OutputTile::new(c, &p, place, [bm, bn]);
-        macro_rules! store_sums {
-            ($neighbours:literal, $pairs:literal) => {
-                store_sums::<T, E, MT, NT, $neighbours, $pairs>(
-                    tile, &p, tiles, along_k, &sums, place, epilogue,
-                )
-            };
-        }
-        match tile.way::<T>(&p) {
-            Way::Pairs => store_sums!(true, true),
-            Way::Neighbours => store_sums!(true, false),
-            Way::Any => store_sums!(false, false),
+        match tile.has_plain_pairs::<T>(&p) {
+            true => {
+                store_sums::<T, E, MT, NT, true>(tile, &p, tiles, along_k, &sums, place, epilogue)
+            }
+            false => {
+                store_sums::<T, E, MT, NT, false>(tile, &p, tiles, along_k, &sums, place, epilogue)
+            }
         }
     }
 }
@@ -139,14 +135,13 @@ pub unsafe fn tensor_core<
 ///
 /// # Safety
 ///
-/// As [`apply`] and [`OutputTile::store_singles`]; by [`OutputTile::way`].
+/// As [`apply`] and [`OutputTile::store_singles`]; PAIRS is [`OutputTile::has_plain_pairs`].
 #[inline(always)]
 unsafe fn store_sums<
     T: TensorCore,
     E: Epilogue<T>,
     const MT: usize,
     const NT: usize,
-    const NEIGHBOURS: bool,
     const PAIRS: bool,
 >(
     tile: OutputTile,
@@ -177,11 +172,8 @@ unsafe fn store_sums<
             // SAFETY: the caller's promise.
             unsafe {
                 apply(epilogue, p, pairs.as_flattened_mut(), at);
-                match NEIGHBOURS {
-                    true => {
-                        let pairs = &mut pairs;
-                        tile.store_neighbours::<_, T::Output, PAIRS>(p, row, col, further, pairs);
-                    }
+                match PAIRS {
+                    true => tile.store_pairs::<_, T::Output>(p, row, col, further, &mut pairs),
                     false => tile.store_singles::<T>(p, row, col, further, &pairs),
                 }
             }

@@ -198,8 +198,8 @@ unsafe fn bring<
     let bytes = bk * (shape_a.pitch + shape_b.pitch) * size_of::<T>();
     // SAFETY: the caller's promise; elements are read only inside of the matrices.
     unsafe {
-        let mut a = AsyncCourier::<T, NA, PACKS_A, true, true>::new(a, memory_a, shape_a);
-        let mut b = AsyncCourier::<T, NB, PACKS_B, true, true>::new(b, memory_b, shape_b);
+        let mut a = AsyncCourier::<T, NA, PACKS_A, true>::new(a, memory_a, shape_a);
+        let mut b = AsyncCourier::<T, NB, PACKS_B, true>::new(b, memory_b, shape_b);
         let mut ring = Ring::new(stages, bytes);
         let mut left = steps;
         // The first step has what K has more than whole steps.

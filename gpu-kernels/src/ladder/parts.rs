@@ -10,7 +10,7 @@ pub use async_courier::{AsyncCourier, TileShape};
 pub use courier::Courier;
 pub use tile_courier::TileCourier;
 
-use crate::{Element, Epilogue, OutputTile, SharedTile, Sum, Way, apply, pack};
+use crate::{Element, Epilogue, OutputTile, SharedTile, Sum, apply, pack};
 use cuda_std::thread;
 use gemm_spec::GemmParams;
 
@@ -248,29 +248,17 @@ pub unsafe fn store_tile<T: Element, const TM: usize, const TN: usize>(
     let tile = OutputTile::new(c, p, (row, col), [block[0], block[1]]);
     // SAFETY: the caller's promise.
     unsafe {
-        match tile.way::<T>(p) {
-            Way::Pairs => store_rows::<T, TM, TN, true, true>(tile, p, (rows, cols), sums),
-            // Of 16 bits steps 6 and 7 would spill by it on some GPU.
-            Way::Neighbours if size_of::<T::Output>() >= 4 => {
-                store_rows::<T, TM, TN, true, false>(tile, p, (rows, cols), sums);
-            }
-            Way::Neighbours | Way::Any => {
-                store_rows::<T, TM, TN, false, false>(tile, p, (rows, cols), sums)
-            }
+        match tile.has_plain_pairs::<T>(p) {
+            true => store_rows::<T, TM, TN, true>(tile, p, (rows, cols), sums),
+            false => store_rows::<T, TM, TN, false>(tile, p, (rows, cols), sums),
         }
     }
 }
 
 /// # Safety
-/// As [`store_tile`]; by [`OutputTile::way`].
+/// As [`store_tile`]; PAIRS is [`OutputTile::has_plain_pairs`].
 #[inline(always)]
-unsafe fn store_rows<
-    T: Element,
-    const TM: usize,
-    const TN: usize,
-    const NEIGHBOURS: bool,
-    const PAIRS: bool,
->(
+unsafe fn store_rows<T: Element, const TM: usize, const TN: usize, const PAIRS: bool>(
     tile: OutputTile,
     p: &GemmParams<T::Sum>,
     (rows, cols): (Spread, Spread),
@@ -281,11 +269,8 @@ unsafe fn store_rows<
         let (pairs, _) = sums.as_chunks_mut();
         // SAFETY: the caller's promise.
         unsafe {
-            match NEIGHBOURS {
-                true => {
-                    let first = cols.first;
-                    tile.store_neighbours::<_, T::Output, PAIRS>(p, row, first, further, pairs);
-                }
+            match PAIRS {
+                true => tile.store_pairs::<_, T::Output>(p, row, cols.first, further, pairs),
                 false => tile.store_singles::<T>(p, row, cols.first, further, pairs),
             }
         }

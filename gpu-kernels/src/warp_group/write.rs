@@ -277,7 +277,7 @@ fn place_of_rows() -> (u32, u32) {
 const AT_ONCE: usize = 4;
 
 /// # Safety
-/// As [`OutputTile::store_neighbours`] for pairs.
+/// As [`OutputTile::store_pairs`].
 #[inline(always)]
 unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
     tile: OutputTile,
@@ -292,10 +292,7 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
             let value = |j: usize| part(sums, q + j / 2)[r][j % 2].map(C::convert);
             let mut values: [_; 2 * AT_ONCE] = core::array::from_fn(value);
             // SAFETY: the caller's promise.
-            unsafe {
-                let row = row + 8 * r;
-                tile.store_neighbours::<_, C, true>(p, row, col, further, &mut values);
-            }
+            unsafe { tile.store_pairs::<_, C>(p, row + 8 * r, col, further, &mut values) };
         }
     }
 }

@@ -357,8 +357,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
         // A is turned round on its way as fast as others multiply, but not both, and not odd rows.
         operations *= match (task.maps, task.along_k[1]) {
             (true, false) => 1.0,
-            (true, true) => 0.9,
-            (false, _) => 0.71,
+            (true, true) | (false, _) => 0.9,
         };
     }
     if kernel.variant == "skinny_rows" && task.along_k[1] {

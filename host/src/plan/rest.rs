@@ -1,5 +1,6 @@
 //! The last rows or columns of a C that fills the GPU some times and a little more: computed apart,
-//! where they would be a wave of their own in which most multiprocessors have nothing to do.
+//! where they would be a wave of their own in which most multiprocessors have nothing to do, or as
+//! many blocks as others where K is in parts.
 
 use super::choose::{Chosen, Task, candidates_of, instance};
 use super::model::{Prediction, blocks_at_once, predict, splits};
@@ -104,45 +105,68 @@ impl Chosen {
     /// takes `most` microseconds or more.
     fn cut_at(&self, of_rows: bool, most: f64, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
         let Chosen { kernel, copied, parts, prediction: whole, .. } = *self;
-        let multiprocessors = info.multiprocessors? as usize;
-        // Kernels of which the second begins while the first one ends.
-        let maps = kernel.takes_maps();
-        let of_waves =
-            matches!(kernel.family, KernelFamily::TensorCore | KernelFamily::WarpSpecialized);
-        let overlaps = maps || of_waves && kernel.overlaps();
-        let has_waves = overlaps && !kernel.joins() && !kernel.narrows();
-        if !has_waves || parts > 1 || !task.splits {
+        if kernel.joins() || kernel.narrows() || !task.splits {
             return None;
         }
-        let ([rows, cols, _], cluster) = (kernel.tiles.block, kernel.cluster());
-        let at_once = (multiprocessors / cluster).max(1) * blocks_at_once(kernel);
-        let rows = rows * cluster;
-        let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
-        let full = down.checked_mul(across)? / at_once * at_once;
-        let (from, extent) = match of_rows {
-            true => (full / across.max(1) * rows, task.shape.rows),
-            false => (full / down.max(1) * cols, task.shape.cols),
+        let from = match parts {
+            1 => waves(kernel, of_rows, task, info)?,
+            _ => whole_tiles(kernel, of_rows, task)?,
         };
-        if from == 0 || from >= extent {
-            return None;
-        }
         let [main, rest] = split(of_rows, from, task.shape);
         // As the kernels find the operands.
         let task = task.after_copies(kernel, copied);
-        let own = predict(kernel, [false; 2], 1, &Task { shape: main, ..task }, info);
+        let own = predict(kernel, [false; 2], parts, &Task { shape: main, ..task }, info);
         let own = Prediction { launches: whole.launches, copies: whole.copies, ..own };
         // Few columns are few rows. On tensor cores either are little work, by a kernel that begins
         // while this one ends, which those for few rows do not.
         let is_few = rest.cols <= FEW && rest.cols < rest.rows;
-        let turned = is_few && kernel.family == KernelFamily::WarpSpecialized;
+        let on_tensor_cores = kernel.takes_maps() || kernel.family == KernelFamily::TensorCore;
+        let turned = is_few && !on_tensor_cores;
         let task = Task { shape: rest, unmapped: None, ..task };
         let task = if turned { task.turned() } else { task };
-        let rest = fastest(&task, maps, most - own.total(), info)?;
+        // Parts of both would need memory, of which the second may find none.
+        let task = Task { splits: parts == 1, ..task };
+        let rest = fastest(&task, kernel.takes_maps(), most - own.total(), info)?;
         let prediction = Prediction { rest: rest.prediction.total(), ..own };
         let rest = Rest { of_rows, from, kernel: rest.kernel, parts: rest.parts, turned };
         // Of equals, as rounded, the first.
         (prediction.total() < most).then_some(Chosen { rest: Some(rest), prediction, ..*self })
     }
+}
+
+/// Where the rows or columns begin that a kernel's whole waves leave, if there are any.
+fn waves(kernel: &Kernel, of_rows: bool, task: &Task, info: &DeviceInfo) -> Option<usize> {
+    let multiprocessors = info.multiprocessors? as usize;
+    // Kernels of which the second begins while the first one ends.
+    let of_waves =
+        matches!(kernel.family, KernelFamily::TensorCore | KernelFamily::WarpSpecialized);
+    if !kernel.takes_maps() && !(of_waves && kernel.overlaps()) {
+        return None;
+    }
+    let ([rows, cols, _], cluster) = (kernel.tiles.block, kernel.cluster());
+    let at_once = (multiprocessors / cluster).max(1) * blocks_at_once(kernel);
+    let rows = rows * cluster;
+    let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
+    let full = down.checked_mul(across)? / at_once * at_once;
+    let (from, extent) = match of_rows {
+        true => (full / across.max(1) * rows, task.shape.rows),
+        false => (full / down.max(1) * cols, task.shape.cols),
+    };
+    (from > 0 && from < extent).then_some(from)
+}
+
+/// Where the few rows or columns begin that whole tiles leave, of kernels of threads: with K in
+/// parts their tiles would be as many blocks as others.
+fn whole_tiles(kernel: &Kernel, of_rows: bool, task: &Task) -> Option<usize> {
+    let of_threads =
+        matches!(kernel.family, KernelFamily::GroupedOrder | KernelFamily::WarpSpecialized);
+    let [rows, cols, _] = kernel.tiles.block;
+    let (tile, extent) = match of_rows {
+        true => (rows, task.shape.rows),
+        false => (cols, task.shape.cols),
+    };
+    let from = extent / tile * tile;
+    (of_threads && from > 0 && from < extent && extent - from <= FEW).then_some(from)
 }
 
 /// The fastest way to compute a task as it is by kernels that take maps, or by others, in less than
@@ -155,7 +179,7 @@ fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<
         let is_of_use = |kernel: &&Kernel| kernel.takes_maps() == maps && !kernel.narrows();
         let Some(kernel) = kernel.flatten().filter(is_of_use) else { continue };
         for parts in splits(kernel, task, info) {
-            if parts > 1 && least.of_parts >= most {
+            if parts > 1 && (!task.splits || least.of_parts >= most) {
                 break;
             }
             let way = Chosen::new(kernel, [false; 2], parts, task, info);
@@ -184,16 +208,32 @@ mod tests {
 
     /// An emulated device that computes the rest of such a product apart.
     fn device(product: &Product, copied: [bool; 2], apart: Apart) -> Device {
+        let (of_rows, from, variant, parts) = apart;
+        let kernel = |task: &Task, own: &'static Kernel| {
+            task.after_copies(own, copied).find(variant).unwrap()
+        };
+        device_of(product, ("warp_group_64x64", copied, 1), |task, own| Rest {
+            of_rows,
+            from,
+            kernel: kernel(task, own),
+            parts,
+            turned: false,
+        })
+    }
+
+    /// The same, with the product itself by that variant, those copies, and K in parts.
+    fn device_of(
+        product: &Product,
+        (variant, copied, parts): (&str, [bool; 2], usize),
+        rest: impl FnOnce(&Task, &'static Kernel) -> Rest,
+    ) -> Device {
         let device = Device::emulator_with(&Options { threads: 2, ..Options::default() }).unwrap();
         let (product, turned) = product.oriented(&KernelChoice::Auto, device.info());
         assert!(!turned);
         let task = Task::of(&product, [0, 0]);
-        let variant = "warp_group_64x64".into();
-        let planned = KernelChoice::Planned { variant, copied, parts: 1 };
+        let planned = KernelChoice::Planned { variant: variant.into(), copied, parts };
         let own = choose(&planned, &task, device.info()).unwrap();
-        let (of_rows, from, variant, parts) = apart;
-        let kernel = task.after_copies(own.kernel, copied).find(variant).unwrap();
-        let rest = Some(Rest { of_rows, from, kernel, parts, turned: false });
+        let rest = Some(rest(&task, own.kernel));
         device
             .backend
             .plans()
@@ -248,6 +288,36 @@ mod tests {
     fn copies_are_both_ones() {
         check::<bf16>((67, 131, 133), NN, [true; 2], (true, 64, "warp_group_64x64", 2));
         check::<f32>((65, 129, 136), NN, [false, true], (false, 128, "warp_group_64x64", 1));
+    }
+
+    /// K in parts, of the product itself: of f32, whose last columns are few rows.
+    #[test]
+    fn parts_come_before_what_is_apart() {
+        let (m, n, k) = (130, 131, 96);
+        let (a, b, c) = (integers::<f32>(m, k, 1), integers::<f32>(k, n, 2), integers(m, n, 3));
+        let gemm = Gemm::<f32>::new().alpha(2.0);
+        let product = gemm.product(a.view().layout(), b.view().layout()).unwrap();
+        let device = device_of(&product, ("k10_grouped_order", [false; 2], 3), |task, _| {
+            let kernel = Task { shape: Shape::new(m, 3), ..*task }.turned().find("skinny_rows");
+            Rest { of_rows: false, from: 128, kernel: kernel.unwrap(), parts: 1, turned: true }
+        });
+        let gemm = gemm.beta(-1.0);
+        let (mut expected, mut found): (Matrix<f32>, _) = (c.clone(), c);
+        gemm.run_into(&Device::cpu(), &a, &b, &mut expected).unwrap();
+        gemm.run_into(&device, &a, &b, &mut found).unwrap();
+        assert!(found == expected);
+    }
+
+    /// The model takes such a plan where whole tiles fill the GPU and one more row of them does not.
+    #[test]
+    fn a_few_columns_more_are_apart_from_parts() {
+        let device = Device::emulator((9, 0)).unwrap();
+        let (a, b) = (integers::<f32>(1021, 1033, 1), integers::<f32>(1033, 1031, 2));
+        let plan = Gemm::<f32>::new().plan_on(&device, a.view().layout(), b.view().layout());
+        let plan = plan.unwrap();
+        let rest = plan.rest.unwrap();
+        assert!(plan.parts > 1 && rest.parts == 1 && rest.turned && !rest.of_rows, "{plan}");
+        assert_eq!(rest.from, 1024);
     }
 
     /// Those of the kernel, and those for which sums go to memory.

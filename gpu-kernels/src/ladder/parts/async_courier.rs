@@ -14,18 +14,8 @@ use cuda_std::{async_copy, thread};
 /// ends. There is no branch in [`AsyncCourier::start`]: the copies stand among the multiplications,
 /// and a branch would keep the compiler from mixing the two. [`AsyncCourier::start_tile`] is for
 /// threads that only bring.
-///
-/// `FREE` is for elements: the lanes of a warp go along the extent that is contiguous, and where
-/// copies go in the tile is computed, by one instruction each. Else lanes go along K, or along
-/// eight or sixteen outer indices at a time, and the places are constants.
 #[derive(Clone, Copy)]
-pub struct AsyncCourier<
-    T,
-    const N: usize,
-    const PACKS: bool,
-    const ENDS: bool,
-    const FREE: bool = false,
-> {
+pub struct AsyncCourier<T, const N: usize, const PACKS: bool, const ENDS: bool> {
     /// What the thread's last copy was of, or would have been of in a tile before the first.
     source: *const T,
     /// The place of its first copy in the tile.
@@ -35,16 +25,11 @@ pub struct AsyncCourier<
     rest: i64,
     step: i64,
     k_stride: i64,
-    /// With `FREE`: from the last copy of as many outer indices as there are threads to the first
-    /// of the next ones, bytes of the matrix; from one copy to the next, elements of the tile.
-    jump: i64,
-    target_step: u32,
     /// Bit v: copy v lies inside of the matrix along the outer extent. Of packs with `ENDS`:
     /// elements of each that do.
     inside: u32,
-    /// k of the first copy, and from one copy to the next.
+    /// k of the first copy.
     k: i32,
-    k_step: i32,
 }
 
 /// Tiles of `outer` x `depth` elements, their rows `pitch` apart, that `threads` threads bring.
@@ -61,27 +46,19 @@ pub struct TileShape {
     pub threads: usize,
 }
 
-impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool, const FREE: bool>
-    AsyncCourier<T, N, PACKS, ENDS, FREE>
+impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool>
+    AsyncCourier<T, N, PACKS, ENDS>
 {
     /// Copies of a thread.
     pub const COPIES: usize = if PACKS { N / T::LANES } else { N };
 
-    /// From one copy of a thread to its next: outer indices, values of k. With `FREE` of an operand
-    /// that is contiguous `across` K.
+    /// From one copy of a thread to its next: outer indices, values of k.
     #[inline(always)]
-    fn steps(shape: TileShape, across: bool) -> (usize, usize) {
-        match (PACKS, FREE && across) {
-            (true, _) => (0, shape.threads * T::LANES / shape.outer),
-            (false, true) => (0, 1),
-            (false, false) => (shape.threads / shape.depth, 0),
+    fn steps(shape: TileShape) -> (usize, usize) {
+        match PACKS {
+            true => (0, shape.threads * T::LANES / shape.outer),
+            false => (shape.threads / shape.depth, 0),
         }
-    }
-
-    /// Copies of as many outer indices as there are threads, or all that a thread has.
-    #[inline(always)]
-    fn copies_of_part(shape: TileShape) -> usize {
-        if FREE && !PACKS { shape.depth } else { Self::COPIES }
     }
 
     /// For tiles of that shape, the first at `tile`.
@@ -92,15 +69,13 @@ impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool, const FREE
     pub unsafe fn new(operand: Operand<T>, tile: SharedTile<T>, shape: TileShape) -> Self {
         let along_k = operand.k_stride == 1 && operand.outer_stride != 1;
         let thread = thread::thread_idx_x() as usize;
-        let (outer_step, k_step) = Self::steps(shape, !along_k);
+        let (outer_step, k_step) = Self::steps(shape);
         // Neighbours are neighbours in the matrix.
         let (o, k) = if PACKS {
             let across = shape.outer / T::LANES;
             (thread % across * T::LANES, thread / across)
         } else if along_k {
             (thread / shape.depth, thread % shape.depth)
-        } else if FREE {
-            (thread, 0)
         } else {
             (thread % outer_step, thread / outer_step)
         };
@@ -112,14 +87,10 @@ impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool, const FREE
             inside = operand.outer_left.saturating_sub(o as u64).min(T::LANES as u64) as u32;
         } else {
             for v in 0..Self::COPIES {
-                let (part, v_of_part) = Self::part(shape, v);
-                let outer = o + part * shape.threads + v_of_part * outer_step;
-                inside |= u32::from((outer as u64) < operand.outer_left) << v;
+                inside |= u32::from(((o + v * outer_step) as u64) < operand.outer_left) << v;
             }
         }
-        let (last_part, last) = Self::part(shape, Self::COPIES - 1);
-        let part = shape.threads as i64 * operand.outer_stride * bytes;
-        let rest = shape.depth as i64 * k_stride - last_part as i64 * part - last as i64 * step;
+        let rest = shape.depth as i64 * k_stride - (Self::COPIES as i64 - 1) * step;
         AsyncCourier {
             source: operand.at(o, k).wrapping_byte_offset(-rest as isize),
             // SAFETY: the thread's first copy lies in the tile.
@@ -127,20 +98,9 @@ impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool, const FREE
             rest,
             step,
             k_stride,
-            jump: part - (Self::copies_of_part(shape) as i64 - 1) * step,
-            target_step: (k_step * shape.pitch + outer_step) as u32,
             inside,
             k: k as i32,
-            k_step: k_step as i32,
         }
-    }
-
-    /// Of copy number `v`: how often it is as many outer indices further as there are threads, and
-    /// its number among the copies of those.
-    #[inline(always)]
-    fn part(shape: TileShape, v: usize) -> (usize, usize) {
-        let copies = Self::copies_of_part(shape);
-        (v / copies, v % copies)
     }
 
     /// Starts the copies of the first tile, of which `depth` values of k are wanted; what lies
@@ -151,10 +111,10 @@ impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool, const FREE
     /// thread touches these elements of it before the copies have arrived.
     #[inline(always)]
     pub unsafe fn start_first(&mut self, shape: TileShape, depth: i32) {
-        let (k_step, k) = (self.k_step, self.k);
+        let ((_, k_step), k) = (Self::steps(shape), self.k);
         let next = self.source.wrapping_byte_offset((i64::from(depth) * self.k_stride) as isize);
         // SAFETY: the caller's promise.
-        unsafe { self.start_all(shape, |v| k + Self::part(shape, v).1 as i32 * k_step < depth) };
+        unsafe { self.start_all(shape, |v| k + ((v * k_step) as i32) < depth) };
         self.source = next;
     }
 
@@ -216,22 +176,10 @@ impl<T: Element, const N: usize, const PACKS: bool, const ENDS: bool, const FREE
     /// Goes on to copy number `v`: its place in the tile and what it is of.
     #[inline(always)]
     fn step_to(&mut self, shape: TileShape, v: usize) -> (SharedTile<T>, *const T) {
-        let (part, v_of_part) = Self::part(shape, v);
-        let bytes = match (v, v_of_part) {
-            (0, _) => self.rest,
-            (_, 0) => self.jump,
-            _ => self.step,
-        };
-        self.source = async_copy::walk(self.source, bytes);
-        let within = match FREE && !PACKS {
-            true => part * shape.threads + v_of_part * self.target_step as usize,
-            false => {
-                let (outer_step, k_step) = Self::steps(shape, false);
-                v * (k_step * shape.pitch + outer_step)
-            }
-        };
+        let (outer_step, k_step) = Self::steps(shape);
+        self.source = async_copy::walk(self.source, if v == 0 { self.rest } else { self.step });
         // SAFETY: a place in the tile.
-        (unsafe { self.target.add(within) }, self.source)
+        (unsafe { self.target.add(v * (k_step * shape.pitch + outer_step)) }, self.source)
     }
 
     #[inline(always)]

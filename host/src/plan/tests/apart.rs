@@ -65,9 +65,9 @@ fn rows_of_f64_are_apart_too() {
     assert!(!rest.kernel.takes_maps() && rest.kernel.dtype == DType::F64);
     let whole = Task { shape: Shape::new(1024, 1024), ..task };
     assert_eq!(super::super::choose(&KernelChoice::Auto, &whole, &h100).unwrap().rest, None);
-    // Those of f32 do not overlap.
+    // Those of f32 do not overlap; with K in parts they are worth a launch even so.
     let task = Task { dtype: DType::F32, ..task };
-    assert!(candidates(&task, &h100).all(|of| of.rest.is_none()));
+    assert!(candidates(&task, &h100).all(|of| of.rest.is_none() || of.parts > 1));
 }
 
 /// Of f32 few columns are computed as few rows, out of copies.
