@@ -140,7 +140,7 @@ fn waves(kernel: &Kernel, of_rows: bool, task: &Task, info: &DeviceInfo) -> Opti
     // Kernels of which the second begins while the first one ends.
     let of_waves =
         matches!(kernel.family, KernelFamily::TensorCore | KernelFamily::WarpSpecialized);
-    if !kernel.takes_maps() && !(of_waves && kernel.overlaps()) {
+    if !(kernel.takes_maps() || of_waves && kernel.overlaps()) {
         return None;
     }
     let ([rows, cols, _], cluster) = (kernel.tiles.block, kernel.cluster());
@@ -308,7 +308,7 @@ mod tests {
         assert!(found == expected);
     }
 
-    /// The model takes such a plan where whole tiles fill the GPU and one more row of them does not.
+    /// The model takes such a plan where whole tiles fill the GPU and one more row is too many.
     #[test]
     fn a_few_columns_more_are_apart_from_parts() {
         let device = Device::emulator((9, 0)).unwrap();
