@@ -437,8 +437,8 @@ pub struct Plan {
     /// tiles as multiprocessors; else 0.
     pub tile_cols: usize,
     /// The last rows or columns, where they are computed apart, because they would be a wave of
-    /// their own, or as many small blocks as others where K is in parts. Not where sums go to memory
-    /// for an epilogue that the kernel has not.
+    /// their own, or as many small blocks as others where K is in parts. Not where sums go to
+    /// memory for an epilogue that the kernel has not.
     pub rest: Option<Rest>,
     /// How long it takes.
     pub prediction: Prediction,
