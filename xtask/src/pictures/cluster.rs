@@ -20,9 +20,9 @@ pub fn picture(kernel: &Kernel) -> String {
     let title = "Beyond the ladder: a cluster's tiles, and a block's shared memory";
     let about = format!(
         "A cluster of {cluster} blocks computes tiles of {rows} x {cols} that lie one below the \
-         other. In each step a block copies its own {rows} rows of A, and {} of the {cols} \
-         columns of B, to all blocks of the cluster. Shared memory holds {stages} stages of A and \
-         B, and {C_BOXES} boxes of C for each group.",
+         other. In each step a block copies its own {rows} rows of A to itself, and {} of the \
+         {cols} columns of B to all blocks of the cluster. Shared memory holds {stages} stages of \
+         A and B, and {C_BOXES} boxes of C for each group.",
         cols / cluster
     );
     let mut svg = Svg::new(title, &about, (900.0, 480.0));
@@ -68,9 +68,10 @@ fn work(svg: &mut Svg, kernel: &Kernel, (left, top): (f64, f64)) {
     };
     let mut y = top + 34.0;
     let turn = multiply + write;
-    for tile in 0..2 {
-        bar("a", (f64::from(tile) * turn, y), turn - 2.0, &format!("copies for tile {tile}"));
-    }
+    // The last ones have arrived before the last products; then the next tile's follow.
+    let (first, ahead) = (wait + multiply - 12.0, 2.0);
+    bar("a", (0.0, y), first, "copies for tile 0");
+    bar("a", (first + ahead, y), turn - ahead, "copies for tile 1");
     for _ in 0..rows / kernel.tiles.warp[0] {
         y += 58.0;
         for tile in 0..2 {
