@@ -17,7 +17,7 @@
 //! ```
 
 #[cfg(test)]
-mod faults;
+pub(crate) mod faults;
 mod launch;
 mod limits;
 mod raw;

@@ -7,7 +7,8 @@ use crate::epilogue::{DeviceEpilogue, Epilogue, HostEpilogue};
 use crate::error::{Error, Kind};
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
 use crate::plan::{
-    Chosen, Fusion, KernelChoice, Options, Plan, Product, Task, candidates, choose, output_shape,
+    Chosen, Fusion, KernelChoice, Options, Plan, Product, Task, candidates, choose, choose_for,
+    output_shape,
 };
 use crate::streaming::Streaming;
 use gemm_spec::{Layout, Op, Precision, Shape};
@@ -209,15 +210,15 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         &self,
         device: &DeviceInfo,
         product: &Product,
-        choose: impl FnOnce(&Task) -> Result<Chosen, Error>,
+        choose: impl Fn(&Task) -> Result<Chosen, Error>,
     ) -> Result<Plan, Error> {
         if device.compute_capability.is_none() && self.kernel == KernelChoice::Auto {
             return Ok(Plan::of_cpu(product));
         }
         let turned = product.is_taken_turned(&self.kernel, device);
         // Buffers of a GPU start at multiples of 256 bytes.
-        let chosen = choose(&Task::turned_if(turned, product))?;
-        let chosen = chosen.for_epilogue(product, &self.kernel);
+        let task = Task::turned_if(turned, product);
+        let chosen = choose_for(product, &self.kernel, &task, choose)?;
         Ok(Plan::new(product, turned, chosen, device))
     }
 

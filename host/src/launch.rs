@@ -16,7 +16,8 @@ use crate::backend::Each;
 use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::plan::{Batch, Chosen, KernelChoice, Product, Rest, Rows, Task, layers, mappable};
+use crate::plan::{Batch, Chosen, KernelChoice, Product, Rest, Rows, Task};
+use crate::plan::{choose_for, layers, mappable};
 use block::Block;
 use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Reads, Shape, Slices, Strides};
 use std::ops::Range;
@@ -130,7 +131,7 @@ pub(crate) unsafe fn enqueue(
     let (product, turned) = product.oriented(choice, driver.info());
     let addresses = if turned { transposed(addresses) } else { addresses };
     let task = Task::of(&product, [addresses.a, addresses.b]);
-    let chosen = driver.choose(choice, &task)?.for_epilogue(&product, choice);
+    let chosen = choose_for(&product, choice, &task, |task| driver.choose(choice, task))?;
     if let KernelChoice::Own(own) = choice {
         own.check_alone(&product)?;
     }

@@ -35,6 +35,7 @@ pub(crate) use invariant::Rows;
 pub use model::Prediction;
 pub(crate) use model::part_len;
 pub use rest::Rest;
+pub(crate) use rest::choose_for;
 pub(crate) use scaled::{ScaledProduct, choose_scaled};
 pub(crate) use transfer::{Transfer, span, transfer};
 

@@ -40,7 +40,7 @@ impl Gpu {
 }
 
 /// A product that ends in rows with gaps between them: C's buffer, whose gaps hold [`GAP`].
-type Run<'a, C> = &'a dyn Fn(&Device, MatrixMut<'_, C>) -> Result<(), Error>;
+pub(crate) type Run<'a, C> = &'a dyn Fn(&Device, MatrixMut<'_, C>) -> Result<(), Error>;
 
 /// What stands between C's elements, and in them before.
 const GAP: f64 = 0.5;
@@ -79,19 +79,28 @@ fn each_call_fails<C: Element>(
     shape: Shape,
     run: Run<'_, C>,
 ) -> BTreeMap<&'static str, usize> {
-    let device = small_gpu(arch);
+    each_call_fails_on(&small_gpu(arch), shape, run)
+}
+
+/// The same on that device.
+pub(crate) fn each_call_fails_on<C: Element>(
+    device: &Device,
+    shape: Shape,
+    run: Run<'_, C>,
+) -> BTreeMap<&'static str, usize> {
     let pitch = shape.cols + 3;
     let layout = Layout::strided(shape, Strides::new(pitch as isize, 1));
     let len = shape.rows * pitch;
-    let faults = &gpu(&device).faults;
-    let (expected, answer) = product(&device, layout, len, run);
+    let faults = &gpu(device).faults;
+    faults.calls.store(0, Relaxed);
+    let (expected, answer) = product(device, layout, len, run);
     answer.unwrap();
     let calls = faults.calls.load(Relaxed);
     let mut failed = BTreeMap::new();
     for number in 1..=calls {
         faults.calls.store(0, Relaxed);
         faults.fails.store(number, Relaxed);
-        let (found, answer) = product(&device, layout, len, run);
+        let (found, answer) = product(device, layout, len, run);
         let reached = faults.calls.load(Relaxed);
         assert!(reached >= number, "call {number} of {calls} was not made");
         let name = match answer {
@@ -108,9 +117,9 @@ fn each_call_fails<C: Element>(
             }
         };
         *failed.entry(name).or_default() += 1;
-        assert_eq!(gpu(&device).lock().allocated(), (0, 0), "{name}, call {number}");
+        assert_eq!(gpu(device).lock().allocated(), (0, 0), "{name}, call {number}");
         faults.fails.store(0, Relaxed);
-        let (found, answer) = product(&device, layout, len, run);
+        let (found, answer) = product(device, layout, len, run);
         answer.unwrap();
         assert_eq!(found, expected, "the product after {name} failed, call {number}");
     }

@@ -1,7 +1,7 @@
 //! The choice of a kernel: what can compute a product, and what does so soonest.
 
 use super::invariant::{Rows, keeps_order, may_be_chosen};
-use super::model::{Least, Prediction, part_len, predict, splits};
+use super::model::{Least, Prediction, narrow, part_len, predict, splits};
 use super::{Batch, KernelChoice, Product, Rest, is_mappable_step};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
@@ -38,23 +38,6 @@ pub(super) const CANDIDATES: [&str; 22] = [
     "skinny_row",
 ];
 
-/// Columns of tiles that are tried where a kernel may have fewer than its own.
-const NARROW: [usize; 5] = [56, 48, 40, 32, 24];
-
-/// The columns of tiles with which the multiprocessor that has most of a C's columns has the
-/// fewest; 0 where these are the kernel's own.
-fn narrow(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> usize {
-    let [rows, all, _] = kernel.tiles.block;
-    let multiprocessors = info.multiprocessors.unwrap_or(1).max(1) as usize;
-    let most_of_one = |cols: usize| {
-        let tiles = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
-        tiles.div_ceil(multiprocessors).saturating_mul(cols)
-    };
-    // Of equals the first, which is the widest.
-    let best = [all].into_iter().chain(NARROW).min_by_key(|&cols| most_of_one(cols));
-    best.filter(|&cols| cols != all).unwrap_or(0)
-}
-
 /// What the choice of a kernel goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Task {
@@ -82,6 +65,8 @@ pub(crate) struct Task {
     pub unmapped: Option<[bool; 2]>,
     /// Whether rows have to be alike.
     pub rows: Rows,
+    /// Whether no rows or columns may be computed apart.
+    pub whole: bool,
 }
 
 /// Of a few words, each of which costs a multiplication: the extents, and what tells tasks of the
@@ -143,6 +128,7 @@ impl Task {
             maps,
             unmapped,
             rows,
+            whole: false,
         }
     }
 

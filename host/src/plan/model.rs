@@ -7,7 +7,7 @@
 
 use super::choose::Task;
 use crate::device::DeviceInfo;
-use gemm_spec::{DType, Kernel, KernelFamily, order};
+use gemm_spec::{DType, Kernel, KernelFamily, Shape, order};
 
 /// Multiprocessors of the GPU that was measured.
 const MULTIPROCESSORS: f64 = 132.0;
@@ -156,6 +156,23 @@ pub(crate) fn part_len(kernel: &Kernel, k: usize, parts: usize) -> usize {
     let depth = kernel.tiles.block[2].max(1);
     let len = k.div_ceil(parts.max(1)).max(1);
     len.checked_next_multiple_of(depth).unwrap_or(len)
+}
+
+/// Columns of tiles that are tried where a kernel may have fewer than its own.
+const NARROW: [usize; 5] = [56, 48, 40, 32, 24];
+
+/// The columns of tiles with which the multiprocessor that has most of a C's columns has the
+/// fewest; 0 where these are the kernel's own.
+pub(super) fn narrow(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> usize {
+    let [rows, all, _] = kernel.tiles.block;
+    let multiprocessors = info.multiprocessors.unwrap_or(1).max(1) as usize;
+    let most_of_one = |cols: usize| {
+        let tiles = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
+        tiles.div_ceil(multiprocessors).saturating_mul(cols)
+    };
+    // Of equals the first, which is the widest.
+    let best = [all].into_iter().chain(NARROW).min_by_key(|&cols| most_of_one(cols));
+    best.filter(|&cols| cols != all).unwrap_or(0)
 }
 
 /// Microseconds that a plan takes, by a model of the device that is fitted to measurements. All

@@ -4,8 +4,9 @@
 
 use super::choose::{Chosen, Task, candidates_of, instance};
 use super::model::{Prediction, blocks_at_once, predict, splits};
-use super::{FEW, Fusion, Product};
+use super::{FEW, Fusion, KernelChoice, Product};
 use crate::device::DeviceInfo;
+use crate::error::Error;
 use gemm_spec::{Kernel, KernelFamily, Layout, Shape};
 use std::ops::Range;
 
@@ -101,11 +102,11 @@ impl Chosen {
         best
     }
 
-    /// The same with the rest that whole waves leave; `None` where there is none, and where it all
-    /// takes `most` microseconds or more.
+    /// The same with the rest that whole waves leave, or whole tiles where K is in parts; `None`
+    /// where there is none, and where it all takes `most` microseconds or more.
     fn cut_at(&self, of_rows: bool, most: f64, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
         let Chosen { kernel, copied, parts, prediction: whole, .. } = *self;
-        if kernel.joins() || kernel.narrows() || !task.splits {
+        if kernel.joins() || kernel.narrows() || !task.splits || task.whole {
             return None;
         }
         let from = match parts {
@@ -132,6 +133,23 @@ impl Chosen {
         // Of equals, as rounded, the first.
         (prediction.total() < most).then_some(Chosen { rest: Some(rest), prediction, ..*self })
     }
+}
+
+/// What `choose` says of a task, for a product of it: where its epilogue needs all sums in memory,
+/// so that nothing may be apart, the best of what is whole.
+pub(crate) fn choose_for(
+    product: &Product,
+    choice: &KernelChoice,
+    task: &Task,
+    choose: impl Fn(&Task) -> Result<Chosen, Error>,
+) -> Result<Chosen, Error> {
+    let chosen = choose(task)?;
+    let in_memory = !product.fusion.is_none() && !chosen.kernel.has_epilogues();
+    let chosen = match chosen.rest.is_some() && in_memory && *choice == KernelChoice::Auto {
+        true => choose(&Task { whole: true, ..*task })?,
+        false => chosen,
+    };
+    Ok(chosen.for_epilogue(product, choice))
 }
 
 /// Where the rows or columns begin that a kernel's whole waves leave, if there are any.
@@ -196,7 +214,8 @@ fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<
 mod tests {
     use super::*;
     use crate::emulator::Options;
-    use crate::plan::{KernelChoice, choose};
+    use crate::emulator::faults::each_call_fails_on;
+    use crate::plan::choose;
     use crate::{Activation, Device, Element, Gemm, HostEpilogue, Matrix, Op, OutputOf};
     use crate::{bf16, random};
     use std::fmt::Debug;
@@ -301,11 +320,36 @@ mod tests {
             let kernel = Task { shape: Shape::new(m, 3), ..*task }.turned().find("skinny_rows");
             Rest { of_rows: false, from: 128, kernel: kernel.unwrap(), parts: 1, turned: true }
         });
+        assert!(
+            gemm.plan_on(&device, a.view().layout(), b.view().layout()).unwrap().rest.is_some()
+        );
         let gemm = gemm.beta(-1.0);
         let (mut expected, mut found): (Matrix<f32>, _) = (c.clone(), c);
         gemm.run_into(&Device::cpu(), &a, &b, &mut expected).unwrap();
         gemm.run_into(&device, &a, &b, &mut found).unwrap();
         assert!(found == expected);
+        // Where there is no memory for the parts, nothing has been written to C.
+        let failed = each_call_fails_on::<f32>(&device, Shape::new(m, n), &|device, c| {
+            gemm.run_into(device, &a, &b, c)
+        });
+        assert_eq!(failed["overcome"], 1, "{failed:?}");
+    }
+
+    /// An epilogue that needs all sums in memory gets the best of what is whole.
+    #[test]
+    fn nothing_is_apart_from_sums_in_memory() {
+        let device = Device::emulator((9, 0)).unwrap();
+        let (a, b) = (integers::<f32>(1021, 1033, 1), integers::<f32>(1033, 1031, 2));
+        let gemm = Gemm::<f32>::new();
+        let product = gemm.product(a.view().layout(), b.view().layout()).unwrap();
+        let sources = [Some(Layout::row_major(product.shape())), None, None, None];
+        let layer = Product { fusion: Fusion { sources, ..Fusion::default() }, ..product };
+        let [plain, fused] = [product, layer].map(|product| {
+            let (auto, task) = (KernelChoice::Auto, Task::of(&product, [0, 0]));
+            choose_for(&product, &auto, &task, |task| choose(&auto, task, device.info())).unwrap()
+        });
+        assert!(plain.rest.is_some() && fused.rest.is_none());
+        assert_eq!((plain.parts, fused.parts), (4, 3));
     }
 
     /// The model takes such a plan where whole tiles fill the GPU and one more row is too many.

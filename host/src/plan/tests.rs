@@ -55,6 +55,7 @@ pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
         maps: false,
         unmapped: None,
         rows: Rows::Free,
+        whole: false,
     }
 }
 

@@ -268,6 +268,7 @@ fn entry(line: &str) -> Option<Entry> {
             of => Some(flags(of)?),
         },
         rows: Rows::Free,
+        whole: false,
     };
     let (parts, micros) = (parts.parse().ok()?, micros.parse().ok()?);
     let is_one = k > 0 && rows > 0 && cols > 0 && parts > 0 && f64::is_finite(micros);
