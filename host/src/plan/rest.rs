@@ -228,15 +228,9 @@ mod tests {
     /// An emulated device that computes the rest of such a product apart.
     fn device(product: &Product, copied: [bool; 2], apart: Apart) -> Device {
         let (of_rows, from, variant, parts) = apart;
-        let kernel = |task: &Task, own: &'static Kernel| {
-            task.after_copies(own, copied).find(variant).unwrap()
-        };
-        device_of(product, ("warp_group_64x64", copied, 1), |task, own| Rest {
-            of_rows,
-            from,
-            kernel: kernel(task, own),
-            parts,
-            turned: false,
+        device_of(product, ("warp_group_64x64", copied, 1), |task, own| {
+            let kernel = task.after_copies(own, copied).find(variant).unwrap();
+            Rest { of_rows, from, kernel, parts, turned: false }
         })
     }
 
