@@ -100,14 +100,21 @@ impl<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize> Geometry
 pub trait WarpGroup: wgmma::Element + Element {
     /// K of a step: a row of 128 bytes.
     const DEPTH: u32 = 128 / size_of::<Self>() as u32;
+    /// Whether tiles may take K from its end: not where sums keep few bits, and what they lose goes
+    /// by the order.
+    const TURNS: bool = true;
 }
 
 impl WarpGroup for cuda_std::half::f16 {}
 impl WarpGroup for cuda_std::half::bf16 {}
 impl WarpGroup for wgmma::Tf32 {}
 impl WarpGroup for i8 {}
-impl WarpGroup for cuda_std::F8E4M3 {}
-impl WarpGroup for cuda_std::F8E5M2 {}
+impl WarpGroup for cuda_std::F8E4M3 {
+    const TURNS: bool = false;
+}
+impl WarpGroup for cuda_std::F8E5M2 {
+    const TURNS: bool = false;
+}
 
 /// A tile of 64 rows of 128 bytes.
 pub type Rows64<T> = Tile<T, 64>;

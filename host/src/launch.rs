@@ -265,7 +265,9 @@ unsafe fn launch_all(
         let c = address_of_c(product, addresses, &launch);
         let streams_c = product.streams_c || streams_c(product, driver.info());
         // Of what a GPU's memory holds there are fewer tiles than an order takes.
-        let order = narrowed.tile_order(&launch, slices.count, k, streams_c);
+        let order = narrowed
+            .tile_order(&launch, slices.count, k, streams_c)
+            .turning(!product.batch_invariant);
         let of_launch = Product { k, reads, streams_c, ..*product };
         let block = Block::of(&of_launch, addresses, &launch, (slices, order));
         let c_argument = bytemuck::bytes_of(&c);

@@ -70,7 +70,10 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
                 1 => 0,
                 _ => work.first_step(tile, steps, B::ALONG_K),
             };
-            let mut k = StepsOfK { start: work.first_k(tile.slice), step: first_step, steps };
+            // Elsewhere this thread's loop is what others wait for, and its tiles share little.
+            let is_turned = G::GROUPS == 2 && T::TURNS && work.is_turned();
+            let start = work.first_k(tile.slice);
+            let mut k = StepsOfK { start, step: first_step, steps, is_turned };
             let rank = cluster::block_rank() as usize;
             let maps = [&*operands.maps[0], &*operands.maps[1]];
             let numbers = work.numbers(tile.slice);
@@ -114,13 +117,16 @@ struct StepsOfK {
     start: u32,
     step: u32,
     steps: u32,
+    /// Whether steps are counted from the last one back.
+    is_turned: bool,
 }
 
 impl StepsOfK {
     /// The k at which the step begins; goes on to the next.
     #[inline(always)]
     fn next<T: WarpGroup>(&mut self) -> i32 {
-        let k = self.start + self.step * T::DEPTH;
+        let step = if self.is_turned { self.steps - 1 - self.step } else { self.step };
+        let k = self.start + step * T::DEPTH;
         self.step = if self.step + 1 == self.steps { 0 } else { self.step + 1 };
         k as i32
     }

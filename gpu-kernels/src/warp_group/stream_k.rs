@@ -54,8 +54,9 @@ pub struct StreamK<'a, T: WarpGroup, G> {
     cut: u32,
     /// What is left of this cluster's share: from a step of these tiles to another.
     left: [u32; 2],
-    /// The next of the other tiles.
+    /// The next of the other tiles, and how many of them this cluster has taken.
     whole: u32,
+    taken: u32,
     /// The piece behind the last `next`: its first step of the tile, and how many it has.
     piece: [u32; 2],
     geometry: PhantomData<G>,
@@ -80,6 +81,7 @@ impl<'a, T: WarpGroup, G: Geometry> StreamK<'a, T, G> {
             cut: 0,
             left: [0; 2],
             whole: 0,
+            taken: 0,
             piece: [0; 2],
             geometry: PhantomData,
         }
@@ -143,6 +145,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
             let tile = self.whole;
             self.piece = [0, self.steps];
             self.whole += cluster::cluster_dim_x();
+            self.taken += 1;
             tile
         } else {
             return None;
@@ -176,6 +179,12 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
             1 => cluster::cluster_idx_x() / together * SPREAD % steps,
             _ => 0,
         }
+    }
+
+    /// None of a share is, of which some clusters have one and some two.
+    #[inline(always)]
+    fn is_turned(&self) -> bool {
+        self.p.order.is_turned(self.taken)
     }
 
     #[inline(always)]

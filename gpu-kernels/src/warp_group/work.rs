@@ -67,6 +67,13 @@ pub trait Work<T: WarpGroup, G> {
     /// The step along K with which a tile begins, of a B that is read in rows along K or is not.
     fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32;
 
+    /// Whether the tile takes K from its last step back, since the tile before took it from the
+    /// first.
+    #[inline(always)]
+    fn is_turned(&self) -> bool {
+        false
+    }
+
     /// Whether each byte of B is read once while those of A are read again and again, so that B
     /// need not stay in the L2 cache.
     #[inline(always)]
@@ -116,6 +123,8 @@ pub struct OneProduct<'a, T: WarpGroup, G, const DIRECT: bool, const NARROW: boo
     sources: [*const T; 2],
     /// The next tile's number.
     next: u32,
+    /// How many tiles the cluster has taken.
+    taken: u32,
     /// Columns of a tile.
     width: u32,
     geometry: PhantomData<G>,
@@ -126,7 +135,7 @@ impl<'a, T: WarpGroup, G, const DIRECT: bool, const NARROW: bool>
 {
     #[inline(always)]
     fn of(operands: &'a Operands<T>, p: &'a GemmParams<T::Sum>, sources: [*const T; 2]) -> Self {
-        OneProduct { operands, p, sources, next: 0, width: 0, geometry: PhantomData }
+        OneProduct { operands, p, sources, next: 0, taken: 0, width: 0, geometry: PhantomData }
     }
 }
 
@@ -192,7 +201,13 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     fn next(&mut self) -> Option<Place> {
         let (slice, at) = self.p.order.place(self.next, G::CLUSTER as u32)?;
         self.next += cluster::cluster_dim_x();
+        self.taken += 1;
         Some(Place::of_block(at, [(G::GROUPS * GROUP_ROWS) as u32, self.width], slice))
+    }
+
+    #[inline(always)]
+    fn is_turned(&self) -> bool {
+        self.p.order.is_turned(self.taken)
     }
 
     #[inline(always)]
