@@ -24,7 +24,9 @@
 //! of A, and a part of the columns of B for all. In the last row of tiles, where their number is
 //! odd, they may lie side by side; then they share A, and each brings its own columns of B.
 //! Clusters take tiles in groups of rows, as in step 10 of the ladder, each the next one that is as
-//! many further as there are clusters.
+//! many further as there are clusters. Where the host says so every other tile of a cluster takes K
+//! from its end, where the tile before, of the same rows or columns, has left A or B in the L2
+//! cache.
 //!
 //! # Shared memory
 //!
