@@ -176,14 +176,15 @@ fn a_broken_kernel_gets_no_time() {
 
 #[test]
 fn a_row_is_measured_against_the_peers_that_are_there() {
-    let Some((_turn, gpu, _module)) = gpu() else { return };
+    let Some((_turn, gpu, module)) = gpu() else { return };
     let copies = Operands::new(&gpu, &Case::<f32>::generate(square(), Data::Normal).unwrap());
     assert!(copies.unwrap().copies() > 10, "operands of 3 MB outgrow no L2 cache alone");
     if let Ok(watch) = Watch::new(&gpu) {
         let (_, seen) = watch.during(|| std::thread::sleep(Duration::from_millis(50)));
         assert!(seen.sm_mhz.is_some() && seen.temp_c.is_some(), "{seen:?}");
     }
-    drop(gpu);
+    // The module first: unloaded behind the last context, it ends the process.
+    drop((module, gpu));
     let bench = Bench::on_gpu(0, &gemmite_bench::candidates::Peer::ON_GPU).unwrap();
     let peers = bench.peers().to_vec();
     let options = Options { peers, kernels: vec!["k01_naive".into()], ..options() };

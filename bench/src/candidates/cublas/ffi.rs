@@ -4,7 +4,6 @@
 use anyhow::{Context, Result};
 use libloading::Library;
 use std::ffi::{c_int, c_void};
-use std::mem::ManuallyDrop;
 
 /// cudaDataType_t.
 pub const R_32F: c_int = 0;
@@ -97,8 +96,7 @@ macro_rules! functions {
         $(#[$doc])*
         pub struct $name {
             $(pub $field: unsafe extern "C" fn($($argument),*) -> c_int,)*
-            /// Never closed: what it has started may run on, and its code with it.
-            _library: ManuallyDrop<Library>,
+            _library: Library,
         }
 
         impl $name {
@@ -111,7 +109,7 @@ macro_rules! functions {
                     }
                     .with_context(|| String::from_utf8_lossy($symbol).into_owned())?;
                 )*
-                Ok($name { $($field,)* _library: ManuallyDrop::new(library) })
+                Ok($name { $($field,)* _library: library })
             }
         }
     };
