@@ -5,8 +5,9 @@
 //! classes whose members sum in the same order, and the class goes by dtype, precision and GPU:
 //!
 //! - **Warp groups**: instructions of 32 bytes of K, from the first k to the last, whatever the
-//!   tile. But that one with a single row of tiles begins at another k in each column of tiles;
-//!   there the transposed product, which has more rows of tiles, takes its place.
+//!   tile (launches let every other tile go back where nobody asks for this). But that one with a
+//!   single row of tiles begins at another k in each column of tiles; there the transposed product,
+//!   which has more rows of tiles, takes its place.
 //! - **Tensor cores** (`k11_tensor_core`): of each dtype one kernel.
 //! - **One by one**: a fused multiply-add for each k, from the first to the last, in the kernels of
 //!   steps 1 to 10.
