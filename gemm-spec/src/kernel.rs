@@ -1,7 +1,7 @@
 //! What the host knows of a kernel: its algorithm, its tiles, and the launches that cover C.
 
 use crate::skinny::THREADS;
-use crate::warp_group::{C_BOX_BYTES, C_BOXES};
+use crate::warp_group::{C_BOX_BYTES, C_BOXES, DIRECT_FURTHER_BYTES};
 use crate::{DType, Precision, Target};
 
 /// Threads that bring tiles for those that multiply ([`KernelFamily::WarpSpecialized`]).
@@ -44,7 +44,7 @@ pub enum KernelFamily {
     WarpGroupScaled,
     /// The same for a list of products of several shapes (`warp_group`).
     WarpGroupGrouped,
-    /// The same for operands that no map describes, which a group brings element by element
+    /// The same for operands whose rows begin anywhere, which are cut out of whole chunks
     /// (`warp_group`).
     WarpGroupDirect,
     /// The same with equal shares of all steps of all tiles (`warp_group`): stream-K.
@@ -122,7 +122,7 @@ impl KernelFamily {
             KernelFamily::WarpGroup => "groups of warps multiply tiles, others bring them",
             KernelFamily::WarpGroupScaled => "they multiply each step's sums by scales",
             KernelFamily::WarpGroupGrouped => "they go on from product to product",
-            KernelFamily::WarpGroupDirect => "they bring odd operands element by element",
+            KernelFamily::WarpGroupDirect => "they cut odd operands out of whole chunks",
             KernelFamily::WarpGroupStreamK => "all have equal shares of all steps of all tiles",
             KernelFamily::WarpGroupNarrow => "tiles have as many columns as make them whole waves",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
@@ -417,7 +417,9 @@ impl Kernel {
             | KernelFamily::WarpGroupStreamK
             | KernelFamily::WarpGroupNarrow => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
-                let stage = rows.saturating_add(cols).saturating_mul(depth).saturating_mul(bytes);
+                let row = depth.saturating_mul(bytes);
+                let further = if self.takes_row_maps() { DIRECT_FURTHER_BYTES } else { 0 };
+                let stage = rows.saturating_add(cols).saturating_mul(row).saturating_add(further);
                 let c =
                     C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);
                 // Two barriers a stage, of 8 bytes.
@@ -434,7 +436,13 @@ impl Kernel {
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a
     /// multiple of 16 bytes from row to row.
     pub const fn takes_maps(&self) -> bool {
-        self.family.is_warp_group() && !matches!(self.family, KernelFamily::WarpGroupDirect)
+        self.family.is_warp_group() && !self.takes_row_maps()
+    }
+
+    /// Whether it takes A and B as maps of every eighth row: each contiguous along one of its
+    /// extents, and along the other one forward.
+    pub const fn takes_row_maps(&self) -> bool {
+        matches!(self.family, KernelFamily::WarpGroupDirect)
     }
 
     /// Whether copies of operands that are made for it lie along K, else along C's rows and

@@ -5,6 +5,11 @@ pub const C_BOXES: usize = 2;
 /// Bytes of a box of C: 64 rows of 128.
 pub(crate) const C_BOX_BYTES: usize = 64 * 128;
 
+/// Bytes that a stage of rows that begin anywhere has more than its tiles: a chunk of 16 for each of
+/// 64 rows of A and of B.
+pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
+/// Rows of an operand of which each has a map of its own, with every eighth behind it.
+pub const DIRECT_ROWS: usize = 8;
 /// Rows of the boxes in which tensor maps have an operand of so many rows along K: those it has, in
 /// whole swizzled patterns of 8, and 64 at most. Rows past its end would cost the copy engine more
 /// than rows that are there.
@@ -72,7 +77,7 @@ macro_rules! warp_group_kernels {
     };
 }
 
-/// Calls `$with!` once with every `warp_group` kernel for operands that no map describes: as
+/// Calls `$with!` once with every `warp_group` kernel for operands whose rows begin anywhere: as
 /// [`warp_group_kernels!`](crate::warp_group_kernels), and the blocks that a multiprocessor has at
 /// one time.
 #[macro_export]
@@ -81,35 +86,67 @@ macro_rules! warp_group_direct_kernels {
         $with! {
         (
             warp_group_direct_64x64_nn_f16, "warp_group_direct_64x64", f16, Nn,
-            [64, 64, 64], 1, 4, 2
+            [64, 64, 64], 1, 5, 2
         ),
         (
             warp_group_direct_64x64_nt_f16, "warp_group_direct_64x64", f16, Nt,
-            [64, 64, 64], 1, 4, 2
+            [64, 64, 64], 1, 5, 2
         ),
         (
             warp_group_direct_64x64_tn_f16, "warp_group_direct_64x64", f16, Tn,
-            [64, 64, 64], 1, 4, 2
+            [64, 64, 64], 1, 5, 2
         ),
         (
             warp_group_direct_64x64_tt_f16, "warp_group_direct_64x64", f16, Tt,
-            [64, 64, 64], 1, 4, 2
+            [64, 64, 64], 1, 5, 2
         ),
         (
             warp_group_direct_64x64_nn_bf16, "warp_group_direct_64x64", bf16, Nn,
-            [64, 64, 64], 1, 4, 2
+            [64, 64, 64], 1, 5, 2
         ),
         (
             warp_group_direct_64x64_nt_bf16, "warp_group_direct_64x64", bf16, Nt,
-            [64, 64, 64], 1, 4, 2
+            [64, 64, 64], 1, 5, 2
         ),
         (
             warp_group_direct_64x64_tn_bf16, "warp_group_direct_64x64", bf16, Tn,
-            [64, 64, 64], 1, 4, 2
+            [64, 64, 64], 1, 5, 2
         ),
         (
             warp_group_direct_64x64_tt_bf16, "warp_group_direct_64x64", bf16, Tt,
-            [64, 64, 64], 1, 4, 2
+            [64, 64, 64], 1, 5, 2
+        ),
+        (
+            warp_group_direct_128x192_nn_f16, "warp_group_direct_128x192", f16, Nn,
+            [128, 192, 64], 1, 4, 1
+        ),
+        (
+            warp_group_direct_128x192_nt_f16, "warp_group_direct_128x192", f16, Nt,
+            [128, 192, 64], 1, 4, 1
+        ),
+        (
+            warp_group_direct_128x192_tn_f16, "warp_group_direct_128x192", f16, Tn,
+            [128, 192, 64], 1, 4, 1
+        ),
+        (
+            warp_group_direct_128x192_tt_f16, "warp_group_direct_128x192", f16, Tt,
+            [128, 192, 64], 1, 4, 1
+        ),
+        (
+            warp_group_direct_128x192_nn_bf16, "warp_group_direct_128x192", bf16, Nn,
+            [128, 192, 64], 1, 4, 1
+        ),
+        (
+            warp_group_direct_128x192_nt_bf16, "warp_group_direct_128x192", bf16, Nt,
+            [128, 192, 64], 1, 4, 1
+        ),
+        (
+            warp_group_direct_128x192_tn_bf16, "warp_group_direct_128x192", bf16, Tn,
+            [128, 192, 64], 1, 4, 1
+        ),
+        (
+            warp_group_direct_128x192_tt_bf16, "warp_group_direct_128x192", bf16, Tt,
+            [128, 192, 64], 1, 4, 1
         ),
         }
     };

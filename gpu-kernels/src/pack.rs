@@ -3,7 +3,10 @@
 use crate::SharedTile;
 use cuda_std::half::{bf16, f16};
 use cuda_std::wgmma::Tf32;
-use cuda_std::{F8E4M3, F8E5M2};
+use cuda_std::{F8E4M3, F8E5M2, mma};
+
+/// 16 bytes.
+pub type Words = [u32; 4];
 
 /// A type of which as many as fit make 16 bytes.
 pub trait Packed: Copy {
@@ -87,4 +90,37 @@ pub unsafe fn write_shared<T: Packed>(target: SharedTile<T>, lanes: T::Pack) {
     const { assert!(size_of::<T::Pack>() == 16) };
     // SAFETY: as above.
     unsafe { target.cast::<u128>().write(core::mem::transmute_copy(&lanes)) }
+}
+
+/// 16 bytes of 32, `shift` bytes from the first.
+#[inline(always)]
+pub fn cut([first, second]: [Words; 2], shift: u32) -> Words {
+    let [a, b, c, d] = first;
+    let [e, f, g, h] = second;
+    // N.B. Word by word: arrays that are chosen from go through local memory.
+    let pick = |bit, near, far| if shift & bit == 0 { near } else { far };
+    let (a, b, c) = (pick(8, a, c), pick(8, b, d), pick(8, c, e));
+    let (d, e, f) = (pick(8, d, f), pick(8, e, g), pick(8, f, h));
+    let (a, b, c) = (pick(4, a, b), pick(4, b, c), pick(4, c, d));
+    let (d, e) = (pick(4, d, e), pick(4, e, f));
+    let selector = 0x3210 + 0x1111 * (shift % 4);
+    let cut = |low, high| mma::permute_bytes(low, high, selector);
+    [cut(a, b), cut(b, c), cut(c, d), cut(d, e)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the device's instruction does.
+    #[test]
+    fn a_pack_is_cut_out_of_two() {
+        let bytes: [u8; 32] = std::array::from_fn(|i| i as u8 + 1);
+        let word = |i: usize| u32::from_le_bytes(std::array::from_fn(|j| bytes[4 * i + j]));
+        let chunks = [0, 4].map(|first| std::array::from_fn(|i| word(first + i)));
+        for shift in 0..16 {
+            let words = cut(chunks, shift as u32).map(u32::to_le_bytes);
+            assert_eq!(words.as_flattened(), &bytes[shift..shift + 16], "{shift} bytes further");
+        }
+    }
 }

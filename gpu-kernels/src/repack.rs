@@ -31,6 +31,7 @@
 //! begin or end its row or column, else one by one. Of the source nothing is read but its
 //! elements. The targets start at a multiple of 16 bytes.
 
+use crate::pack::{Words, cut};
 use crate::{Packed, SharedTile, pack};
 use cuda_std::{mma, thread};
 use gemm_spec::RepackParams;
@@ -43,9 +44,6 @@ const PACKS: usize = LINE / 16;
 const WORDS: usize = LINE / 4;
 /// Threads of a block.
 const THREADS: usize = 256;
-
-/// 16 bytes.
-type Words = [u32; 4];
 
 /// An operand that is copied, or none: its first element and that of its copy.
 pub type Copied<T> = (*const T, *mut T, RepackParams);
@@ -311,22 +309,6 @@ unsafe fn read<T: Packed, const N: usize>(packs: [Pieces<T>; N]) -> [Words; N] {
     }
 }
 
-/// 16 bytes of 32, `shift` bytes from the first.
-#[inline(always)]
-fn cut([first, second]: [Words; 2], shift: u32) -> Words {
-    let [a, b, c, d] = first;
-    let [e, f, g, h] = second;
-    // N.B. Word by word: arrays that are chosen from go through local memory.
-    let pick = |bit, near, far| if shift & bit == 0 { near } else { far };
-    let (a, b, c) = (pick(8, a, c), pick(8, b, d), pick(8, c, e));
-    let (d, e, f) = (pick(8, d, f), pick(8, e, g), pick(8, f, h));
-    let (a, b, c) = (pick(4, a, b), pick(4, b, c), pick(4, c, d));
-    let (d, e) = (pick(4, d, e), pick(4, e, f));
-    let selector = 0x3210 + 0x1111 * (shift % 4);
-    let cut = |low, high| mma::permute_bytes(low, high, selector);
-    [cut(a, b), cut(b, c), cut(c, d), cut(d, e)]
-}
-
 /// Makes entry points from rows of a list.
 #[cfg(feature = "sm_90")]
 macro_rules! entries {
@@ -371,18 +353,6 @@ gemm_spec::repack_kernels!(entries);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What the device's instruction does.
-    #[test]
-    fn a_pack_is_cut_out_of_two() {
-        let bytes: [u8; 32] = std::array::from_fn(|i| i as u8 + 1);
-        let word = |i: usize| u32::from_le_bytes(std::array::from_fn(|j| bytes[4 * i + j]));
-        let chunks = [0, 4].map(|first| std::array::from_fn(|i| word(first + i)));
-        for shift in 0..16 {
-            let words = cut(chunks, shift as u32).map(u32::to_le_bytes);
-            assert_eq!(words.as_flattened(), &bytes[shift..shift + 16], "{shift} bytes further");
-        }
-    }
 
     #[test]
     fn packs_down_the_columns_cover_the_tile_once_and_meet_in_no_bank() {

@@ -41,7 +41,8 @@
 //! `Kernel::launches` as `Kernel::resident` says.
 //! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous, or
 //! of fewer as [`box_rows`](gemm_spec::box_rows) says; C in any strides, as a map where its rows
-//! allow one. Where there are no maps, in any strides; what K, 0 too. Compute capability 9.0.
+//! allow one. Or as maps of every eighth row, contiguous along one extent (`direct`). Compute
+//! capability 9.0.
 
 mod bring;
 mod direct;
@@ -57,15 +58,16 @@ mod word_boxes;
 mod work;
 mod write;
 
-use crate::{Element, Epilogue, Plain, SharedTile, Sum};
+use crate::{Element, Epilogue, Plain, SharedTile, Sum, k_of};
 use bring::bring;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, Tile};
 use cuda_std::{cluster, fence, grid, misc, registers, shared, thread, warp};
-use direct::{BRINGERS, bring_elements};
-use gemm_spec::C_BOXES;
+pub use direct::Maps;
+use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
+use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES};
 use ring::Ring;
 pub use side::Side;
 pub use stream_k::{Shared, StreamK};
@@ -152,6 +154,12 @@ impl<T: Element> Operands<T> {
     }
 }
 
+/// Bytes of a stage: its tiles, and what chunks that hold their rows have more.
+const fn stage_bytes<T: WarpGroup, G: Geometry, W: Work<T, G>, const SUMS: usize>() -> usize {
+    let tiles = G::GROUPS + tiles_b(SUMS);
+    tiles * size_of::<Rows64<T>>() + if W::IS_DIRECT { DIRECT_FURTHER_BYTES } else { 0 }
+}
+
 /// Computes a cluster's tiles of C, with the blocks of the cluster.
 ///
 /// # Safety
@@ -176,17 +184,19 @@ where
     // ready in both blocks before either uses the other's, and the thread that brings stays until
     // the other block is done with them.
     unsafe {
+        const { assert!(!W::IS_DIRECT || G::CLUSTER == 1 && size_of::<T>() == 2) };
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
-        let c = stages.add(G::STAGES * (G::GROUPS + tiles_b(SUMS))).cast::<BoxOfC>();
+        let of_ring = G::STAGES * stage_bytes::<T, G, W, SUMS>();
+        let c = stages.cast::<u8>().add(of_ring).cast::<BoxOfC>();
         let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
         let ring = Ring::<G>::new(barriers);
         // By two warps: the fence waits for all that its thread has started.
         let thread = thread::thread_idx_x();
-        if thread == 32 && !W::IS_DIRECT {
+        if thread == 32 {
             work.prefetch_maps();
         }
         if thread == 0 {
-            ring.init(if W::IS_DIRECT { BRINGERS } else { 1 });
+            ring.init(if W::IS_DIRECT { WRITERS } else { 1 });
             mbarrier::fence_init();
         }
         // That fence covers the barriers, and nothing else was written.
@@ -207,13 +217,18 @@ where
         let (warp, _) = warp::warp_shuffle_idx(u32::MAX, warp, 0, 32);
         match warp / 4 {
             0 => {
-                if G::GROUPS > 1 {
+                if G::GROUPS > 1 && W::IS_DIRECT {
+                    registers::decrease::<56>();
+                } else if G::GROUPS > 1 {
                     registers::decrease::<40>();
                 }
                 // Elected, and not picked by its number: ptxas keeps all of what one thread does in
                 // registers that a warp shares.
                 if W::IS_DIRECT {
-                    bring_elements::<T, A, B, G, W, SUMS>(work, ring, stages);
+                    if warp::elect(u32::MAX) {
+                        let stage = (tiles_b(SUMS), stage_bytes::<T, G, W, SUMS>());
+                        bring_rows::<T, A, B, G, W>(work, ring, stages.cast(), stage);
+                    }
                 } else if thread::thread_idx_x() >= 32 {
                     clear::<T, G, SUMS>(work.box_rows::<A, B>(), stages);
                     // Those of the first tile; while others are multiplied nobody is idle here.
@@ -230,7 +245,9 @@ where
             }
             group => {
                 // One group alone has as many registers as a thread may have.
-                if G::GROUPS > 1 {
+                if G::GROUPS > 1 && W::IS_DIRECT {
+                    registers::increase::<224>();
+                } else if G::GROUPS > 1 {
                     registers::increase::<232>();
                 }
                 let number = (group as usize - 1, warp % 4);
@@ -269,14 +286,30 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     // read it are done; the maps' and C's use is as the caller promises.
     unsafe {
         let c = c.add(group * C_BOXES);
-        let stage_bytes = ((G::GROUPS + tiles_b(SUMS)) * size_of::<Rows64<T>>()) as u32;
+        let stage_bytes = stage_bytes::<T, G, W, SUMS>() as u32;
         let (a, b) = (A::first(stages.add(group)), B::first(stages.add(G::GROUPS)));
         if is_cleared(work.box_rows::<A, B>()) {
             sync_cleared::<G>();
         }
         // Whether the last stage of the tile before is still this group's.
         let mut holds = false;
-        let mut next = work.next();
+        let (mut next, mut own);
+        macro_rules! go_on {
+            () => {
+                next = work.next();
+                own = match next {
+                    Some(place) if W::IS_DIRECT => {
+                        own_rows::<T, A, B, G, W>(&work, place, tiles_b(SUMS))
+                    }
+                    _ => [OwnRow::NONE; 2],
+                };
+            };
+        }
+        if W::IS_DIRECT {
+            // Rows are read by this group, too.
+            grid::wait_for_grids();
+        }
+        go_on!();
         while let Some(mut place) = next {
             let steps = work.steps(place.slice);
             let block_end = place.row + (G::GROUPS * GROUP_ROWS) as u64;
@@ -286,15 +319,22 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let mut sums = [T::Sum::ZERO; SUMS];
             let mut tile = summing.begin(work.params(), (place.row, place.col));
             let mut step = 0;
+            let k = if W::IS_DIRECT { k_of(work.params(), place.slice) } else { 0 };
             // Boxes have to be read before they are written again. Where that is waited for early,
             // copies for the next tile wait too: between reads and writes of a C that is most of
             // what moves, memory loses less time so.
-            let waits_early = !write::uses_boxes_again(SUMS) && work.params().streams_c == 0;
+            let waits_early =
+                !W::IS_DIRECT && !write::uses_boxes_again(SUMS) && work.params().streams_c == 0;
             // A constant for each turn, since registers cannot be told by a number.
             macro_rules! turn {
                 ($turn:literal) => {
                     ring.wait_full();
                     let further = ring.stage() as u32 * stage_bytes;
+                    if W::IS_DIRECT {
+                        let stage = stages.cast().add(further as usize);
+                        let k_left = k - u64::from(step * T::DEPTH);
+                        settle::<G>(stage, G::GROUPS + tiles_b(SUMS), &mut own, k_left);
+                    }
                     let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
                     S::multiply(&mut tile, &mut sums, a, b, $turn, step == 0);
                     if step == 0 && waits_early {
@@ -323,7 +363,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             // While the last products go on, where there are registers.
             let early = W::IS_ONE && size_of::<T::Output>() == 2;
             if early {
-                next = work.next();
+                go_on!();
             }
             S::end(&mut sums);
             holds = waits_early;
@@ -333,7 +373,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             // Up to here only stages were read, whose copies are started when they may be.
             grid::wait_for_grids();
             if !work.join(&mut sums, group) {
-                next = work.next();
+                go_on!();
                 continue;
             }
             if !waits_early {
@@ -353,7 +393,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let ways = Ways { epilogues, boxes, word_boxes, meet, tile_cols: work.tile_cols() };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
             if !early {
-                next = work.next();
+                go_on!();
             }
         }
         write::wait_for_copies(warp);

@@ -281,8 +281,18 @@ unsafe fn launch_all(
                 let arguments = [&[a, b, c, c_argument, block.bytes()], more].concat();
                 driver.launch(kernel, &launch, &arguments)?;
             } else {
-                let (a, b) = (bytemuck::bytes_of(&a), bytemuck::bytes_of(&b));
-                let arguments = [&[a, b, c_argument, block.bytes()], more].concat();
+                let (a_bytes, b_bytes) = (bytemuck::bytes_of(&a), bytemuck::bytes_of(&b));
+                let mut words = Vec::new();
+                if kernel.takes_row_maps() {
+                    let maps = maps::of_rows(driver, kernel, product, slices, [a, b])?;
+                    words.extend(maps.as_flattened().iter().flat_map(|map| *map.words()));
+                }
+                let maps: &[&[u8]] = match words.is_empty() {
+                    true => &[],
+                    false => &[bytemuck::cast_slice(&words)],
+                };
+                let arguments =
+                    [&[a_bytes, b_bytes, c_argument, block.bytes()], maps, more].concat();
                 driver.launch(kernel, &launch, &arguments)?;
             }
         }

@@ -92,7 +92,8 @@ impl Engine {
     /// Whether its kernel refuses `case`: it takes tensor maps, and none describes A or B as they
     /// reach the device, or there is nothing to sum up.
     pub fn refuses<T: Element, C: OutputOf<T>>(&self, case: &Case) -> bool {
-        if !self.takes_maps(T::DTYPE) || case.m == 0 || case.n == 0 {
+        let takes_row_maps = self.instance(T::DTYPE).is_some_and(|kernel| kernel.takes_row_maps());
+        if !self.takes_maps(T::DTYPE) && !takes_row_maps || case.m == 0 || case.n == 0 {
             return false;
         }
         let no_terms = case.k == 0 || case.alpha::<C>() == C::Scalar::ZERO;
@@ -108,7 +109,8 @@ impl Engine {
             true => [b, a].map(|layout| layout.apply(Op::Transpose)),
             false => [a, b],
         };
-        no_terms || ![a, b].iter().all(is_mappable::<T>) || !self.is_stored_for(T::DTYPE, stored)
+        let is_mappable = if takes_row_maps { is_mappable_by_rows } else { is_mappable::<T> };
+        no_terms || ![a, b].iter().all(is_mappable) || !self.is_stored_for(T::DTYPE, stored)
     }
 
     /// Whether its kernel has an instance for A and B as they are stored.
@@ -240,6 +242,14 @@ fn is_mappable<T: Element>(layout: &Layout) -> bool {
         _ => 0,
     };
     other > 0 && in_chunks(other) && in_chunks(layout.offset)
+}
+
+/// The same of maps of every eighth row.
+fn is_mappable_by_rows(layout: &Layout) -> bool {
+    match (layout.strides.row, layout.strides.col) {
+        (other, 1) | (1, other) => other > 0,
+        _ => false,
+    }
 }
 
 /// Whole buffers, guards included, in memory of cust's; the kernel works between the guards. They

@@ -3,8 +3,8 @@
 
 use cuda_builder::ptx;
 use gemm_spec::{
-    C_BOXES, DType, GROUPED_MAX, GemmParams, GroupedProduct, Kernel, KernelFamily, RepackParams,
-    ScaleParams, Target, Tiles, entries as table, of_module,
+    C_BOXES, DIRECT_ROWS, DType, GROUPED_MAX, GemmParams, GroupedProduct, Kernel, KernelFamily,
+    RepackParams, ScaleParams, Target, Tiles, entries as table, of_module,
 };
 use std::path::PathBuf;
 
@@ -35,6 +35,7 @@ fn parameters(kernel: &Kernel) -> Vec<usize> {
             vec![3 * 128 * GROUPED_MAX + numbers, 8, 8, block]
         }
         KernelFamily::WarpGroupStreamK => vec![128, 128, 128, 8, block, 8, 8, 8],
+        KernelFamily::WarpGroupDirect => vec![8, 8, 8, block, 2 * DIRECT_ROWS * 128],
         _ if kernel.takes_maps() => vec![128, 128, 128, 8, block],
         _ => vec![8, 8, 8, block],
     }
@@ -150,7 +151,9 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let cleared = 2 * usize::from(clears && !kernel.stored.takes([false; 2]));
     // Behind sums that are put down for others, and behind those that were read.
     let joined = if kernel.joins() { 2 * groups } else { 0 };
-    let of_boxes = (by_boxes + finished) * groups + copied;
+    // Before rows are put where others were, and before they are multiplied.
+    let settled = if kernel.takes_row_maps() { 2 } else { 0 };
+    let of_boxes = settled + (by_boxes + finished) * groups + copied;
     of_boxes + of_words + 2 * groups + cleared + joined + alone
 }
 

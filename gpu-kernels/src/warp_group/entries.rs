@@ -1,8 +1,8 @@
 //! The entry points of the table.
 
 use super::{
-    BlockScaled, Element, GROUP_ROWS, InPlace, List, OneProduct, Operands, Plain, Shared, StreamK,
-    Table, WarpGroup,
+    BlockScaled, Element, GROUP_ROWS, InPlace, List, Maps, OneProduct, Operands, Plain, Shared,
+    StreamK, Table, WarpGroup,
 };
 use crate::warp_group;
 use core::ptr;
@@ -109,6 +109,7 @@ macro_rules! direct {
             b: *const $element,
             start: *mut <$element as Element>::Output,
             p: GemmParams<<$element as Element>::Sum>,
+            #[grid_constant] maps: &Maps,
         ) {
             const { assert!($bm % GROUP_ROWS == 0 && $bk == <$element as WarpGroup>::DEPTH) };
             // SAFETY: the host's promise, passed on.
@@ -116,7 +117,7 @@ macro_rules! direct {
                 let operands = Operands { maps: [ptr::null(); 3], start };
                 $crate::warp_group!(
                     @multiply $stored, $element, [$bm / 64, 1, $stages], $bn,
-                    (OneProduct::direct(&operands, &p, [a, b]), InPlace, Plain)
+                    (OneProduct::direct(&operands, &p, [a, b], maps), InPlace, Plain)
                 )
             }
         }

@@ -32,7 +32,7 @@ pub unsafe fn write_by_rows<T: Element, G: Geometry, const SUMS: usize>(
 ) {
     const {
         assert!(size_of::<[super::write::BoxOfC; C_BOXES]>() >= GROUP_ROWS * COLS * 4);
-        assert!(size_of::<T::Sum>() == 4 && ROWS.is_multiple_of(AT_ONCE));
+        assert!(size_of::<T::Sum>() == 4 && ROWS.is_multiple_of(AT_ONCE) && AT_ONCE % 2 == 0);
     };
     // All counters afresh, so that the loops stay loops.
     let mut i = misc::afresh(0);
@@ -109,6 +109,9 @@ impl<S: Sum> Write<S> for Columns<'_, S> {
             + (at.1 + lane as u64) as i64 * p.c_col_stride;
         let mut row_start = start.cast::<C>().wrapping_offset(offset as isize);
         let (to_row, to_col) = (4 * p.c_row_stride as isize, 32 * p.c_col_stride as isize);
+        // Eight rows further on chunks change places likewise.
+        let first = |i: usize, half: usize| element(warp + 4 * (i % 2), lane + 32 * half);
+        let from: [[_; HALVES]; 2] = [0, 1].map(|i| [0, 1].map(|half| first(i, half)));
         let mut r = misc::afresh(0);
         while 4 * r < rows && cols > 0 {
             let place = |i: usize, half: usize| {
@@ -119,7 +122,7 @@ impl<S: Sum> Write<S> for Columns<'_, S> {
             let mut values = [[C::Factor::ZERO; HALVES]; AT_ONCE];
             for i in 0..AT_ONCE {
                 for half in 0..HALVES {
-                    let from = element(warp + 4 * (r as usize + i), lane + 32 * half);
+                    let from = from[i % 2][half] + COLS * 4 * (r as usize + i - i % 2);
                     // SAFETY: the group's sums are there.
                     values[i][half] = alpha.mul(C::convert(unsafe { memory.add(from).read() }));
                 }

@@ -2,13 +2,13 @@
 //! have shapes of their own.
 
 use super::tiles::{ClusterTiles, Place, first_step, together};
-use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup};
+use super::{GROUP_ROWS, Geometry, Maps, Operands, Side, WarpGroup};
 use crate::k_of;
 use core::marker::PhantomData;
 use core::ptr;
-use cuda_std::tma::TensorMap;
+use cuda_std::tma::{self, TensorMap};
 use cuda_std::{cluster, grid, misc};
-use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct};
+use gemm_spec::{DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct};
 
 /// The tiles that are left to a cluster, one after the other, and the product of each. All threads
 /// that go through it see the same tiles.
@@ -96,6 +96,12 @@ pub trait Work<T: WarpGroup, G> {
         [ptr::null(); 2]
     }
 
+    /// The maps of every eighth row of A and B, where they have such.
+    #[inline(always)]
+    fn row_maps(&self) -> *const Maps {
+        ptr::null()
+    }
+
     /// Whether a box of C may be written whose first row is `row`: as far as it lies in C's map, it
     /// is the product's.
     #[inline(always)]
@@ -121,6 +127,7 @@ pub struct OneProduct<'a, T: WarpGroup, G, const DIRECT: bool, const NARROW: boo
     operands: &'a Operands<T>,
     p: &'a GemmParams<T::Sum>,
     sources: [*const T; 2],
+    row_maps: *const Maps,
     /// The next tile's number.
     next: u32,
     /// How many tiles the cluster has taken.
@@ -135,7 +142,17 @@ impl<'a, T: WarpGroup, G, const DIRECT: bool, const NARROW: bool>
 {
     #[inline(always)]
     fn of(operands: &'a Operands<T>, p: &'a GemmParams<T::Sum>, sources: [*const T; 2]) -> Self {
-        OneProduct { operands, p, sources, next: 0, taken: 0, width: 0, geometry: PhantomData }
+        let row_maps = ptr::null();
+        OneProduct {
+            operands,
+            p,
+            sources,
+            row_maps,
+            next: 0,
+            taken: 0,
+            width: 0,
+            geometry: PhantomData,
+        }
     }
 }
 
@@ -162,8 +179,9 @@ impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, true, false> {
         operands: &'a Operands<T>,
         p: &'a GemmParams<T::Sum>,
         sources: [*const T; 2],
+        row_maps: &'a Maps,
     ) -> Self {
-        OneProduct::of(operands, p, sources)
+        OneProduct { row_maps, ..OneProduct::of(operands, p, sources) }
     }
 }
 
@@ -256,6 +274,26 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     #[inline(always)]
     fn sources(&self) -> [*const T; 2] {
         self.sources
+    }
+
+    #[inline(always)]
+    fn row_maps(&self) -> *const Maps {
+        self.row_maps
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch_maps(&self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !DIRECT {
+                return self.operands.prefetch_maps();
+            }
+            let maps = &*self.row_maps;
+            for class in 0..DIRECT_ROWS {
+                tma::prefetch_map(&maps.a[class]);
+                tma::prefetch_map(&maps.b[class]);
+            }
+        }
     }
 
     /// Rows past C's end are past that of its map, whose boxes have the columns of whole tiles.

@@ -441,7 +441,7 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
 /// branch for each.
 #[inline(always)]
 fn sums_of_box<S: Copy, const SUMS: usize>(sums: &[S; SUMS], i: usize) -> [S; 32] {
-    const { assert!(SUMS == 32 || SUMS == 64 || SUMS == 128) };
+    const { assert!(SUMS == 32 || SUMS == 64 || SUMS == 96 || SUMS == 128) };
     // Afresh: else the branches are one behind the other, and the last box goes through all four.
     let part = |i: usize| {
         misc::afresh(i as u32);
@@ -449,7 +449,7 @@ fn sums_of_box<S: Copy, const SUMS: usize>(sums: &[S; SUMS], i: usize) -> [S; 32
     };
     if SUMS == 128 && i == 3 {
         part(3)
-    } else if SUMS == 128 && i == 2 {
+    } else if SUMS >= 96 && i == 2 {
         part(2)
     } else if SUMS >= 64 && i == 1 {
         part(1)

@@ -4,7 +4,7 @@ use super::Driver;
 use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
 use crate::error::Error;
 use crate::plan::{Product, is_mappable_step, mappable};
-use gemm_spec::{DType, Layout, Op, Shape, Slices, box_rows};
+use gemm_spec::{DIRECT_ROWS, DType, Kernel, Layout, Op, Shape, Slices, box_rows, is_along_k};
 
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
 /// kernels copy them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, swizzled. C's is A's,
@@ -66,6 +66,60 @@ pub(super) fn of_one(
     Ok([map_a, map_b, map_c])
 }
 
+/// The maps of every eighth row of A and of B, whose rows begin anywhere, for one launch: in boxes
+/// of eight rows, which have 128 bytes along K, swizzled, else a chunk of 16 bytes more than a
+/// block's tiles. The matrices of a batch lie one below the other.
+pub(super) fn of_rows(
+    driver: &dyn Driver,
+    kernel: &Kernel,
+    product: &Product,
+    slices: Slices,
+    [a, b]: [u64; 2],
+) -> Result<[[TensorMap; DIRECT_ROWS]; 2], Error> {
+    let Product { dtype, a: a_layout, b: b_layout, batch, .. } = product;
+    let of_b = b_layout.apply(Op::Transpose);
+    let of = |layout: &Layout, address: u64, step: isize, extent: usize| {
+        let is_along_k = is_along_k(layout.strides.row, layout.strides.col);
+        let layout = if is_along_k { *layout } else { layout.apply(Op::Transpose) };
+        let count = if slices.map_batch == 0 || step == 0 { 1 } else { slices.count as u64 };
+        let rows = layout.shape.rows as u64 * count;
+        let bytes = dtype.size_bytes() as u64;
+        let pitch = layout.strides.row as u64 * bytes;
+        let (width, swizzle) = match is_along_k {
+            true => (128, TensorSwizzle::B128),
+            false => (extent as u64 * bytes + CHUNK, TensorSwizzle::None),
+        };
+        let map = |class: usize| {
+            // Of classes that have no row, the maps are read and what they bring is not.
+            let class = if (class as u64) < rows { class as u64 } else { 0 };
+            let first = address.wrapping_add(class * pitch);
+            let shift = first % CHUNK;
+            let sizes = [
+                layout.shape.cols as u64 + shift / bytes,
+                (rows - class).div_ceil(DIRECT_ROWS as u64),
+                1,
+            ];
+            let boxes = [(width / bytes) as u32, DIRECT_ROWS as u32, 1];
+            let eighth = DIRECT_ROWS as u64 * pitch;
+            let layout = TensorLayout::new(element(*dtype), &sizes, &boxes)
+                .strides(&[eighth, eighth])
+                .swizzle(swizzle)
+                .promotion(L2Promotion::B128);
+            driver.encode(&layout, first - shift)
+        };
+        let mut maps = [map(0)?; DIRECT_ROWS];
+        for (class, of_class) in maps.iter_mut().enumerate().skip(1) {
+            *of_class = map(class)?;
+        }
+        Ok::<_, Error>(maps)
+    };
+    let [rows, cols, _] = kernel.tiles.block;
+    Ok([of(a_layout, a, batch.a, rows)?, of(&of_b, b, batch.b, cols)?])
+}
+
+/// Bytes that the copy engine moves at once.
+const CHUNK: u64 = 16;
+
 /// The map of an operand of (outer, k), whose rows are the extent that is contiguous. Boxes of one
 /// that lies along K have `most` rows, where that is not 0.
 fn operand_map(
@@ -95,23 +149,27 @@ fn encode(
     rows: u32,
     (count, step): (u32, isize),
 ) -> Result<TensorMap, Error> {
-    let element = match dtype {
+    let Layout { shape, strides, .. } = *layout;
+    let bytes = dtype.size_bytes() as u64;
+    let pitch = strides.row as u64 * bytes;
+    let sizes = [shape.cols as u64, shape.rows as u64, count.into()];
+    let step = if count > 1 { step as u64 * bytes } else { pitch };
+    let layout = TensorLayout::new(element(dtype), &sizes, &[(128 / bytes) as u32, rows, 1])
+        .strides(&[pitch, step])
+        .swizzle(TensorSwizzle::B128)
+        // Rows of 256 bytes would be twice as many reads where matrices are not aligned to them.
+        .promotion(L2Promotion::B128);
+    driver.encode(&layout, address)
+}
+
+/// What maps call a dtype.
+fn element(dtype: DType) -> TensorElement {
+    match dtype {
         DType::F16 => TensorElement::F16,
         DType::BF16 => TensorElement::Bf16,
         DType::F32 => TensorElement::F32,
         DType::F64 => TensorElement::F64,
         DType::I32 => TensorElement::I32,
         DType::I8 | DType::F8E4M3 | DType::F8E5M2 => TensorElement::U8,
-    };
-    let Layout { shape, strides, .. } = *layout;
-    let bytes = dtype.size_bytes() as u64;
-    let pitch = strides.row as u64 * bytes;
-    let sizes = [shape.cols as u64, shape.rows as u64, count.into()];
-    let step = if count > 1 { step as u64 * bytes } else { pitch };
-    let layout = TensorLayout::new(element, &sizes, &[(128 / bytes) as u32, rows, 1])
-        .strides(&[pitch, step])
-        .swizzle(TensorSwizzle::B128)
-        // Rows of 256 bytes would be twice as many reads where matrices are not aligned to them.
-        .promotion(L2Promotion::B128);
-    driver.encode(&layout, address)
+    }
 }

@@ -13,12 +13,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 22] = [
+pub(super) const CANDIDATES: [&str; 23] = [
     "warp_group_128x256",
     "warp_group_128x128",
     "warp_group_64x128",
     "warp_group_64x64",
     "warp_group_narrow_64x64",
+    "warp_group_direct_128x192",
     "warp_group_direct_64x64",
     "warp_group_stream_k_128x256",
     "warp_group_stream_k_64x64",
@@ -60,7 +61,9 @@ pub(crate) struct Task {
     pub along_k: [bool; 2],
     /// A and B can be described by tensor maps (see [`mappable`]), as far as there is work to do.
     pub maps: bool,
-    /// Which of A and B would have to be copied for that, where there is work to do and elements of
+    /// A and B can be described by maps of every eighth row (see [`mappable_by_rows`]), likewise.
+    pub row_maps: bool,
+    /// Which of A and B would have to be copied for `maps`, where there is work to do and elements of
     /// that size can be copied.
     pub unmapped: Option<[bool; 2]>,
     /// Whether rows have to be alike.
@@ -110,6 +113,8 @@ impl Task {
         };
         let unmapped = [0, 1].map(|i| !is_mapped(i));
         let maps = shape.is_empty() || k > 0 && unmapped == [false; 2];
+        let by_rows = |i: usize| mappable_by_rows(&operands[i].0, dtype, (batch, operands[i].1));
+        let row_maps = shape.is_empty() || k > 0 && by_rows(0) && by_rows(1);
         let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
         let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
         let rows = Rows::of(product);
@@ -126,6 +131,7 @@ impl Task {
             splits,
             along_k,
             maps,
+            row_maps,
             unmapped,
             rows,
             whole: false,
@@ -264,6 +270,29 @@ pub(crate) fn mappable(layout: &Layout, dtype: DType, base: u64) -> bool {
     let extents_fit = shape.rows.max(shape.cols) <= i32::MAX as usize;
     let stride_fits = stride > 0 && stride.is_multiple_of(16) && stride < 1 << 40;
     extents_fit && stride_fits && address.is_multiple_of(16)
+}
+
+/// Whether maps of every eighth row can describe the matrices of a batch, so many elements apart:
+/// contiguous along one extent, along the other they go forward, and one lies behind the other as
+/// its rows do, or all are one.
+pub(crate) fn mappable_by_rows(
+    layout: &Layout,
+    dtype: DType,
+    (batch, step): (usize, isize),
+) -> bool {
+    let Layout { shape, strides, .. } = *layout;
+    let (rows, pitch) = match (strides.row, strides.col) {
+        (pitch, 1) => (shape.rows, pitch),
+        (1, pitch) => (shape.cols, pitch),
+        _ => return false,
+    };
+    let pitch = usize::try_from(pitch).unwrap_or(0);
+    let matrix = rows.saturating_mul(pitch);
+    let count = if step == 0 { 1 } else { batch };
+    let is_dense = count <= 1 || usize::try_from(step) == Ok(matrix);
+    let extents_fit = rows.saturating_mul(count).max(shape.cols) <= i32::MAX as usize;
+    let pitch_fits = pitch > 0 && pitch.saturating_mul(8 * dtype.size_bytes()) < 1 << 40;
+    is_dense && extents_fit && pitch_fits && shape.rows <= i32::MAX as usize
 }
 
 /// A way to compute a product.
@@ -523,7 +552,9 @@ pub(super) fn instance(
 ) -> Option<&'static Kernel> {
     let task = task.after_copies(variant.any(), copied);
     let kernel = task.find_in(variant)?;
-    let is_of_use = copied == [false; 2] || kernel.copies_are_along_k().is_some();
+    // What has maps of its own is no slower by them.
+    let is_of_use = (copied == [false; 2] || kernel.copies_are_along_k().is_some())
+        && !(kernel.takes_row_maps() && task.maps);
     (is_of_use && check_launch(kernel, &task, info).is_ok()).then_some(kernel)
 }
 
@@ -541,7 +572,9 @@ pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> R
         return Err(Error::new(Kind::NotBatched { kernel: kernel.name }));
     }
     let is_stored_so = shape.is_empty() || kernel.stored.takes(task.along_k);
-    if !is_stored_so || kernel.takes_maps() && !task.maps {
+    let has_maps =
+        (!kernel.takes_maps() || task.maps) && (!kernel.takes_row_maps() || task.row_maps);
+    if !is_stored_so || !has_maps {
         return Err(Error::new(Kind::NotMappable { kernel: kernel.name }));
     }
     let limit = |what, needed: u128, limit: u32| {

@@ -101,8 +101,9 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("warp_group_64x64" | "warp_group_stream_k_64x64" | "warp_group_narrow_64x64", _) => {
             (tensor(346.0), 0.12, 0.8, 1)
         }
-        // A step's elements are on their way as one; then both blocks share one way to them.
-        ("warp_group_direct_64x64", _) => (115.0, 0.8, 1.5, 2),
+        // Both blocks share one way to rows that begin anywhere.
+        ("warp_group_direct_64x64", _) => (173.0, 0.44, 3.0, 2),
+        ("warp_group_direct_128x192", _) => (362.0, 1.1, 4.5, 1),
         ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
         ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
         ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
@@ -501,16 +502,16 @@ pub(super) fn splits(
     let tiles = tiles(kernel, task);
     let multiprocessors = info.multiprocessors.unwrap_or(MULTIPROCESSORS as u32) as usize;
     // Parts of fewer steps cost more than they give; the warps of few rows have a step each, and
-    // steps of elements that come one by one are long.
+    // steps of rows that are cut out are long.
     let least = match kernel.family {
         KernelFamily::Skinny => 1,
-        KernelFamily::WarpGroupDirect => 2,
+        _ if kernel.takes_row_maps() => 2,
         _ => 4,
     };
     let most = task.k / (least * depth);
     let once = multiprocessors * Speed::of(kernel).blocks / tiles.max(1);
     // Such a step is so long that parts of the least steps are worth it before all blocks have one.
-    let once = if kernel.family == KernelFamily::WarpGroupDirect { once.min(most) } else { once };
+    let once = if kernel.takes_row_maps() { once.min(most) } else { once };
     let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
     let most = if kernel.takes_slices() { most } else { 1 };
     tries.into_iter().filter(move |&parts| parts == 1 || parts > 1 && parts <= most)

@@ -53,6 +53,7 @@ pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
         splits: true,
         along_k: [true, false],
         maps: false,
+        row_maps: true,
         unmapped: None,
         rows: Rows::Free,
         whole: false,
@@ -203,7 +204,7 @@ fn warp_groups_take_what_maps_describe() {
     assert_eq!(auto(transposed, &hopper()), "warp_group_128x256_tt_bf16");
     let blackwell = DeviceInfo { compute_capability: Some((10, 0)), ..hopper() };
     let unmapped = Task { maps: false, ..mapped };
-    assert_eq!(auto(unmapped, &hopper()), "warp_group_direct_64x64_nn_bf16");
+    assert_eq!(auto(unmapped, &hopper()), "warp_group_direct_128x192_nn_bf16");
     assert_eq!(auto(mapped, &blackwell), "k11_tensor_core_bf16");
     // With little shared memory a smaller tile.
     assert!(auto(mapped, &gpu()).ends_with("_64x64_nn_bf16"));

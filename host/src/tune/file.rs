@@ -122,9 +122,11 @@ impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Entry { task, variant, copied, parts, micros } = self.0;
         let precision = if task.precision == Precision::Tf32 { "tf32" } else { "full" };
-        let (maps, unmapped) = match (task.maps, task.unmapped) {
-            (maps, None) => (maps, "-"),
-            (maps, Some(unmapped)) => (maps, flags(unmapped)),
+        let unmapped = task.unmapped.map_or("-", flags);
+        let maps = match (task.maps, task.row_maps) {
+            (true, _) => "yes",
+            (false, true) => "rows",
+            (false, false) => "no",
         };
         let Shape { rows, cols } = task.shape;
         write!(
@@ -135,7 +137,7 @@ impl fmt::Display for Line<'_> {
             task.output,
             task.k,
             flags(task.along_k),
-            if maps { "yes" } else { "no" },
+            maps,
             flags(*copied),
         )
     }
@@ -236,6 +238,9 @@ fn entry(line: &str) -> Option<Entry> {
     else {
         return None;
     };
+    if !["yes", "rows", "no"].contains(&maps) {
+        return None;
+    }
     let sizes: Vec<usize> =
         sizes.split('x').map(|size| size.parse().ok()).collect::<Option<_>>()?;
     let [rows, cols, k] = sizes[..] else { return None };
@@ -258,11 +263,9 @@ fn entry(line: &str) -> Option<Entry> {
         shared: [true; 2],
         splits: true,
         along_k: flags(along_k)?,
-        maps: match maps {
-            "yes" => true,
-            "no" => false,
-            _ => return None,
-        },
+        maps: maps == "yes",
+        // Without a batch, what has maps has those of its rows too.
+        row_maps: ["yes", "rows"].contains(&maps),
         unmapped: match unmapped {
             "-" => None,
             of => Some(flags(of)?),

@@ -45,6 +45,10 @@ fn mismatch(kernel: &Kernel, entry: &Entry) -> Option<String> {
             let numbers = size_of::<[GroupedProduct; GROUPED_MAX]>();
             vec![3 * TENSOR_MAP * GROUPED_MAX + numbers, pointer, pointer, block]
         }
+        // Behind the addresses the maps of every eighth row of A and B.
+        KernelFamily::WarpGroupDirect => {
+            vec![pointer, pointer, pointer, block, 2 * gemm_spec::DIRECT_ROWS * TENSOR_MAP]
+        }
         _ if kernel.takes_maps() => vec![TENSOR_MAP, TENSOR_MAP, TENSOR_MAP, pointer, block],
         _ => vec![pointer, pointer, pointer, block],
     };
