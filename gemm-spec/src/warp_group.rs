@@ -5,8 +5,8 @@ pub const C_BOXES: usize = 2;
 /// Bytes of a box of C: 64 rows of 128.
 pub(crate) const C_BOX_BYTES: usize = 64 * 128;
 
-/// Bytes that a stage of rows that begin anywhere has more than its tiles: a chunk of 16 for each of
-/// 64 rows of A and of B.
+/// Bytes that a stage of rows that begin anywhere has more than its tiles: a chunk of 16 for each
+/// of 64 rows of A and of B.
 pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
 /// Rows of an operand of which each has a map of its own, with every eighth behind it.
 pub const DIRECT_ROWS: usize = 8;

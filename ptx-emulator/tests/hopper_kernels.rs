@@ -5,7 +5,7 @@
 mod params;
 
 use gemm_spec::order::{CLUSTER_GROUP, TileOrder};
-use gemm_spec::{GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides};
+use gemm_spec::{DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides};
 use params::bytes;
 use ptx_emulator::bulk::{Swizzle, TensorElement, TensorMap};
 use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options, Timing};
@@ -72,15 +72,20 @@ fn upload(gpu: &mut Emulator, matrix: &Matrix, dtype: &str) -> u64 {
     address
 }
 
-/// The tensor map of a matrix in boxes of 64 rows of 128 bytes.
-fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Vec<u8> {
-    let (element, bytes) = match dtype {
+/// What maps call the elements, and the bytes of one.
+fn element_of_map(dtype: &str) -> (TensorElement, u32) {
+    match dtype {
         "i8" | "f8e4m3" | "f8e5m2" => (TensorElement::U8, 1),
         "i32" => (TensorElement::I32, 4),
         "tf32" => (TensorElement::F32, 4),
         "bf16" => (TensorElement::Bf16, 2),
         _ => (TensorElement::F16, 2),
-    };
+    }
+}
+
+/// The tensor map of a matrix in boxes of 64 rows of 128 bytes.
+fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Vec<u8> {
+    let (element, bytes) = element_of_map(dtype);
     // One matrix of a batch.
     let sizes = [matrix.cols as u64, matrix.rows as u64, 1];
     let strides = [sizes[0] * u64::from(bytes); 2];
@@ -88,6 +93,35 @@ fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Vec<u8> {
     map.swizzle = Swizzle::B128;
     let words = gpu.encode_tensor_map(&map).unwrap();
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The maps of every eighth row of a matrix of 16 bits: in boxes of 8 rows, of 128 bytes along K,
+/// else of a block's `extent` and 16 bytes more.
+fn row_maps(
+    gpu: &Emulator,
+    matrix: &Matrix,
+    dtype: &str,
+    address: u64,
+    (along_k, extent): (bool, usize),
+) -> Vec<u8> {
+    let (element, bytes) = element_of_map(dtype);
+    let pitch = matrix.cols as u64 * u64::from(bytes);
+    let (width, swizzle) = match along_k {
+        true => (64, Swizzle::B128),
+        false => (extent as u32 + 8, Swizzle::None),
+    };
+    let map = |class: u64| {
+        let first = address + class * pitch;
+        let before = first % 16;
+        let rows = (matrix.rows as u64 - class).div_ceil(DIRECT_ROWS as u64);
+        let sizes = [matrix.cols as u64 + before / u64::from(bytes), rows, 1];
+        let (strides, boxes) = ([DIRECT_ROWS as u64 * pitch; 2], [width, DIRECT_ROWS as u32, 1]);
+        let mut map = TensorMap::new(element, first - before, &sizes, &strides, &boxes);
+        map.swizzle = swizzle;
+        gpu.encode_tensor_map(&map).unwrap()
+    };
+    let words = (0..DIRECT_ROWS as u64).flat_map(map);
+    words.flat_map(u64::to_le_bytes).collect()
 }
 
 /// The arguments for a list of one product.
@@ -149,8 +183,8 @@ fn output_of(dtype: &str) -> &str {
 }
 
 /// As gemm-spec's table has it.
-fn launch_of(tile: &[usize], [m, n]: [usize; 2]) -> Launch {
-    let cluster = if tile == [64, 64] { 1 } else { 2 };
+fn launch_of(kernel: &str, tile: &[usize], [m, n]: [usize; 2]) -> Launch {
+    let cluster = if tile == [64, 64] || kernel.contains("direct") { 1 } else { 2 };
     let tiles = m.div_ceil(tile[0]).next_multiple_of(cluster) * n.div_ceil(tile[1]);
     Launch {
         grid: [tiles as u32, 1, 1],
@@ -193,27 +227,27 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let (ta, tb) = (&transposes[..1] == "t", &transposes[1..] == "t");
     let strides = [strides(ta, m, k), strides(tb, k, n), strides(false, m, n)];
     let shape = Shape::new(m, n);
-    let mut launch = launch_of(&tile, [m, n]);
+    let mut launch = launch_of(kernel, &tile, [m, n]);
     let order = order_of(&tile, dtype, [m, n, k], &launch);
     let block = match output {
         "i32" => bytes(GemmParams::new(shape, k, strides, 2, Some(-1), 0i32).order(order)),
         _ => bytes(GemmParams::new(shape, k, strides, 2.0, Some(-1.0), 0f32).order(order)),
     };
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
-    let maps = [
-        map(&gpu, &stored_a, dtype, a_at),
-        map(&gpu, &stored_b, dtype, b_at),
-        map(&gpu, &c, output, c_at),
-    ];
-    let mut arguments = match kernel.contains("grouped") {
-        true => list([maps.concat(), c_at.to_le_bytes().to_vec(), block], [m, n, k]),
-        false => {
-            let operands = match kernel.contains("direct") {
-                true => vec![a_at.into(), b_at.into()],
-                false => maps.map(Argument::bytes).into(),
-            };
-            operands.into_iter().chain([c_at.into(), Argument::bytes(block)]).collect()
-        }
+    let of_three = || {
+        let of_a = map(&gpu, &stored_a, dtype, a_at);
+        [of_a, map(&gpu, &stored_b, dtype, b_at), map(&gpu, &c, output, c_at)]
+    };
+    let mut arguments = if kernel.contains("grouped") {
+        list([of_three().concat(), c_at.to_le_bytes().to_vec(), block], [m, n, k])
+    } else if kernel.contains("direct") {
+        let of_a = row_maps(&gpu, &stored_a, dtype, a_at, (!ta, tile[0]));
+        let of_b = row_maps(&gpu, &stored_b, dtype, b_at, (tb, tile[1]));
+        let maps = Argument::bytes([of_a, of_b].concat());
+        vec![a_at.into(), b_at.into(), c_at.into(), Argument::bytes(block), maps]
+    } else {
+        let maps = of_three().map(Argument::bytes);
+        maps.into_iter().chain([c_at.into(), Argument::bytes(block)]).collect()
     };
     arguments.extend(scales.into_iter().flatten());
     if kernel.contains("stream_k") {
@@ -271,12 +305,14 @@ fn options() -> Options {
 #[test]
 fn kernels_of_sm_90a() {
     let Some(module) = module() else { return };
-    // Those that take tensor maps.
     let kernels = module.kernels().filter(|kernel| kernel.starts_with("warp_group"));
     for kernel in kernels.collect::<Vec<_>>() {
         // Rows of whole chunks of 16 bytes, whatever the elements.
         let sizes = if ["i8", "f8e4m3", "f8e5m2"].iter().any(|dtype| kernel.ends_with(dtype)) {
             [208, 272, 144]
+        } else if kernel.contains("direct") {
+            // But for those that take rows that begin anywhere.
+            [199, 263, 131]
         } else {
             [200, 264, 136]
         };

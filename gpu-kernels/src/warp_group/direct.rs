@@ -105,8 +105,8 @@ pub struct OwnRow {
     row: u32,
     /// Bytes in front of it.
     shift: u32,
-    /// Its k in a step, where that goes on from row to row; else 0, or behind all of K where there is
-    /// no such row.
+    /// Its k in a step, where that goes on from row to row; else 0, or behind all of K where there
+    /// is no such row.
     k: u32,
     /// Its first chunk, which comes with the step before, if it lies along K.
     head: Option<Words>,
@@ -327,9 +327,9 @@ impl<T: WarpGroup, S: Side<T>> Rows<T, S> {
         (self.row + CLASSES - 1 - class) / CLASSES
     }
 
-    /// Calls `with` the class of each box that a warp brings for so many tiles beside each other, its
-    /// first row's number in the class, where it goes to, and its bytes. Boxes of rows that there
-    /// are not are left out.
+    /// Calls `with` the class of each box that a warp brings for so many tiles beside each other,
+    /// its first row's number in the class, where it goes to, and its bytes. Boxes of rows that
+    /// there are not are left out.
     #[inline(always)]
     fn for_boxes(&self, tiles: usize, mut with: impl FnMut(u32, u32, usize, u32)) {
         let (tiles, size) = match S::ALONG_K {
@@ -434,8 +434,8 @@ impl<T: WarpGroup, S: Side<T>> Rows<T, S> {
         }
         let start = i64::from(row) * self.pitch + i64::from(self.col);
         let start = self.operand.wrapping_offset(start as isize).cast::<u16>();
-        // SAFETY: the caller's promise. A chunk lies in memory as a whole if one of its elements does,
-        // yet nobody need know that of its end.
+        // SAFETY: the caller's promise. A chunk lies in memory as a whole if one of its elements
+        // does, yet nobody need know that of its end.
         unsafe {
             if k >= u64::from(CHUNK / 2 - before) {
                 let chunk = start.wrapping_sub(before as usize).cast::<u128>().read();

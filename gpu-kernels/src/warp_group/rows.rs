@@ -32,7 +32,9 @@ pub unsafe fn write_by_rows<T: Element, G: Geometry, const SUMS: usize>(
 ) {
     const {
         assert!(size_of::<[super::write::BoxOfC; C_BOXES]>() >= GROUP_ROWS * COLS * 4);
-        assert!(size_of::<T::Sum>() == 4 && ROWS.is_multiple_of(AT_ONCE) && AT_ONCE % 2 == 0);
+        assert!(
+            size_of::<T::Sum>() == 4 && ROWS.is_multiple_of(AT_ONCE) && AT_ONCE.is_multiple_of(2)
+        );
     };
     // All counters afresh, so that the loops stay loops.
     let mut i = misc::afresh(0);

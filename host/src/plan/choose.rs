@@ -1,6 +1,7 @@
 //! The choice of a kernel: what can compute a product, and what does so soonest.
 
 use super::invariant::{Rows, keeps_order, may_be_chosen};
+use super::maps::{mappable, mappable_by_rows};
 use super::model::{Least, Prediction, narrow, part_len, predict, splits};
 use super::{Batch, KernelChoice, Product, Rest, is_mappable_step};
 use crate::device::DeviceInfo;
@@ -63,8 +64,8 @@ pub(crate) struct Task {
     pub maps: bool,
     /// A and B can be described by maps of every eighth row (see [`mappable_by_rows`]), likewise.
     pub row_maps: bool,
-    /// Which of A and B would have to be copied for `maps`, where there is work to do and elements of
-    /// that size can be copied.
+    /// Which of A and B would have to be copied for `maps`, where there is work to do and elements
+    /// of that size can be copied.
     pub unmapped: Option<[bool; 2]>,
     /// Whether rows have to be alike.
     pub rows: Rows,
@@ -254,45 +255,6 @@ pub(super) fn candidates_of(dtype: DType) -> impl Iterator<Item = &'static Varia
 /// The variant of that name, where it has an instance of the dtype.
 fn variant_of(dtype: DType, name: &str) -> Option<&'static Variant> {
     variants_of(dtype)?.variants.iter().find(|of| of.name == name)
-}
-
-/// Whether a tensor map can describe a matrix (CUDA driver API, `cuTensorMapEncodeTiled`): it is
-/// contiguous along one extent, and along the other it goes forward by a multiple of 16 bytes, from
-/// an address that is one too. The layout's index 0 is at `base`.
-pub(crate) fn mappable(layout: &Layout, dtype: DType, base: u64) -> bool {
-    let Layout { shape, strides, offset } = *layout;
-    let bytes = dtype.size_bytes() as u64;
-    let address = base.wrapping_add(bytes.wrapping_mul(offset as u64));
-    let stride = match (strides.row, strides.col) {
-        (stride, 1) | (1, stride) => u64::try_from(stride).unwrap_or(0).saturating_mul(bytes),
-        _ => 0,
-    };
-    let extents_fit = shape.rows.max(shape.cols) <= i32::MAX as usize;
-    let stride_fits = stride > 0 && stride.is_multiple_of(16) && stride < 1 << 40;
-    extents_fit && stride_fits && address.is_multiple_of(16)
-}
-
-/// Whether maps of every eighth row can describe the matrices of a batch, so many elements apart:
-/// contiguous along one extent, along the other they go forward, and one lies behind the other as
-/// its rows do, or all are one.
-pub(crate) fn mappable_by_rows(
-    layout: &Layout,
-    dtype: DType,
-    (batch, step): (usize, isize),
-) -> bool {
-    let Layout { shape, strides, .. } = *layout;
-    let (rows, pitch) = match (strides.row, strides.col) {
-        (pitch, 1) => (shape.rows, pitch),
-        (1, pitch) => (shape.cols, pitch),
-        _ => return false,
-    };
-    let pitch = usize::try_from(pitch).unwrap_or(0);
-    let matrix = rows.saturating_mul(pitch);
-    let count = if step == 0 { 1 } else { batch };
-    let is_dense = count <= 1 || usize::try_from(step) == Ok(matrix);
-    let extents_fit = rows.saturating_mul(count).max(shape.cols) <= i32::MAX as usize;
-    let pitch_fits = pitch > 0 && pitch.saturating_mul(8 * dtype.size_bytes()) < 1 << 40;
-    is_dense && extents_fit && pitch_fits && shape.rows <= i32::MAX as usize
 }
 
 /// A way to compute a product.

@@ -1,8 +1,8 @@
 //! Lists of products that have shapes of their own, in one launch where that is faster.
 
-use super::choose::{Task, check_launch, choose, mappable};
+use super::choose::{Task, check_launch, choose};
 use super::model::{Prediction, predict};
-use super::{Batch, Factor, KernelChoice, Plan, Product, is_mappable_step};
+use super::{Batch, Factor, KernelChoice, Plan, Product, is_mappable_step, mappable};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{DType, Kernel, Layout, Precision, Shape};
