@@ -10,6 +10,7 @@ pub(crate) const C_BOX_BYTES: usize = 64 * 128;
 pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
 /// Rows of an operand of which each has a map of its own, with every eighth behind it.
 pub const DIRECT_ROWS: usize = 8;
+
 /// Rows of the boxes in which tensor maps have an operand of so many rows along K: those it has, in
 /// whole swizzled patterns of 8, and 64 at most. Rows past its end would cost the copy engine more
 /// than rows that are there.

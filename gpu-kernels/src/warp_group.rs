@@ -34,6 +34,8 @@
 //! cores read them: rows run along K, or along the extent that C keeps where the matrix does. Two
 //! barriers a stage. Behind the ring two boxes of C for each group, which are copied out; where a
 //! tile has more, each is written again when it has been read.
+//! Rows that begin anywhere are brought by four threads, and into stages with a chunk more for each
+//! row; who multiplies makes tiles of them, in place (`direct`).
 //!
 //! # Preconditions
 //!

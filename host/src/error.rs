@@ -164,11 +164,11 @@ pub(crate) enum Kind {
     )]
     MissingKernel { kernel: &'static str, device: String, target: Target, has: (u32, u32) },
     #[error(
-        "kernel {kernel} takes A and B as its name says (n: in rows, t: in columns), which start \
-        at multiples of 16 bytes, and no empty sums: leave the kernel to `KernelChoice::Auto`, or \
-        copy A and B so"
+        "kernel {kernel} takes A and B as its name says (n: in rows, t: in columns), which {}, and \
+        no empty sums: leave the kernel to `KernelChoice::Auto`, or copy A and B so",
+        mappable_text(*by_rows)
     )]
-    NotMappable { kernel: &'static str },
+    NotMappable { kernel: &'static str, by_rows: bool },
     #[error(
         "no plan for a C of shape {shape} on this device is kernel {variant} with K in {parts} \
         parts{}: take one of `Gemm::plans`, or leave the kernel to `KernelChoice::Auto`",
@@ -445,6 +445,14 @@ fn driver_remedy(code: i32) -> &'static str {
         3 | 4 => "; is the NVIDIA driver's library loaded? `cargo xtask doctor` says",
         701 => "; choose a kernel with a smaller tile",
         _ => "",
+    }
+}
+
+/// How operands have to be for tensor maps.
+fn mappable_text(by_rows: bool) -> &'static str {
+    match by_rows {
+        true => "go forward, of a batch one matrix right behind the other",
+        false => "start at multiples of 16 bytes",
     }
 }
 

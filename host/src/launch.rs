@@ -271,8 +271,9 @@ unsafe fn launch_all(
         let of_launch = Product { k, reads, streams_c, ..*product };
         let block = Block::of(&of_launch, addresses, &launch, (slices, order));
         let c_argument = bytemuck::bytes_of(&c);
-        // SAFETY: a kernel takes three addresses and the block by value, or three maps, C's address
-        // and the block; the caller vouches for the memory.
+        // SAFETY: a kernel takes three addresses and the block by value, and behind them maps of
+        // rows where it takes such; or three maps, C's address and the block; the caller vouches
+        // for the memory.
         unsafe {
             if kernel.takes_maps() {
                 let maps = maps::of_operands(driver, product, slices, [a, b, c])?;
@@ -281,18 +282,15 @@ unsafe fn launch_all(
                 let arguments = [&[a, b, c, c_argument, block.bytes()], more].concat();
                 driver.launch(kernel, &launch, &arguments)?;
             } else {
-                let (a_bytes, b_bytes) = (bytemuck::bytes_of(&a), bytemuck::bytes_of(&b));
-                let mut words = Vec::new();
-                if kernel.takes_row_maps() {
-                    let maps = maps::of_rows(driver, kernel, product, slices, [a, b])?;
-                    words.extend(maps.as_flattened().iter().flat_map(|map| *map.words()));
-                }
-                let maps: &[&[u8]] = match words.is_empty() {
-                    true => &[],
-                    false => &[bytemuck::cast_slice(&words)],
+                let maps = match kernel.takes_row_maps() {
+                    true => Some(maps::of_rows(driver, kernel, product, slices, [a, b])?),
+                    false => None,
                 };
-                let arguments =
-                    [&[a_bytes, b_bytes, c_argument, block.bytes()], maps, more].concat();
+                let words = maps.map(|of_both| of_both.map(|of| of.map(|map| *map.words())));
+                let maps = words.as_ref().map(bytemuck::bytes_of);
+                let (a, b) = (bytemuck::bytes_of(&a), bytemuck::bytes_of(&b));
+                let first = [a, b, c_argument, block.bytes()];
+                let arguments = [&first, maps.as_slice(), more].concat();
                 driver.launch(kernel, &launch, &arguments)?;
             }
         }

@@ -18,7 +18,7 @@ pub trait Work<T: WarpGroup, G> {
     const IS_ONE: bool;
     /// Whether its products get epilogues.
     const EPILOGUES: bool;
-    /// Whether A and B have no maps, and come element by element.
+    /// Whether A and B come by maps of every eighth row, and are cut out of chunks.
     const IS_DIRECT: bool = false;
 
     /// Has maps brought near, for the first copies not to wait for them: of a list those of the
@@ -90,7 +90,7 @@ pub trait Work<T: WarpGroup, G> {
         [0; 2]
     }
 
-    /// The first elements of A and B, where they have no maps; a slice's are further on.
+    /// The first elements of A and B of all slices, where they have maps of every eighth row.
     #[inline(always)]
     fn sources(&self) -> [*const T; 2] {
         [ptr::null(); 2]
@@ -120,8 +120,8 @@ pub trait Work<T: WarpGroup, G> {
     }
 }
 
-/// One product, or slices of one shape, of operands that have maps or not; in tiles that may have
-/// fewer columns than the kernel's, or not.
+/// One product, or slices of one shape, of operands that have a map or one for every eighth
+/// row; in tiles that may have fewer columns than the kernel's, or not.
 #[derive(Clone, Copy)]
 pub struct OneProduct<'a, T: WarpGroup, G, const DIRECT: bool, const NARROW: bool> {
     operands: &'a Operands<T>,
@@ -173,7 +173,7 @@ impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, false, true> {
 }
 
 impl<'a, T: WarpGroup, G: Geometry> OneProduct<'a, T, G, true, false> {
-    /// All of it, of operands that have none and begin there.
+    /// All of it, of operands that begin there and have those maps.
     #[inline(always)]
     pub fn direct(
         operands: &'a Operands<T>,
@@ -238,7 +238,7 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
         self.p
     }
 
-    /// K is not 0 where there are maps; without them a step of zeros is one.
+    /// K is not 0.
     #[inline(always)]
     fn steps(&self, slice: u32) -> u32 {
         let steps = k_of(self.p, slice).div_ceil(T::DEPTH.into()) as u32;

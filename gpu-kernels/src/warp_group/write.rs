@@ -437,7 +437,7 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     }
 }
 
-/// The sums of box number `i`, of two or four: registers cannot be told by a number, so there is a
+/// The sums of box number `i`, of two to four: registers cannot be told by a number, so there is a
 /// branch for each.
 #[inline(always)]
 fn sums_of_box<S: Copy, const SUMS: usize>(sums: &[S; SUMS], i: usize) -> [S; 32] {

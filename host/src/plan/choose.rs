@@ -537,7 +537,8 @@ pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> R
     let has_maps =
         (!kernel.takes_maps() || task.maps) && (!kernel.takes_row_maps() || task.row_maps);
     if !is_stored_so || !has_maps {
-        return Err(Error::new(Kind::NotMappable { kernel: kernel.name }));
+        let by_rows = kernel.takes_row_maps();
+        return Err(Error::new(Kind::NotMappable { kernel: kernel.name, by_rows }));
     }
     let limit = |what, needed: u128, limit: u32| {
         if needed <= u128::from(limit) {

@@ -416,7 +416,7 @@ proptest! {
         k in 0usize..100_000,
         dtype in proptest::sample::select(DType::ALL.to_vec()),
         along_k in (any::<bool>(), any::<bool>()),
-        unmapped in (any::<bool>(), any::<bool>()),
+        (unmapped, by_rows) in ((any::<bool>(), any::<bool>()), any::<bool>()),
         multiprocessors in 0u32..200,
         batch in proptest::sample::select(vec![1usize, 2, 300]),
         capability in proptest::sample::select(vec![(7, 0), (8, 0), (8, 9), (9, 0), (10, 0)]),
@@ -433,6 +433,7 @@ proptest! {
             splits: batch == 1,
             along_k: [along_k.0, along_k.1],
             maps: k > 0 && unmapped == [false; 2],
+            row_maps: k > 0 && by_rows,
             unmapped: Some(unmapped).filter(|_| k > 0 && gemm_spec::repack(dtype).is_some()),
             ..task(dtype, shape)
         };
@@ -452,6 +453,7 @@ proptest! {
         let found = task.after_copies(kernel, copied);
         let has_maps = (0..2).all(|i| copied[i] || !unmapped[i]);
         prop_assert!(!kernel.takes_maps() || has_maps && kernel.stored.takes(found.along_k));
+        prop_assert!(!kernel.takes_row_maps() || task.row_maps);
         prop_assert!(kernel.copies_are_along_k().is_some() || copied == [false; 2]);
         prop_assert!(batch == 1 || parts == 1 && kernel.takes_slices());
         prop_assert!(task.splits || !kernel.joins());

@@ -15,10 +15,11 @@
 //! ```
 //!
 //! A plan has the dtype of A and B, the precision, C's dtype, C's rows and columns and K as the
-//! kernel takes them, which of A and B lie along K, whether tensor maps describe both, and which
-//! they do not (`-` where nothing could be copied for that); then the kernel, the operands that are
-//! copied, the parts of K, and microseconds. Whatever is not exactly so is an error: what can be
-//! read in two ways is not worth reading.
+//! kernel takes them, which of A and B lie along K, whether tensor maps describe both (`yes`, `no`,
+//! or `rows` where maps of every eighth row do), and which they do not (`-` where nothing could be
+//! copied for that); then the kernel, the operands that are copied, the parts of K, and
+//! microseconds. Whatever is not exactly so is an error: what can be read in two ways is not worth
+//! reading.
 
 use super::{Entry, Origin, Tuning};
 use crate::error::{Error, Kind};

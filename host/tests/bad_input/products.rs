@@ -162,6 +162,8 @@ pub fn kernels(answers: &mut Answers) {
     let maps = Gemm::<gemmite::bf16>::new().kernel("warp_group_128x128");
     let odd = ones(9, 9);
     answers.add("a kernel for what maps describe", maps.run(&hopper, &odd, &odd));
+    let by_rows = maps.kernel("warp_group_direct_64x64");
+    answers.add("a kernel for rows, of none", by_rows.run(&hopper, &ones(9, 0), &ones(0, 9)));
     answers.add("a kernel on the CPU", by(&Device::cpu(), "k02_tiled_16"));
     answers.add("parts on the CPU", by(&Device::cpu(), "k02_tiled_16/2"));
     answers.add("a name that there is not, on the CPU", by(&Device::cpu(), "k99"));
