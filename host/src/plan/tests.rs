@@ -1,6 +1,5 @@
 //! Choices and checks for made-up devices.
 
-use super::maps::mappable_by_rows;
 use super::model::Least;
 use super::*;
 use crate::OwnKernel;
@@ -12,6 +11,7 @@ use std::collections::HashSet;
 mod apart;
 mod fusion;
 mod narrow;
+mod odd;
 mod said;
 
 fn gpu() -> DeviceInfo {
@@ -287,25 +287,6 @@ fn operands_are_copied_for_kernels_that_read_them_in_no_other_way() {
     }
     let small = chosen(task(DType::F32, large), (256, 256), mapped, [true, true]);
     assert_eq!(small.1, [false; 2], "{small:?}");
-}
-
-#[test]
-fn maps_of_every_eighth_row_describe_rows_that_go_forward() {
-    let by_rows = |(rows, cols), batch| {
-        let layout =
-            Layout { shape: Shape::new(5, 40), strides: Strides::new(rows, cols), offset: 1 };
-        mappable_by_rows(&layout, DType::BF16, batch)
-    };
-    for strides in [(41, 1), (40, 1), (1, 5), (1, 7), (1, 1)] {
-        assert!(by_rows(strides, (1, 0)) && by_rows(strides, (3, 0)), "{strides:?}");
-    }
-    for strides in [(80, 2), (-41, 1), (1, -5), (0, 1), (1, 0)] {
-        assert!(!by_rows(strides, (1, 0)), "{strides:?}");
-    }
-    // One matrix behind the other, as rows are.
-    assert!(by_rows((41, 1), (3, 205)) && by_rows((1, 7), (3, 280)));
-    assert!(!by_rows((41, 1), (3, 206)) && !by_rows((41, 1), (3, -205)));
-    assert!(!by_rows((1, 1), (3, 5)) && !by_rows((1, 1), (3, 40)));
 }
 
 #[test]
