@@ -47,31 +47,6 @@ pub unsafe fn prefetch_l2<T>(address: *const T) {
     unsafe { asm!("prefetch.global.L2 [{}];", in(reg64) address, options(nostack)) }
 }
 
-/// The 16 bits at a place of global memory if they are `wanted`, else 0. There is no branch to
-/// wait at: reads that follow each other are on their way at a time.
-///
-/// Lowers to `ld.global.b16` under a predicate (PTX ISA, `ld`).
-///
-/// # Safety
-/// What is wanted may be read.
-#[gpu_only]
-#[inline(always)]
-pub unsafe fn read_if(wanted: bool, address: *const u16) -> u16 {
-    let bits: u16;
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!(
-            "{{ .reg .pred wanted;",
-            "setp.ne.u32 wanted, {}, 0;",
-            "mov.b16 {}, 0;",
-            "@wanted ld.global.b16 {1}, [{}]; }}",
-            in(reg32) u32::from(wanted), out(reg16) bits, in(reg64) address,
-            options(pure, readonly, nostack),
-        );
-    }
-    bits
-}
-
 /// The same number, which the compiler takes for another: what is computed from it is computed
 /// behind this call, and not kept in registers from before.
 ///

@@ -1,8 +1,11 @@
 //! What the host knows of a kernel: its algorithm, its tiles, and the launches that cover C.
 
+#[cfg(test)]
+mod tests;
+
 use crate::skinny::THREADS;
 use crate::warp_group::{C_BOX_BYTES, C_BOXES, DIRECT_FURTHER_BYTES};
-use crate::{DType, Precision, Target};
+use crate::{DType, Precision, Target, order};
 
 /// Threads that bring tiles for those that multiply ([`KernelFamily::WarpSpecialized`]).
 pub const BRINGERS: usize = 128;
@@ -52,6 +55,9 @@ pub enum KernelFamily {
     /// The same with tiles of fewer columns, for as many of them as there are multiprocessors
     /// (`warp_group`).
     WarpGroupNarrow,
+    /// The same with eight blocks of a cluster in step, so that the L2 cache is asked once for what
+    /// several want (`warp_group`).
+    WarpGroupInStep,
     /// Few rows of C: B is read once, K is dealt out to warps (`skinny`).
     Skinny,
     /// No product: an operand is copied, to rows along K (`repack`).
@@ -86,6 +92,7 @@ impl KernelFamily {
                 | KernelFamily::WarpGroupDirect
                 | KernelFamily::WarpGroupStreamK
                 | KernelFamily::WarpGroupNarrow
+                | KernelFamily::WarpGroupInStep
         )
     }
 
@@ -125,6 +132,7 @@ impl KernelFamily {
             KernelFamily::WarpGroupDirect => "they cut odd operands out of whole chunks",
             KernelFamily::WarpGroupStreamK => "all have equal shares of all steps of all tiles",
             KernelFamily::WarpGroupNarrow => "tiles have as many columns as make them whole waves",
+            KernelFamily::WarpGroupInStep => "eight blocks of a cluster, in step, share L2 reads",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",
@@ -199,9 +207,11 @@ pub struct Tiles {
     pub stages: usize,
     /// Blocks that are to fit on one multiprocessor: a bound on the registers of a thread.
     pub min_blocks: usize,
-    /// Blocks of a cluster, whose tiles of C lie one below the other: they share columns of B.
+    /// Blocks of a cluster. The tiles of C of two lie one below the other: they share columns of B.
     /// Those of an odd last row may lie side by side
-    /// ([`of_clusters`](crate::order::of_clusters)).
+    /// ([`of_clusters`](crate::order::of_clusters)). Those of 8 lie in four rows of two: each brings
+    /// what it needs, in step with the others, so that the L2 cache is asked once for what several
+    /// want.
     pub cluster: usize,
 }
 
@@ -352,6 +362,7 @@ impl Kernel {
             | KernelFamily::WarpGroupDirect
             | KernelFamily::WarpGroupStreamK
             | KernelFamily::WarpGroupNarrow
+            | KernelFamily::WarpGroupInStep
             | KernelFamily::Skinny
             | KernelFamily::Repack
             | KernelFamily::Finish
@@ -415,7 +426,8 @@ impl Kernel {
             | KernelFamily::WarpGroupGrouped
             | KernelFamily::WarpGroupDirect
             | KernelFamily::WarpGroupStreamK
-            | KernelFamily::WarpGroupNarrow => {
+            | KernelFamily::WarpGroupNarrow
+            | KernelFamily::WarpGroupInStep => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let row = depth.saturating_mul(bytes);
                 let further = if self.takes_row_maps() { DIRECT_FURTHER_BYTES } else { 0 };
@@ -431,6 +443,29 @@ impl Kernel {
     /// Blocks of a cluster.
     pub const fn cluster(&self) -> usize {
         self.tiles.cluster
+    }
+
+    /// Rows and columns of tiles that a cluster takes at a time.
+    pub const fn cluster_tiles(&self) -> [usize; 2] {
+        let [down, across] = order::cluster_tiles(self.tiles.cluster as u32);
+        [down as usize, across as usize]
+    }
+
+    /// Clusters that run at one time where there are places for so many blocks, at least one: of 8
+    /// blocks two for each 18 places, which are a GPC, a part of the GPU that has all blocks of a
+    /// cluster; some have 16.
+    pub const fn clusters_at_once(&self, places: u32) -> u32 {
+        let clusters = match self.tiles.cluster {
+            8 => places / 18 * 2,
+            cluster => places / cluster as u32,
+        };
+        if clusters == 0 { 1 } else { clusters }
+    }
+
+    /// Whether parts of K take its steps in turn, each as many: its clusters' blocks are in step,
+    /// and those of all parts read what lies beside each other.
+    pub const fn takes_steps_in_turn(&self) -> bool {
+        matches!(self.family, KernelFamily::WarpGroupInStep)
     }
 
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a
@@ -495,7 +530,12 @@ impl Kernel {
 
     /// Whether it takes the sums through biases and activations that the parameter block has.
     pub const fn has_epilogues(&self) -> bool {
-        matches!(self.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupStreamK)
+        matches!(
+            self.family,
+            KernelFamily::WarpGroup
+                | KernelFamily::WarpGroupStreamK
+                | KernelFamily::WarpGroupInStep
+        )
     }
 
     /// The same with tiles of so many columns, or its own where that is 0.
@@ -544,51 +584,9 @@ impl Kernel {
             | KernelFamily::WarpGroupGrouped
             | KernelFamily::WarpGroupDirect
             | KernelFamily::WarpGroupStreamK
-            | KernelFamily::WarpGroupNarrow => self.shared_bytes(),
+            | KernelFamily::WarpGroupNarrow
+            | KernelFamily::WarpGroupInStep => self.shared_bytes(),
             _ => 0,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernels;
-
-    #[test]
-    fn blocks_respect_every_gpu_of_their_target() {
-        for kernel in kernels() {
-            let (x, y) = kernel.block();
-            assert!(x * y <= 1024 && (x * y) % 32 == 0, "{}", kernel.name);
-            // What a block may have without asking, what every GPU from 8.0 on gives, and 9.0.
-            let limit = match (kernel.dynamic_shared_bytes(), kernel.target) {
-                (0, _) => 48 << 10,
-                (_, Target::Sm90 | Target::Sm90a) => 227 << 10,
-                _ => 99 << 10,
-            };
-            assert!(kernel.shared_bytes() <= limit, "{}", kernel.name);
-        }
-    }
-
-    #[test]
-    fn warps_have_32_lanes() {
-        // Groups of warps compute a tile together; warps one behind the other along K the same.
-        let is_other =
-            |kernel: &&Kernel| kernel.is_resident() || kernel.family == KernelFamily::Skinny;
-        for kernel in kernels().filter(|kernel| !is_other(kernel)) {
-            let ([rows, cols], [block_rows, block_cols, _]) =
-                (kernel.warp_extent(), kernel.tiles.block);
-            let (x, y) = kernel.block();
-            let warps = block_rows / rows * (block_cols / cols);
-            let bring = kernel.family == KernelFamily::WarpSpecialized;
-            let bring = if bring { BRINGERS } else { 0 };
-            assert_eq!(warps * 32 + bring, (x * y) as usize, "{}", kernel.name);
-            assert!(block_rows % rows == 0 && block_cols % cols == 0, "{}", kernel.name);
-        }
-        let extent = |variant| Kernel::find(variant, DType::F32).unwrap().warp_extent();
-        assert_eq!(extent("k02_tiled_8"), [4, 8]);
-        assert_eq!(extent("k02_tiled_16_uncoalesced"), [16, 2]);
-        assert_eq!(extent("k03_thread_column"), [8, 32]);
-        assert_eq!(extent("k06_no_conflicts"), [16, 128]);
     }
 }

@@ -32,8 +32,10 @@ impl Kernel {
         let tiles = Shape::new(shape.rows.div_ceil(rows), shape.cols.div_ceil(cols));
         if self.is_resident() {
             // All tiles in one row of blocks, whole clusters of them.
-            let rows = tiles.rows.next_multiple_of(self.cluster());
-            let x = rows.checked_mul(tiles.cols).filter(|&x| x <= MAX_GRID_X)?;
+            let [down, across] = self.cluster_tiles();
+            let (rows, cols) =
+                (tiles.rows.next_multiple_of(down), tiles.cols.next_multiple_of(across));
+            let x = rows.checked_mul(cols).filter(|&x| x <= MAX_GRID_X)?;
             let x = match self.joins() {
                 true => self.cluster() * self.joined_tiles(shape) as usize,
                 false => x,
@@ -57,8 +59,8 @@ impl Kernel {
             return Launch { layers: slices, ..launch };
         }
         let cluster = self.cluster() as u32;
-        let most = multiprocessors.saturating_mul(self.tiles.min_blocks as u32);
-        let most = (most / cluster * cluster).max(cluster);
+        let places = multiprocessors.saturating_mul(self.tiles.min_blocks as u32);
+        let most = self.clusters_at_once(places).saturating_mul(cluster);
         let (x, y) = launch.grid;
         // Shares that end with tiles, where that leaves few multiprocessors without one.
         let most = match most.checked_div(x).map(|times| times * x) {

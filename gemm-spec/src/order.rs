@@ -58,6 +58,16 @@ pub const fn grouped(linear: u32, tiles_m: u32, tiles_n: u32, group: u32) -> (u3
     (first_row + in_group % rows, in_group / rows)
 }
 
+/// Rows and columns of tiles that a cluster of so many blocks takes at a time: one below the other,
+/// but 8, which are four rows of two.
+#[inline(always)]
+pub const fn cluster_tiles(cluster: u32) -> [u32; 2] {
+    match cluster {
+        8 => [4, 2],
+        _ => [cluster, 1],
+    }
+}
+
 /// Tiles that clusters take one after the other in `tiles_m` x `tiles_n` tiles of blocks, of each
 /// of `slices`, where `at_once` clusters go through them all.
 ///
@@ -75,11 +85,12 @@ pub const fn grouped(linear: u32, tiles_m: u32, tiles_n: u32, group: u32) -> (u3
 ///
 /// # Preconditions
 ///
-/// `cluster` is 1 or 2. Counts that do not fit in a u32 are [`u32::MAX`].
+/// `cluster` is 1, 2 or 8. Counts that do not fit in a u32 are [`u32::MAX`].
 #[inline]
 pub const fn of_clusters(tiles: [u32; 2], cluster: u32, slices: u32, at_once: u32) -> u32 {
     let [tiles_m, tiles_n] = tiles;
-    let below = tiles_m.div_ceil(at_least_1(cluster)).saturating_mul(tiles_n);
+    let [rows, cols] = cluster_tiles(at_least_1(cluster));
+    let below = tiles_m.div_ceil(rows).saturating_mul(tiles_n.div_ceil(cols));
     if cluster != 2 || tiles_m.is_multiple_of(2) {
         return below;
     }
@@ -185,7 +196,7 @@ impl Divisor {
 pub struct TileOrder {
     /// Rows of clusters' tiles, an odd last row of blocks' tiles counted as a whole one.
     pub rows: u32,
-    /// Columns of tiles.
+    /// Columns of clusters' tiles.
     pub cols: u32,
     /// Rows of clusters' tiles whose blocks' lie one below the other.
     below: u32,
@@ -223,10 +234,11 @@ impl TileOrder {
         at_once: u32,
         group: u32,
     ) -> Self {
-        let [tiles_m, cols] = tiles;
-        let rows = tiles_m.div_ceil(at_least_1(cluster));
+        let [tiles_m, tiles_n] = tiles;
+        let of_cluster = cluster_tiles(at_least_1(cluster));
+        let (rows, cols) = (tiles_m.div_ceil(of_cluster[0]), tiles_n.div_ceil(of_cluster[1]));
         let tiles = of_clusters(tiles, cluster, slices, at_once);
-        let has_beside = cluster > 1 && tiles != rows.wrapping_mul(cols);
+        let has_beside = cluster == 2 && tiles != rows.wrapping_mul(cols);
         let below = if has_beside { rows.wrapping_sub(1) } else { rows };
         let group = at_least_1(if group < below { group } else { below });
         TileOrder {
@@ -272,7 +284,7 @@ impl TileOrder {
         let slice = if self.all == self.tiles { 0 } else { self.of_slice.divide(number) };
         let number = number - slice * self.tiles;
         let first = self.below * self.cols;
-        if cluster > 1 && number >= first {
+        if cluster == 2 && number >= first {
             return Some((slice, (self.below * cluster, (number - first) * cluster, true)));
         }
         let of_group = self.of_group.divide(number);
@@ -283,7 +295,8 @@ impl TileOrder {
             false => (self.below - first_row, self.of_last),
         };
         let col = by.divide(in_group);
-        Some((slice, ((first_row + in_group - col * rows) * cluster, col, false)))
+        let [down, across] = cluster_tiles(cluster);
+        Some((slice, ((first_row + in_group - col * rows) * down, col * across, false)))
     }
 
     /// `step` modulo the steps of a slice but for the last.
@@ -378,6 +391,21 @@ mod tests {
                     assert_eq!(set.len(), places.len());
                 }
             }
+        });
+        // Of eight blocks, which are four rows of two.
+        every_grid(|tiles_m, tiles_n| {
+            let order = TileOrder::new([tiles_m, tiles_n], 8, [3, 5], 2, 4);
+            let of_block =
+                |(row, col, _): (u32, u32, bool), rank: u32| (row + rank / 2, col + rank % 2);
+            let places: Vec<_> = (0..u32::MAX)
+                .map_while(|number| order.place(number, 8))
+                .flat_map(|(slice, at)| (0..8).map(move |rank| (slice, of_block(at, rank))))
+                .filter(|&(_, (row, col))| row < tiles_m && col < tiles_n)
+                .collect();
+            let set: HashSet<_> = places.iter().collect();
+            assert_eq!(places.len() as u32, 3 * tiles_m * tiles_n);
+            assert_eq!(set.len(), places.len());
+            assert_eq!(of_clusters([tiles_m, tiles_n], 8, 3, 2), order.rows * order.cols);
         });
         // Waves are saved, or nothing changes.
         assert_eq!(of_clusters([3, 35], 2, 1, 66), 35 + 18);

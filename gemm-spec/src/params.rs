@@ -92,7 +92,8 @@ pub struct Slices {
     pub c: i64,
     /// Slices, from 1 up.
     pub count: u32,
-    /// What a slice adds to the coordinate along K in maps of A and B.
+    /// What a slice adds to the coordinate along K in maps of A and B. For a kernel that
+    /// [`takes_steps_in_turn`](crate::Kernel::takes_steps_in_turn), a step of it.
     pub map_k: u32,
     /// What a slice adds to the last coordinate in maps of A and B; in those of C it is 1.
     pub map_batch: u32,

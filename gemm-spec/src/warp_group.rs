@@ -324,3 +324,77 @@ macro_rules! warp_group_narrow_kernels {
         }
     };
 }
+
+/// Calls `$with!` once with every `warp_group` kernel whose clusters' eight blocks are in step: as
+/// [`warp_group_kernels!`](crate::warp_group_kernels).
+#[macro_export]
+macro_rules! warp_group_in_step_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_in_step_128x128_nn_f16, "warp_group_in_step_128x128", f16, Nn,
+            [128, 128, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_128x128_nt_f16, "warp_group_in_step_128x128", f16, Nt,
+            [128, 128, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_128x128_tn_f16, "warp_group_in_step_128x128", f16, Tn,
+            [128, 128, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_128x128_tt_f16, "warp_group_in_step_128x128", f16, Tt,
+            [128, 128, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_128x128_nn_bf16, "warp_group_in_step_128x128", bf16, Nn,
+            [128, 128, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_128x128_nt_bf16, "warp_group_in_step_128x128", bf16, Nt,
+            [128, 128, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_128x128_tn_bf16, "warp_group_in_step_128x128", bf16, Tn,
+            [128, 128, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_128x128_tt_bf16, "warp_group_in_step_128x128", bf16, Tt,
+            [128, 128, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_64x128_nn_f16, "warp_group_in_step_64x128", f16, Nn,
+            [64, 128, 64], 8, 8
+        ),
+        (
+            warp_group_in_step_64x128_nt_f16, "warp_group_in_step_64x128", f16, Nt,
+            [64, 128, 64], 8, 8
+        ),
+        (
+            warp_group_in_step_64x128_tn_f16, "warp_group_in_step_64x128", f16, Tn,
+            [64, 128, 64], 8, 8
+        ),
+        (
+            warp_group_in_step_64x128_tt_f16, "warp_group_in_step_64x128", f16, Tt,
+            [64, 128, 64], 8, 8
+        ),
+        (
+            warp_group_in_step_64x128_nn_bf16, "warp_group_in_step_64x128", bf16, Nn,
+            [64, 128, 64], 8, 8
+        ),
+        (
+            warp_group_in_step_64x128_nt_bf16, "warp_group_in_step_64x128", bf16, Nt,
+            [64, 128, 64], 8, 8
+        ),
+        (
+            warp_group_in_step_64x128_tn_bf16, "warp_group_in_step_64x128", bf16, Tn,
+            [64, 128, 64], 8, 8
+        ),
+        (
+            warp_group_in_step_64x128_tt_bf16, "warp_group_in_step_64x128", bf16, Tt,
+            [64, 128, 64], 8, 8
+        ),
+        }
+    };
+}

@@ -23,6 +23,10 @@
 //! The blocks of a cluster take tiles of C that lie one below the other. Each brings its own rows
 //! of A, and a part of the columns of B for all. In the last row of tiles, where their number is
 //! odd, they may lie side by side; then they share A, and each brings its own columns of B.
+//! Clusters of eight take four rows of two tiles and share nothing. But they are in one GPC and, by
+//! a stage that is empty when all eight have given it back, in step; what several of them ask for at
+//! nearly one time comes out of the L2 cache once (measured; in no manual). Parts of K take its
+//! steps in turn there, so that all clusters read what lies beside each other.
 //! Clusters take tiles in groups of rows, as in step 10 of the ladder, each the next one that is as
 //! many further as there are clusters. Where the host says so every other tile of a cluster takes K
 //! from its end, where the tile before, of the same rows or columns, has left A or B in the L2
@@ -88,6 +92,10 @@ pub trait Geometry: Copy {
     const CLUSTER: usize;
     /// Stages of the ring.
     const STAGES: usize;
+    /// Whether the blocks of a cluster bring parts of an operand for all of it.
+    const SHARES: bool = Self::CLUSTER == 2;
+    /// Whether each brings what it needs, and they stay in step.
+    const IN_STEP: bool = Self::CLUSTER > 2;
 }
 
 /// The numbers of a [`Geometry`].

@@ -77,7 +77,7 @@ impl Parts {
 
     /// The products that a kernel computes for all of K or for its parts, from number `range.start`
     /// of the batch on, and the K of all but the last.
-    fn slices(&self, product: &Product, range: &Range<usize>) -> (Slices, usize) {
+    fn slices(&self, kernel: &Kernel, product: &Product, range: &Range<usize>) -> (Slices, usize) {
         let Parts { count, len, bytes, tile_cols } = *self;
         if count == 1 {
             let tile_cols = tile_cols as u32;
@@ -85,13 +85,18 @@ impl Parts {
         }
         let size = product.dtype.size_bytes() as i64;
         let further = |stride: isize| (len as i64).wrapping_mul(stride as i64).wrapping_mul(size);
+        // Steps past K's end find zeros there.
+        let (last_k, map_k) = match kernel.takes_steps_in_turn() {
+            true => (len, kernel.tiles.block[2]),
+            false => (product.k - (count - 1) * len, len),
+        };
         let slices = Slices {
-            last_k: (product.k - (count - 1) * len) as u64,
+            last_k: last_k as u64,
             a: further(product.a.strides.col),
             b: further(product.b.strides.row),
             c: bytes as i64,
             count: count as u32,
-            map_k: len as u32,
+            map_k: map_k as u32,
             map_batch: 0,
             tile_cols: tile_cols as u32,
         };
@@ -254,7 +259,7 @@ unsafe fn launch_all(
     let narrowed = kernel.narrowed(parts.tile_cols);
     let launches = || narrowed.launches(product.shape()).into_iter().flatten();
     for (range, launch) in layers(count).flat_map(|of| launches().map(move |l| (of.clone(), l))) {
-        let (slices, k) = parts.slices(product, &range);
+        let (slices, k) = parts.slices(kernel, product, &range);
         let product = &product.at_number(range.start);
         let blocks = slices.count.saturating_mul(kernel.blocks_of_tile(k));
         let reads = reads_of(product, &launch, blocks, multiprocessors);

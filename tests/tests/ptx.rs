@@ -139,7 +139,8 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let of_words = by_words * groups * (1 + 2 * boxes);
     let in_turn = if boxes > C_BOXES { boxes } else { 1 };
     // Or of all groups, which copy at one time.
-    let may_meet = kernel.family == KernelFamily::WarpGroup && groups > 1;
+    let is_plain = matches!(kernel.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupInStep);
+    let may_meet = is_plain && groups > 1;
     let meet = usize::from(may_meet && boxes <= C_BOXES);
     // With an epilogue boxes are written in a loop.
     let copied = by_boxes * (groups * in_turn + meet) + finished * (groups + meet);
@@ -199,7 +200,8 @@ fn no_barrier_was_copied() {
                 | KernelFamily::WarpGroupGrouped
                 | KernelFamily::WarpGroupDirect
                 | KernelFamily::WarpGroupStreamK
-                | KernelFamily::WarpGroupNarrow => barriers_of_hopper(kernel),
+                | KernelFamily::WarpGroupNarrow
+                | KernelFamily::WarpGroupInStep => barriers_of_hopper(kernel),
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
             let products =

@@ -136,6 +136,36 @@ fn cuda_odd_rows_of_tiles() {
     beside(&device, &shapes);
 }
 
+/// Kernels whose clusters of eight blocks are in step, over shapes with clusters that are partly and
+/// mostly past C's end, with K whole and in parts, which take its steps in turn.
+fn in_step(device: &Device, shapes: &[[usize; 3]]) {
+    for kernel in ["warp_group_in_step_128x128", "warp_group_in_step_64x128"] {
+        for (i, &shape) in shapes.iter().enumerate() {
+            let ops = LAYOUTS[i % 4];
+            check::<bf16, bf16>(device, kernel, shape, (ops, 0));
+            check::<f16, f32>(device, kernel, shape, (LAYOUTS[(i + 1) % 4], 3));
+            for (j, parts) in [2, 3, 5].into_iter().enumerate() {
+                let (ops, kernel) = (LAYOUTS[(i + j + 2) % 4], format!("{kernel}/{parts}"));
+                let plan = check::<bf16, f32>(device, &kernel, shape, (ops, 4));
+                assert!(plan.parts > 1, "{plan}");
+                product::<f16, f16>(device, &kernel, shape, (ops, 8), false);
+            }
+        }
+    }
+    say(&format!("clusters in step on {}", device.name()));
+}
+
+#[test]
+fn emulated_clusters_in_step() {
+    in_step(&emulated(36), &[[520, 264, 328], [40, 8, 712]]);
+}
+
+#[test]
+fn cuda_clusters_in_step() {
+    let Some(device) = cuda() else { return };
+    in_step(&device, &[[520, 264, 328], [512, 512, 8200], [1040, 2056, 1032], [16, 304, 20_000]]);
+}
+
 /// Products that the library computes in narrow tiles.
 fn narrow(device: &Device, shapes: &[[usize; 3]]) {
     for &shape in shapes {

@@ -73,7 +73,8 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             // Elsewhere this thread's loop is what others wait for, and its tiles share little.
             let is_turned = G::GROUPS == 2 && T::TURNS && work.is_turned();
             let start = work.first_k(tile.slice);
-            let mut k = StepsOfK { start, step: first_step, steps, is_turned };
+            let each = work.next_k();
+            let mut k = StepsOfK { start, each, step: first_step, steps, is_turned };
             let rank = cluster::block_rank() as usize;
             let maps = [&*operands.maps[0], &*operands.maps[1]];
             let numbers = work.numbers(tile.slice);
@@ -92,7 +93,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
                 }
                 ring.wait_empty();
                 ring.full().arrive_expect(bytes);
-                let k = k.next::<T>();
+                let k = k.next();
                 copies.of_a::<A, G, SUMS>(ring, k);
                 copies.of_b::<B, G, SUMS>(ring, k);
                 ring.next();
@@ -115,6 +116,8 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
 struct StepsOfK {
     /// Where the slice's K starts.
     start: u32,
+    /// From one step to the next.
+    each: u32,
     step: u32,
     steps: u32,
     /// Whether steps are counted from the last one back.
@@ -124,9 +127,9 @@ struct StepsOfK {
 impl StepsOfK {
     /// The k at which the step begins; goes on to the next.
     #[inline(always)]
-    fn next<T: WarpGroup>(&mut self) -> i32 {
+    fn next(&mut self) -> i32 {
         let step = if self.is_turned { self.steps - 1 - self.step } else { self.step };
-        let k = self.start + step * T::DEPTH;
+        let k = self.start + step * self.each;
         self.step = if self.step + 1 == self.steps { 0 } else { self.step + 1 };
         k as i32
     }
@@ -157,7 +160,7 @@ impl<T: WarpGroup> Copies<'_, T> {
         unsafe {
             let a = stages.add(ring.stage() * (G::GROUPS + tiles_b(SUMS)));
             let at = |i| place::<T, A>(row + 64 * i as i32, k, self.numbers[0]);
-            if G::CLUSTER == 1 || !is_beside {
+            if !G::SHARES || !is_beside {
                 for i in 0..G::GROUPS {
                     tma::load(a.add(i), self.maps[0], at(i), full);
                 }
@@ -182,13 +185,19 @@ impl<T: WarpGroup> Copies<'_, T> {
         unsafe {
             let b = stages.add(ring.stage() * (G::GROUPS + tiles) + G::GROUPS);
             let at = |i| place::<T, B>(col + 64 * i as i32, k, self.numbers[1]);
-            if G::CLUSTER == 1 || !is_beside {
-                for i in 0..tiles / G::CLUSTER {
-                    let i = rank * (tiles / G::CLUSTER) + i;
+            if !G::SHARES || !is_beside {
+                let (rank, of_each) = match G::SHARES {
+                    true => (rank, tiles / G::CLUSTER),
+                    false => (0, tiles),
+                };
+                for i in 0..of_each {
+                    let i = rank * of_each + i;
                     let to = b.add(i);
-                    match (G::CLUSTER, policy) {
-                        (1, Some(policy)) => tma::load_with_policy(to, map, at(i), full, policy),
-                        (_, Some(policy)) => tma::load_multicast_with_policy(
+                    match (G::SHARES, policy) {
+                        (false, Some(policy)) => {
+                            tma::load_with_policy(to, map, at(i), full, policy)
+                        }
+                        (true, Some(policy)) => tma::load_multicast_with_policy(
                             to,
                             map,
                             at(i),
@@ -196,8 +205,8 @@ impl<T: WarpGroup> Copies<'_, T> {
                             all::<G>(),
                             policy,
                         ),
-                        (1, None) => tma::load(to, map, at(i), full),
-                        (_, None) => tma::load_multicast(to, map, at(i), full, all::<G>()),
+                        (false, None) => tma::load(to, map, at(i), full),
+                        (true, None) => tma::load_multicast(to, map, at(i), full, all::<G>()),
                     }
                 }
             } else {

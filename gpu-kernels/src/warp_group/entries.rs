@@ -14,6 +14,7 @@ use gemm_spec::{GemmParams, ScaleParams};
 #[allow(non_camel_case_types)] // As it stands in the table.
 type tf32 = cuda_std::wgmma::Tf32;
 gemm_spec::warp_group_kernels!(warp_group);
+gemm_spec::warp_group_in_step_kernels!(warp_group);
 
 /// The same in tiles that may have fewer columns.
 macro_rules! narrow {

@@ -152,7 +152,8 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
         };
         let group = CLUSTER_GROUP / G::CLUSTER as u32;
         let at = order::of_cluster(tile, self.extent, self.tiles, G::CLUSTER as u32, group);
-        Some(Place::of_block(at, [(G::GROUPS * GROUP_ROWS) as u32, self.width], 0))
+        let tile = [(G::GROUPS * GROUP_ROWS) as u32, self.width];
+        Some(Place::of_block(at, G::CLUSTER, tile, 0))
     }
 
     #[inline(always)]

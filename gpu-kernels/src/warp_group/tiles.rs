@@ -29,10 +29,19 @@ impl Place {
     /// This block's, of a cluster's tile as [`order::of_cluster`] has it, in tiles of so many rows
     /// and columns.
     #[inline(always)]
-    pub fn of_block(at: (u32, u32, bool), [height, width]: [u32; 2], slice: u32) -> Self {
+    pub fn of_block(
+        at: (u32, u32, bool),
+        cluster: usize,
+        [height, width]: [u32; 2],
+        slice: u32,
+    ) -> Self {
         let (row, col, is_beside) = at;
         let rank = cluster::block_rank();
-        let (row, col) = if is_beside { (row, col + rank) } else { (row + rank, col) };
+        let [_, across] = order::cluster_tiles(cluster as u32);
+        let (row, col) = match is_beside {
+            true => (row, col + rank),
+            false => (row + rank / across, col + rank % across),
+        };
         let (row, col) = (u64::from(row) * u64::from(height), u64::from(col) * u64::from(width));
         Place { row, col, slice, is_beside }
     }
@@ -113,6 +122,6 @@ impl<G: Geometry> ClusterTiles<G> {
         let group = CLUSTER_GROUP / cluster;
         let at = order::of_cluster(self.next, extent, self.end, cluster, group);
         self.next += cluster::cluster_dim_x();
-        Some(Place::of_block(at, [Self::HEIGHT as u32, self.width], 0))
+        Some(Place::of_block(at, G::CLUSTER, [Self::HEIGHT as u32, self.width], 0))
     }
 }

@@ -84,6 +84,12 @@ pub trait Work<T: WarpGroup, G> {
     /// Where the slice's K starts in the maps of A and B.
     fn first_k(&self, slice: u32) -> u32;
 
+    /// K from a step of a slice to the next.
+    #[inline(always)]
+    fn next_k(&self) -> u32 {
+        T::DEPTH
+    }
+
     /// The numbers of the slice's matrices in the maps of A and B.
     #[inline(always)]
     fn numbers(&self, _slice: u32) -> [i32; 2] {
@@ -220,7 +226,8 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
         let (slice, at) = self.p.order.place(self.next, G::CLUSTER as u32)?;
         self.next += cluster::cluster_dim_x();
         self.taken += 1;
-        Some(Place::of_block(at, [(G::GROUPS * GROUP_ROWS) as u32, self.width], slice))
+        let tile = [(G::GROUPS * GROUP_ROWS) as u32, self.width];
+        Some(Place::of_block(at, G::CLUSTER, tile, slice))
     }
 
     #[inline(always)]
@@ -241,12 +248,14 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     /// K is not 0.
     #[inline(always)]
     fn steps(&self, slice: u32) -> u32 {
-        let steps = k_of(self.p, slice).div_ceil(T::DEPTH.into()) as u32;
-        if DIRECT { steps.max(1) } else { steps }
+        k_of(self.p, slice).div_ceil(T::DEPTH.into()) as u32
     }
 
     #[inline(always)]
     fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32 {
+        if G::IN_STEP {
+            return 0;
+        }
         let order = &self.p.order;
         let together = together(G::CLUSTER, tile, b_along_k);
         let step = first_step(order.rows, tile.col as u32 / self.width, together);
@@ -264,6 +273,15 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     #[inline(always)]
     fn first_k(&self, slice: u32) -> u32 {
         slice * self.p.slices.map_k
+    }
+
+    /// Parts of K take its steps in turn, where blocks are in step.
+    #[inline(always)]
+    fn next_k(&self) -> u32 {
+        match self.p.slices.map_k {
+            map_k if G::IN_STEP && map_k != 0 => map_k * self.p.slices.count,
+            _ => T::DEPTH,
+        }
     }
 
     #[inline(always)]

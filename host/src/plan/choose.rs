@@ -14,10 +14,12 @@ use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 23] = [
+pub(super) const CANDIDATES: [&str; 25] = [
     "warp_group_128x256",
     "warp_group_128x128",
+    "warp_group_in_step_128x128",
     "warp_group_64x128",
+    "warp_group_in_step_64x128",
     "warp_group_64x64",
     "warp_group_narrow_64x64",
     "warp_group_direct_128x192",

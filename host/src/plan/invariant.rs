@@ -74,7 +74,9 @@ impl Class {
     fn has(self, kernel: &Kernel) -> bool {
         use KernelFamily::*;
         match self {
-            Class::WarpGroups => matches!(kernel.family, WarpGroup | WarpGroupDirect),
+            Class::WarpGroups => {
+                matches!(kernel.family, WarpGroup | WarpGroupDirect | WarpGroupInStep)
+            }
             Class::TensorCores => kernel.variant == TENSOR_CORE,
             Class::OneByOne => !matches!(
                 kernel.family,
@@ -84,6 +86,7 @@ impl Class {
                     | WarpGroupDirect
                     | WarpGroupStreamK
                     | WarpGroupNarrow
+                    | WarpGroupInStep
                     | Skinny
                     | Repack
                     | Finish
@@ -96,11 +99,12 @@ impl Class {
 const TENSOR_CORE: &str = "k11_tensor_core";
 
 /// The variants of [`Class::WarpGroups`] that take maps. Those that do not always begin with the
-/// first k, run where these do, and are no reason to turn a product. Shares of a tile's steps and
-/// narrow tiles, which go by the number of tiles, keep no order.
+/// first k, run where these do, and are no reason to turn a product; nor are clusters in step, which
+/// always do. Shares of a tile's steps and narrow tiles, which go by the number of tiles, keep no
+/// order.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
     let is_one = |variant: &str| {
-        let others = ["direct", "stream_k", "narrow"];
+        let others = ["direct", "stream_k", "narrow", "in_step"];
         variant.starts_with("warp_group") && !others.iter().any(|other| variant.contains(other))
     };
     CANDIDATES.into_iter().filter(move |variant| is_one(variant))
@@ -125,7 +129,10 @@ fn begins_anywhere(kernel: &Kernel, shape: Shape) -> bool {
 
 /// Whether the library may choose a kernel for a task: always where rows are free.
 pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> bool {
-    task.rows == Rows::Free || keeps_order(kernel, task) && Class::of(task, info).has(kernel)
+    // Of several products in one launch such clusters have not been measured.
+    let is_measured = !kernel.takes_steps_in_turn() || task.batch <= 1;
+    let is_alike = || keeps_order(kernel, task) && Class::of(task, info).has(kernel);
+    is_measured && (task.rows == Rows::Free || is_alike())
 }
 
 /// Whether a kernel that was named sums a task's rows alike.
@@ -135,7 +142,7 @@ pub(super) fn keeps_order(kernel: &Kernel, task: &Task) -> bool {
         _ if kernel.joins() || kernel.narrows() => false,
         Rows::Alike => !begins_anywhere(kernel, task.shape),
         // The kernel has some epilogues itself, others come behind it.
-        Rows::AlikeAndFused => kernel.family != KernelFamily::WarpGroup,
+        Rows::AlikeAndFused => !kernel.has_epilogues(),
     }
 }
 

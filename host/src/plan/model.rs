@@ -96,7 +96,9 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
     let shallow = 0.11 * kernel.tiles.block[2] as f64;
     match (kernel.variant, kernel.dtype) {
         ("warp_group_128x256" | "warp_group_stream_k_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
+        ("warp_group_in_step_128x128", _) => (tensor(803.0), 0.25, 1.2, 1),
         ("warp_group_128x128", _) => (tensor(692.0), 0.25, 1.2, 1),
+        ("warp_group_in_step_64x128", _) => (tensor(760.0), 0.18, 2.2, 1),
         ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.0, 1),
         ("warp_group_64x64" | "warp_group_stream_k_64x64" | "warp_group_narrow_64x64", _) => {
             (tensor(346.0), 0.12, 0.8, 1)
@@ -339,7 +341,7 @@ fn waiting(
     let rate = if is_half_empty { EMPTY_GROUP * rate } else { rate };
     let cluster = kernel.cluster() as f64;
     let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
-    let at_once = (multiprocessors / cluster).floor().max(1.0);
+    let at_once = f64::from(kernel.clusters_at_once(multiprocessors as u32));
     // Equal shares have no last ones, but ends within tiles.
     let (clusters, last, rate) = match kernel.joins() {
         true => (at_once, 0.0, rate * SHARES[usize::from(clusters > at_once)]),
@@ -350,8 +352,11 @@ fn waiting(
         return bytes / rate;
     }
     let of_last = bytes * last / clusters;
-    // Each block of a cluster brings some of the boxes of 64 columns.
-    let bringing = cluster.min(task.shape.cols.min(cols).div_ceil(64) as f64);
+    // Each block of a cluster brings what it needs, or some of the boxes of 64 columns.
+    let bringing = match kernel.takes_steps_in_turn() {
+        true => cluster,
+        false => cluster.min(task.shape.cols.min(cols).div_ceil(64) as f64),
+    };
     let rate_of = |clusters: f64| rate.min(clusters.max(1.0) * bringing * of_one);
     (bytes - of_last) / rate_of(at_once) + of_last / rate_of(last)
 }
@@ -396,7 +401,8 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let tiles = clusters * cluster as f64;
     let steps = part_len(kernel, task.k, parts).div_ceil(depth) as f64;
     let bytes = task.dtype.size_bytes() * depth;
-    let bytes_of_step = (rows.min(m) * bytes + cols.min(n) * bytes / cluster) as f64;
+    let [down, across] = kernel.cluster_tiles();
+    let bytes_of_step = (rows.min(m) * bytes / across + cols.min(n) * bytes / down) as f64;
     let operations_of_step = 2.0 * (rows * cols * depth) as f64;
     let l2_rate = match parts > 1 {
         true => L2_RATE_OF_PARTS,
@@ -406,7 +412,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     step = least_step(step, kernel, task);
     let resident = blocks as f64;
     let cluster = cluster as f64;
-    let at_once = (multiprocessors / cluster).floor().max(1.0) * cluster * resident;
+    let at_once = f64::from(kernel.clusters_at_once(multiprocessors as u32)) * cluster * resident;
     // With so many blocks on a multiprocessor, and that part of them at work: the fewer there are,
     // the faster each is.
     let of_tile = |blocks: f64, part: f64| {
@@ -471,7 +477,7 @@ fn clusters(kernel: &Kernel, task: &Task, count: usize, multiprocessors: f64) ->
         _ => {
             // What does not fit is more than a grid has, and refused elsewhere.
             let saturated = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-            let at_once = (multiprocessors / cluster as f64).max(1.0) as u32;
+            let at_once = kernel.clusters_at_once(multiprocessors as u32);
             let tiles = tiles_of_blocks(kernel, task).map(saturated);
             order::of_clusters(tiles, cluster as u32, saturated(count), at_once).into()
         }
@@ -488,7 +494,9 @@ fn tiles_of_blocks(kernel: &Kernel, task: &Task) -> [usize; 2] {
 /// Tiles of C, with those that fill clusters whose tiles lie one below the other.
 fn tiles(kernel: &Kernel, task: &Task) -> usize {
     let [down, across] = tiles_of_blocks(kernel, task);
-    down.div_ceil(kernel.cluster()).saturating_mul(kernel.cluster()).saturating_mul(across)
+    let of_cluster = kernel.cluster_tiles();
+    let whole = |count: usize, of: usize| count.div_ceil(of).saturating_mul(of);
+    whole(down, of_cluster[0]).saturating_mul(whole(across, of_cluster[1]))
 }
 
 /// Numbers of parts that are worth a try, for K and C of a task: those that give every
@@ -509,10 +517,14 @@ pub(super) fn splits(
         _ => 4,
     };
     let most = task.k / (least * depth);
-    let once = multiprocessors * Speed::of(kernel).blocks / tiles.max(1);
+    let clusters = kernel.clusters_at_once(multiprocessors as u32) as usize;
+    let once = clusters * kernel.cluster() * Speed::of(kernel).blocks / tiles.max(1);
     // Such a step is so long that parts of the least steps are worth it before all blocks have one.
     let once = if kernel.takes_row_maps() { once.min(most) } else { once };
     let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
     let most = if kernel.takes_slices() { most } else { 1 };
-    tries.into_iter().filter(move |&parts| parts == 1 || parts > 1 && parts <= most)
+    // With K whole such tiles take clusters of two as long, on more multiprocessors.
+    let least = if kernel.takes_steps_in_turn() && kernel.tiles.block[0] == 128 { 2 } else { 1 };
+    let is_tried = move |&parts: &usize| parts >= least && (parts == 1 || parts <= most);
+    tries.into_iter().filter(is_tried)
 }

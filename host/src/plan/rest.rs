@@ -161,9 +161,9 @@ fn waves(kernel: &Kernel, of_rows: bool, task: &Task, info: &DeviceInfo) -> Opti
     if !(kernel.takes_maps() || of_waves && kernel.overlaps()) {
         return None;
     }
-    let ([rows, cols, _], cluster) = (kernel.tiles.block, kernel.cluster());
-    let at_once = (multiprocessors / cluster).max(1) * blocks_at_once(kernel);
-    let rows = rows * cluster;
+    let ([rows, cols, _], [down, across]) = (kernel.tiles.block, kernel.cluster_tiles());
+    let at_once = kernel.clusters_at_once(multiprocessors as u32) as usize * blocks_at_once(kernel);
+    let (rows, cols) = (rows * down, cols * across);
     let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
     let full = down.checked_mul(across)? / at_once * at_once;
     let (from, extent) = match of_rows {
@@ -194,7 +194,9 @@ fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<
     for variant in candidates_of(task.dtype) {
         let least = variant.least(task, info);
         let kernel = (least.whole < most).then(|| instance(variant, [false; 2], task, info));
-        let is_of_use = |kernel: &&Kernel| kernel.takes_maps() == maps && !kernel.narrows();
+        let is_of_use = |kernel: &&Kernel| {
+            kernel.takes_maps() == maps && !kernel.narrows() && !kernel.takes_steps_in_turn()
+        };
         let Some(kernel) = kernel.flatten().filter(is_of_use) else { continue };
         for parts in splits(kernel, task, info) {
             if parts > 1 && (!task.splits || least.of_parts >= most) {

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 
 mod apart;
 mod fusion;
+mod in_step;
 mod narrow;
 mod odd;
 mod said;

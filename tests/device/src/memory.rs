@@ -3,7 +3,7 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::ptr::{AddressSpace, is_in_address_space};
 use cuda_std::shared::dynamic_shared_mem;
-use cuda_std::{kernel, mem, misc, shared_array, thread};
+use cuda_std::{kernel, mem, shared_array, thread};
 
 macro_rules! reversals {
     ($($name:ident, $type:ty, $what:literal;)*) => {$(
@@ -98,20 +98,6 @@ pub unsafe fn dynamic_shared(data: *mut u32, out: *mut u32) {
             out.add(3).write(mem::total_smem_size());
         }
     }
-}
-
-/// One block of 32 threads: leaves in `out` the elements of `data` whose bit of `wanted` is set,
-/// and 0 for the others, whose address is null.
-///
-/// # Safety
-/// `data` and `out` point to 32 elements, of which nothing else accesses those of `out`.
-#[kernel(max_threads = 32)]
-pub unsafe fn wanted_reads(data: *const u16, wanted: u32, out: *mut u16) {
-    let thread = thread::thread_idx_x();
-    let is_wanted = wanted >> thread & 1 == 1;
-    let from = if is_wanted { data.wrapping_add(thread as usize) } else { core::ptr::null() };
-    // SAFETY: what is wanted may be read; each thread has its own element of `out`.
-    unsafe { out.add(thread as usize).write(misc::read_if(is_wanted, from)) }
 }
 
 /// The address in the shared window; 0 on the host, which has none.

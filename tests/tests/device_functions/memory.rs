@@ -110,19 +110,3 @@ fn address_spaces() {
         assert_eq!(local, [0, 0, 0, 1]);
     });
 }
-
-#[test]
-fn elements_that_are_not_wanted_are_not_read() {
-    each_module(|gpu| {
-        let elements: Vec<u16> = (0..32).map(|i| 0x8001 + 771 * i).collect();
-        let data = Buffer::new(&elements);
-        for wanted in [0, 1, 0x8000_0000, 0x5555_5555, 0xDEAD_BEEF, u32::MAX] {
-            let out = Buffer::new(&[0xFFFF_u16; 32]);
-            gpu.run("wanted_reads", 1, 32, &[&&data, &wanted, &&out]);
-            let is_wanted = |i: &usize| wanted >> i & 1 == 1;
-            let expected: Vec<u16> =
-                (0..32).map(|i| if is_wanted(&i) { elements[i] } else { 0 }).collect();
-            assert_eq!(out.download(), expected, "{wanted:#x} of {}", gpu.name);
-        }
-    });
-}

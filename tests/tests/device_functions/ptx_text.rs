@@ -78,7 +78,6 @@ const LOWERINGS: &[(&str, &[&str])] = &[
     ("reverse_u128", &["ld.shared.v2.b64", "st.shared.v2.b64"]),
     ("reverse_quad", &["ld.shared.v2.b64", "st.shared.v2.b64"]),
     ("reverse_by_words", &["ld.shared.v4.b32"]),
-    ("wanted_reads", &["@wanted ld.global.b16"]),
     ("dynamic_shared", &["cuda_std_dynamic_shared", "%dynamic_smem_size", "%total_smem_size"]),
     ("address_spaces", &["isspacep.global", "isspacep.shared", "isspacep.const", "isspacep.local"]),
     ("permute", &["prmt.b32"]),

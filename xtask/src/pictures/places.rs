@@ -72,7 +72,8 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         | KernelFamily::WarpGroupGrouped
         | KernelFamily::WarpGroupDirect
         | KernelFamily::WarpGroupStreamK
-        | KernelFamily::WarpGroupNarrow => of_groups(kernel, thread),
+        | KernelFamily::WarpGroupNarrow
+        | KernelFamily::WarpGroupInStep => of_groups(kernel, thread),
     }
 }
 
