@@ -209,9 +209,9 @@ pub struct Tiles {
     pub min_blocks: usize,
     /// Blocks of a cluster. The tiles of C of two lie one below the other: they share columns of B.
     /// Those of an odd last row may lie side by side
-    /// ([`of_clusters`](crate::order::of_clusters)). Those of 8 lie in four rows of two: each brings
-    /// what it needs, in step with the others, so that the L2 cache is asked once for what several
-    /// want.
+    /// ([`of_clusters`](crate::order::of_clusters)). Those of 8 lie in four rows of two: each
+    /// brings what it needs, in step with the others, so that the L2 cache is asked once for
+    /// what several want.
     pub cluster: usize,
 }
 

@@ -591,9 +591,8 @@ mod tests {
     fn tiles_divide_each_other() {
         for kernel in kernels() {
             let Tiles { block, warp, thread, stages, .. } = kernel.tiles;
-            for axis in 0..2 {
-                assert!(block[axis] % warp[axis] == 0, "{}", kernel.name);
-                assert!(warp[axis] % thread[axis] == 0, "{}", kernel.name);
+            for i in 0..2 {
+                assert_eq!([block[i] % warp[i], warp[i] % thread[i]], [0; 2], "{}", kernel.name);
             }
             assert!(block[2] > 0 && stages > 0, "{}", kernel.name);
         }

@@ -24,8 +24,8 @@
 //! of A, and a part of the columns of B for all. In the last row of tiles, where their number is
 //! odd, they may lie side by side; then they share A, and each brings its own columns of B.
 //! Clusters of eight take four rows of two tiles and share nothing. But they are in one GPC and, by
-//! a stage that is empty when all eight have given it back, in step; what several of them ask for at
-//! nearly one time comes out of the L2 cache once (measured; in no manual). Parts of K take its
+//! a stage that is empty when all eight have given it back, in step; what several of them ask for
+//! at nearly one time comes out of the L2 cache once (measured; in no manual). Parts of K take its
 //! steps in turn there, so that all clusters read what lies beside each other.
 //! Clusters take tiles in groups of rows, as in step 10 of the ladder, each the next one that is as
 //! many further as there are clusters. Where the host says so every other tile of a cluster takes K

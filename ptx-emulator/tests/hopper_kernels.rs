@@ -4,7 +4,7 @@
 
 mod params;
 
-use gemm_spec::order::{CLUSTER_GROUP, TileOrder};
+use gemm_spec::order::{CLUSTER_GROUP, TileOrder, cluster_tiles};
 use gemm_spec::{DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides};
 use params::bytes;
 use ptx_emulator::bulk::{Swizzle, TensorElement, TensorMap};
@@ -184,12 +184,19 @@ fn output_of(dtype: &str) -> &str {
 
 /// As gemm-spec's table has it.
 fn launch_of(kernel: &str, tile: &[usize], [m, n]: [usize; 2]) -> Launch {
-    let cluster = if tile == [64, 64] || kernel.contains("direct") { 1 } else { 2 };
-    let tiles = m.div_ceil(tile[0]).next_multiple_of(cluster) * n.div_ceil(tile[1]);
+    let cluster = match tile {
+        _ if kernel.contains("in_step") => 8,
+        [64, 64] => 1,
+        _ if kernel.contains("direct") => 1,
+        _ => 2,
+    };
+    let [down, across] = cluster_tiles(cluster).map(|count| count as usize);
+    let tiles =
+        m.div_ceil(tile[0]).next_multiple_of(down) * n.div_ceil(tile[1]).next_multiple_of(across);
     Launch {
         grid: [tiles as u32, 1, 1],
         block: [128 + 2 * tile[0] as u32, 1, 1],
-        cluster: [cluster as u32, 1, 1],
+        cluster: [cluster, 1, 1],
         dynamic_shared: 227 << 10,
     }
 }

@@ -20,6 +20,8 @@ const LONGEST: usize = 1 << 20;
 const LONGEST_ON_TENSOR_CORES: usize = 1 << 23;
 /// The same for groups of warps, whose clusters compute tiles of 256 x 256 together.
 const LONGEST_OF_WARP_GROUPS: usize = 1 << 25;
+/// Of 512 x 256.
+const LONGEST_OF_EIGHT_BLOCKS: usize = 1 << 26;
 
 /// Of emulated GPUs for kernels whose blocks go on from tile to tile: so few that they do in small
 /// cases.
@@ -65,9 +67,12 @@ pub fn emulated_kernel<T: Element, C: OutputOf<T>>(
 pub fn is_short<T: Element, C: OutputOf<T>>(case: &Case, engine: &Engine) -> bool {
     let Some(kernel) = emulated_kernel::<T, C>(case, engine) else { return true };
     let [rows, cols, depth] = kernel.tiles.block;
-    let tiles = case.m.div_ceil(rows).next_multiple_of(kernel.cluster()) * case.n.div_ceil(cols);
+    let [down, across] = kernel.cluster_tiles();
+    let tiles = case.m.div_ceil(rows).next_multiple_of(down)
+        * case.n.div_ceil(cols).next_multiple_of(across);
     let longest = match kernel.family {
         KernelFamily::TensorCore => LONGEST_ON_TENSOR_CORES,
+        KernelFamily::WarpGroupInStep => LONGEST_OF_EIGHT_BLOCKS,
         family if family.is_warp_group() => LONGEST_OF_WARP_GROUPS,
         _ => LONGEST,
     };

@@ -136,8 +136,8 @@ fn cuda_odd_rows_of_tiles() {
     beside(&device, &shapes);
 }
 
-/// Kernels whose clusters of eight blocks are in step, over shapes with clusters that are partly and
-/// mostly past C's end, with K whole and in parts, which take its steps in turn.
+/// Kernels whose clusters of eight blocks are in step, over shapes with clusters that are partly
+/// and mostly past C's end, with K whole and in parts, which take its steps in turn.
 fn in_step(device: &Device, shapes: &[[usize; 3]]) {
     for kernel in ["warp_group_in_step_128x128", "warp_group_in_step_64x128"] {
         for (i, &shape) in shapes.iter().enumerate() {

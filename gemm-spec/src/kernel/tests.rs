@@ -1,3 +1,5 @@
+//! What holds of every kernel of the table.
+
 use super::*;
 use crate::kernels;
 

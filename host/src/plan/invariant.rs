@@ -99,9 +99,9 @@ impl Class {
 const TENSOR_CORE: &str = "k11_tensor_core";
 
 /// The variants of [`Class::WarpGroups`] that take maps. Those that do not always begin with the
-/// first k, run where these do, and are no reason to turn a product; nor are clusters in step, which
-/// always do. Shares of a tile's steps and narrow tiles, which go by the number of tiles, keep no
-/// order.
+/// first k, run where these do, and are no reason to turn a product; nor are clusters in step,
+/// which always do. Shares of a tile's steps and narrow tiles, which go by the number of tiles,
+/// keep no order.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
     let is_one = |variant: &str| {
         let others = ["direct", "stream_k", "narrow", "in_step"];

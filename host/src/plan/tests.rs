@@ -451,7 +451,8 @@ proptest! {
             prop_assert!(parts == 1 || rest.parts == 1 && !rest.kernel.joins());
             // Whole tiles, so that all of it starts where maps may.
             let [rows, cols, _] = kernel.tiles.block;
-            let tile = if rest.of_rows { rows * kernel.cluster() } else { cols };
+            let [down, across] = kernel.cluster_tiles();
+            let tile = if rest.of_rows { rows * down } else { cols * across };
             prop_assert!(rest.from.is_multiple_of(tile));
             prop_assert_eq!(rest.kernel.takes_maps(), kernel.takes_maps());
             prop_assert!(!rest.kernel.narrows());

@@ -107,10 +107,8 @@ fn layouts(task: &Task, chosen: &Chosen) -> ([Layout; 2], Shape, usize) {
         0 => 2 * tile,
         rest => tile + rest,
     };
-    let shape = Shape::new(
-        few(task.shape.rows, rows * chosen.kernel.cluster()),
-        few(task.shape.cols, cols),
-    );
+    let [down, across] = chosen.kernel.cluster_tiles();
+    let shape = Shape::new(few(task.shape.rows, rows * down), few(task.shape.cols, cols * across));
     // All parts but the last have two steps.
     let last = if task.k.is_multiple_of(depth) { 2 * depth } else { depth + task.k % depth };
     let k = task.k.min((chosen.parts - 1) * 2 * depth + last);
