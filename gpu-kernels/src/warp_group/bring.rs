@@ -190,24 +190,24 @@ impl<T: WarpGroup> Copies<'_, T> {
                     true => (rank, tiles / G::CLUSTER),
                     false => (0, tiles),
                 };
-                for i in 0..of_each {
-                    let i = rank * of_each + i;
-                    let to = b.add(i);
+                let load = |i: usize| {
+                    let (to, at) = (b.add(i), at(i));
                     match (G::SHARES, policy) {
-                        (false, Some(policy)) => {
-                            tma::load_with_policy(to, map, at(i), full, policy)
+                        (false, Some(policy)) => tma::load_with_policy(to, map, at, full, policy),
+                        (true, Some(policy)) => {
+                            let all = all::<G>();
+                            tma::load_multicast_with_policy(to, map, at, full, all, policy)
                         }
-                        (true, Some(policy)) => tma::load_multicast_with_policy(
-                            to,
-                            map,
-                            at(i),
-                            full,
-                            all::<G>(),
-                            policy,
-                        ),
-                        (false, None) => tma::load(to, map, at(i), full),
-                        (true, None) => tma::load_multicast(to, map, at(i), full, all::<G>()),
+                        (false, None) => tma::load(to, map, at, full),
+                        (true, None) => tma::load_multicast(to, map, at, full, all::<G>()),
                     }
+                };
+                for i in 0..of_each {
+                    load(rank * of_each + i);
+                }
+                // Of an odd number the last one in turn.
+                if G::SHARES && !tiles.is_multiple_of(2) && ring.stage() % 2 == rank {
+                    load(tiles - 1);
                 }
             } else {
                 for i in 0..tiles {
