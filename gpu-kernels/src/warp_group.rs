@@ -73,7 +73,7 @@ use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, Tile};
 use cuda_std::{cluster, fence, grid, misc, registers, shared, thread, warp};
 pub use direct::Maps;
 use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
-use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES};
+use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES, cols_of_b};
 use ring::Ring;
 pub use side::Side;
 pub use stream_k::{Shared, StreamK};
@@ -133,9 +133,10 @@ impl WarpGroup for cuda_std::F8E5M2 {
 /// A tile of 64 rows of 128 bytes.
 pub type Rows64<T> = Tile<T, 64>;
 
-/// Tiles of 64 rows of B in a stage, for so many sums a thread: two columns each.
+/// Tiles of 64 rows of B in a stage, for so many sums a thread: two columns each. Where columns of C
+/// are no whole tiles, those of the last one that are the next block's are brought too.
 const fn tiles_b(sums: usize) -> usize {
-    sums / 32
+    cols_of_b(2 * sums) / 64
 }
 
 /// The operands of a launch.

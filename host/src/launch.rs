@@ -281,7 +281,7 @@ unsafe fn launch_all(
         // for the memory.
         unsafe {
             if kernel.takes_maps() {
-                let maps = maps::of_operands(driver, product, slices, [a, b, c])?;
+                let maps = maps::of_operands(driver, kernel, product, slices, [a, b, c])?;
                 let [map_a, map_b, map_c] = maps;
                 let [a, b, c] = [&map_a, &map_b, &map_c].map(|map| bytemuck::bytes_of(map.words()));
                 let arguments = [&[a, b, c, c_argument, block.bytes()], more].concat();

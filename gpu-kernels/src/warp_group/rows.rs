@@ -38,13 +38,13 @@ pub unsafe fn write_by_rows<T: Element, G: Geometry, const SUMS: usize>(
     };
     // All counters afresh, so that the loops stay loops.
     let mut i = misc::afresh(0);
-    while i < SUMS as u32 / 32 {
+    while i < SUMS.div_ceil(32) as u32 {
         // SAFETY: the group writes when all of it has read, and reads when all of it has written.
         unsafe {
             sync::<G>(group);
-            for part in 0..SUMS / 32 {
+            for part in 0..SUMS.div_ceil(32) {
                 if part as u32 == i {
-                    put(memory, &core::array::from_fn(|j| sums[32 * part + j]));
+                    put(memory, &core::array::from_fn(|j| sums[(32 * part + j).min(SUMS - 1)]));
                 }
             }
             sync::<G>(group);

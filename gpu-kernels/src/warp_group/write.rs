@@ -9,8 +9,9 @@ use crate::{Element, Epilogue, Output, OutputTile, SharedTile, Sum, Write, apply
 use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::half::{HalfExt, bf16, f16};
-use cuda_std::{GpuFloat, fence, misc, mma, thread, tma, warp};
-use gemm_spec::{C_BOXES, DType, GemmParams};
+use cuda_std::wgmma::{B64, Tile};
+use cuda_std::{GpuFloat, SharedPtr, fence, misc, mma, thread, tma, warp};
+use gemm_spec::{C_BOXES, DType, GemmParams, c_row_bytes};
 
 /// A box of C: 64 rows of 128 bytes.
 pub type BoxOfC = Rows64<u8>;
@@ -90,7 +91,13 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
         if ways.epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
             write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number, ways.meet), sums);
         } else if !T::with_output(&fresh, group) {
-            write_by_rows::<T, G, SUMS>(operands, &fresh, at, (boxes.cast(), number), sums);
+            // 64 columns at a time, of which the last may be the next tile's.
+            let n = match SUMS.is_multiple_of(32) {
+                true => n,
+                false => n.min(at.col + 2 * SUMS as u64),
+            };
+            let p = &GemmParams { n, ..fresh };
+            write_by_rows::<T, G, SUMS>(operands, p, at, (boxes.cast(), number), sums);
         }
     }
 }
@@ -182,8 +189,9 @@ pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
     }
     let (bytes, batch) = (size_of::<T::Output>(), (slice * p.slices.map_batch) as i32);
     for group in 0..G::GROUPS {
-        for i in 0..2 * SUMS * bytes / 128 {
-            let (col, row) = (col as i32 + (i * 128 / bytes) as i32, row as i32);
+        let of_box = c_row_bytes(2 * SUMS, bytes) / bytes;
+        for i in 0..2 * SUMS / of_box {
+            let (col, row) = (col as i32 + (i * of_box) as i32, row as i32);
             // SAFETY: there are maps, and the last is C's.
             unsafe {
                 tma::prefetch(&*operands.maps[2], [col, row + (group * GROUP_ROWS) as i32, batch]);
@@ -284,15 +292,60 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
     p: &GemmParams<T::Sum>,
     sums: &[T::Sum; SUMS],
 ) {
-    const { assert!(SUMS.is_multiple_of(8 * AT_ONCE)) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match SUMS.is_multiple_of(8 * AT_ONCE) {
+            true => write_pairs_of::<T, C, SUMS, { 2 * AT_ONCE }>(tile, p, sums),
+            false => write_pairs_of::<T, C, SUMS, AT_ONCE>(tile, p, sums),
+        }
+    }
+}
+
+/// The same, with so many pairs on their way at a time.
+///
+/// # Safety
+/// As [`write_pairs`].
+#[inline(always)]
+unsafe fn write_pairs_of<T: Element, C: Output<T::Sum>, const SUMS: usize, const PAIRS: usize>(
+    tile: OutputTile,
+    p: &GemmParams<T::Sum>,
+    sums: &[T::Sum; SUMS],
+) {
     let (row, col) = place();
-    for q in (0..SUMS / 8).step_by(AT_ONCE) {
+    for q in (0..SUMS / 8).step_by(PAIRS / 2) {
         for r in 0..2 {
             let further = |j| 16 * q + 8 * j;
             let value = |j: usize| part(sums, q + j / 2)[r][j % 2].map(C::convert);
-            let mut values: [_; 2 * AT_ONCE] = core::array::from_fn(value);
+            let mut values: [_; PAIRS] = core::array::from_fn(value);
             // SAFETY: the caller's promise.
             unsafe { tile.store_pairs::<_, C>(p, row + 8 * r, col, further, &mut values) };
+        }
+    }
+}
+
+/// Columns of C that are copied at a time, of elements of 16 bits.
+const fn cols_of_copy(sums: usize) -> usize {
+    c_row_bytes(2 * sums, 2) / 2
+}
+
+/// The place of an element in a box of 64 columns of C, which may be two of 32 for the copy engine.
+///
+/// # Safety
+/// Row and column are in the box.
+#[inline(always)]
+unsafe fn element_of_box<C, const SUMS: usize>(
+    of_c: SharedTile<Rows64<C>>,
+    row: u32,
+    (part, col): (usize, u32),
+) -> SharedPtr<C> {
+    // SAFETY: the caller's promise; a box is as large as both of its halves.
+    unsafe {
+        match cols_of_copy(SUMS) {
+            64 => of_c.element(row, part as u32 * 16 + col),
+            _ => {
+                let half: SharedTile<Tile<C, GROUP_ROWS, B64>> = of_c.cast();
+                half.add(part / 2).element(row, part as u32 % 2 * 16 + col)
+            }
         }
     }
 }
@@ -316,11 +369,15 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     // SAFETY: a box is free when it is written, and read by the copy engine when all threads have.
     unsafe {
         sync::<G>(group);
-        for i in 0..SUMS / 32 {
+        for i in 0..SUMS.div_ceil(32) {
             for part in 0..4 {
+                if 32 * i + 8 * part >= SUMS {
+                    break;
+                }
                 let value = |j: usize| alpha.mul(C::convert(sums[32 * i + 8 * part + j]));
                 let pack = |j: usize| word(C::narrow_pair([value(j), value(j + 1)]));
-                let to = boxes.add(i % C_BOXES).element(to_row, part as u32 * 16 + to_col);
+                let of_c = boxes.add(i % C_BOXES);
+                let to = element_of_box::<C, SUMS>(of_c, to_row, (part, to_col));
                 mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
             }
             send::<T, G, SUMS>(operands, p, at, (boxes.cast(), group, meet), i);
@@ -330,7 +387,7 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
 
 /// Whether the boxes of so many sums are more than a group has, so that each is used again.
 pub const fn uses_boxes_again(sums: usize) -> bool {
-    sums / 32 > C_BOXES
+    sums.div_ceil(32) > C_BOXES
 }
 
 /// Has box number `i` of the tile copied to C, when all threads have written it; but waits for the
@@ -348,7 +405,7 @@ unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
     i: usize,
 ) {
     const { assert!(C_BOXES == 2, "the box behind this one is that of the last copy") };
-    let (all, thread) = (SUMS / 32, thread_of_group());
+    let (all, thread) = (SUMS.div_ceil(32), thread_of_group());
     let in_turn = uses_boxes_again(SUMS);
     let first = match in_turn {
         true => i,
@@ -369,10 +426,19 @@ unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
         if thread == 0 {
             let batch = (slice * p.slices.map_batch) as i32;
             for i in first..=i {
-                let col = col + 64 * i as u64;
-                if col < p.n {
-                    let at = [col as i32, row as i32, batch];
-                    tma::store(&*operands.maps[2], at, boxes.add(i % C_BOXES));
+                let copy = |half: usize| {
+                    let of_tile = 64 * i + cols_of_copy(SUMS) * half;
+                    let col = col + of_tile as u64;
+                    if of_tile < 2 * SUMS && col < p.n {
+                        let at = [col as i32, row as i32, batch];
+                        let halves: SharedTile<Tile<u8, GROUP_ROWS, B64>> =
+                            boxes.add(i % C_BOXES).cast();
+                        tma::store(&*operands.maps[2], at, halves.add(half));
+                    }
+                };
+                copy(0);
+                if cols_of_copy(SUMS) < 64 {
+                    copy(1);
                 }
             }
             tma::commit_group();
@@ -424,34 +490,34 @@ unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
                 activate::<16, false>(&mut x, misc::afresh(p.epilogue.activation));
                 for part in 0..2 {
                     let pack = |j: usize| halves::<T>([x[8 * part + j], x[8 * part + j + 1]]);
-                    let to = to.element(to_row, (2 * half + part) as u32 * 16 + to_col);
+                    let to = element_of_box::<_, SUMS>(to, to_row, (2 * half + part, to_col));
                     mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
                 }
             }
             send::<T, G, SUMS>(operands, p, at, (boxes, group, meet), i);
             i = misc::afresh(i as u32 + 1) as usize;
-            if i == SUMS / 32 {
+            if i == SUMS.div_ceil(32) {
                 break;
             }
         }
     }
 }
 
-/// The sums of box number `i`, of two to four: registers cannot be told by a number, so there is a
-/// branch for each.
+/// The sums of box number `i`, of two to four, the last of which may be half of one: registers
+/// cannot be told by a number, so there is a branch for each.
 #[inline(always)]
 fn sums_of_box<S: Copy, const SUMS: usize>(sums: &[S; SUMS], i: usize) -> [S; 32] {
-    const { assert!(SUMS == 32 || SUMS == 64 || SUMS == 96 || SUMS == 128) };
+    const { assert!(SUMS.is_multiple_of(16) && SUMS >= 32 && SUMS <= 128) };
     // Afresh: else the branches are one behind the other, and the last box goes through all four.
     let part = |i: usize| {
         misc::afresh(i as u32);
-        core::array::from_fn(|j| sums[32 * i + j])
+        core::array::from_fn(|j| sums[(32 * i + j).min(SUMS - 1)])
     };
-    if SUMS == 128 && i == 3 {
+    if SUMS > 96 && i == 3 {
         part(3)
-    } else if SUMS >= 96 && i == 2 {
+    } else if SUMS > 64 && i == 2 {
         part(2)
-    } else if SUMS >= 64 && i == 1 {
+    } else if SUMS > 32 && i == 1 {
         part(1)
     } else {
         part(0)

@@ -4,13 +4,16 @@ use super::Driver;
 use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
 use crate::error::Error;
 use crate::plan::{Product, is_mappable_step, mappable};
-use gemm_spec::{DIRECT_ROWS, DType, Kernel, Layout, Op, Shape, Slices, box_rows, is_along_k};
+use gemm_spec::{
+    DIRECT_ROWS, DType, Kernel, Layout, Op, Shape, Slices, box_rows, c_row_bytes, is_along_k,
+};
 
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
-/// kernels copy them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, swizzled. C's is A's,
-/// and not used, where none can describe it.
+/// kernel copies them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, or C's of 64 bytes as
+/// [`c_row_bytes`] says, swizzled. C's is A's, and not used, where none can describe it.
 pub(super) fn of_operands(
     driver: &dyn Driver,
+    kernel: &Kernel,
     product: &Product,
     slices: Slices,
     [a, b, c]: [u64; 3],
@@ -31,7 +34,10 @@ pub(super) fn of_operands(
         && c_layout.strides.col == 1
         && is_mappable_step(slices.count as usize, *output, of_c.1);
     let map_c = match is_mapped {
-        true => encode(driver, *output, c_layout, c, 64, of_c)?,
+        true => {
+            let row = c_row_bytes(kernel.tiles.block[1], output.size_bytes());
+            encode(driver, *output, c_layout, c, (64, row), of_c)?
+        }
         false => map_a,
     };
     Ok([map_a, map_b, map_c])
@@ -54,13 +60,13 @@ pub(super) fn of_one(
             (_, 1) if layout.strides.row != 1 => (*layout, count),
             _ => (layout.apply(Op::Transpose), count),
         };
-        encode(driver, *dtype, &layout, address, 64, count)
+        encode(driver, *dtype, &layout, address, (64, 128), count)
     };
     let map_a = of(a_layout, a, (1, 0))?;
     let map_b = of(&b_layout.apply(Op::Transpose), b, of_b)?;
     let from_there = Layout { offset: 0, ..*c_layout };
     let map_c = match mappable(&from_there, *output, c) && c_layout.strides.col == 1 {
-        true => encode(driver, *output, c_layout, c, 64, (1, 0))?,
+        true => encode(driver, *output, c_layout, c, (64, 128), (1, 0))?,
         false => map_a,
     };
     Ok([map_a, map_b, map_c])
@@ -133,20 +139,20 @@ fn operand_map(
         true => {
             let rows = box_rows(layout.shape.rows as u64);
             let rows = if most == 0 { rows } else { rows.min(most) };
-            encode(driver, dtype, layout, address, rows, batch)
+            encode(driver, dtype, layout, address, (rows, 128), batch)
         }
-        false => encode(driver, dtype, &layout.apply(Op::Transpose), address, 64, batch),
+        false => encode(driver, dtype, &layout.apply(Op::Transpose), address, (64, 128), batch),
     }
 }
 
-/// The map of a matrix with contiguous rows, in boxes of `rows` of 128 bytes; of so many of them,
-/// that many elements apart.
+/// The map of a matrix with contiguous rows, in boxes of so many rows of 128 or 64 bytes; of so
+/// many matrices, that many elements apart.
 fn encode(
     driver: &dyn Driver,
     dtype: DType,
     layout: &Layout,
     address: u64,
-    rows: u32,
+    (rows, row_bytes): (u32, usize),
     (count, step): (u32, isize),
 ) -> Result<TensorMap, Error> {
     let Layout { shape, strides, .. } = *layout;
@@ -154,9 +160,11 @@ fn encode(
     let pitch = strides.row as u64 * bytes;
     let sizes = [shape.cols as u64, shape.rows as u64, count.into()];
     let step = if count > 1 { step as u64 * bytes } else { pitch };
-    let layout = TensorLayout::new(element(dtype), &sizes, &[(128 / bytes) as u32, rows, 1])
+    let boxes = [(row_bytes as u64 / bytes) as u32, rows, 1];
+    let swizzle = if row_bytes == 128 { TensorSwizzle::B128 } else { TensorSwizzle::B64 };
+    let layout = TensorLayout::new(element(dtype), &sizes, &boxes)
         .strides(&[pitch, step])
-        .swizzle(TensorSwizzle::B128)
+        .swizzle(swizzle)
         // Rows of 256 bytes would be twice as many reads where matrices are not aligned to them.
         .promotion(L2Promotion::B128);
     driver.encode(&layout, address)
