@@ -4,7 +4,7 @@
 mod tests;
 
 use crate::skinny::THREADS;
-use crate::warp_group::{C_BOX_BYTES, C_BOXES, DIRECT_FURTHER_BYTES, cols_of_b};
+use crate::warp_group::{C_BOX_BYTES, C_BOXES, DIRECT_FURTHER_BYTES};
 use crate::{DType, Precision, Target, order};
 
 /// Threads that bring tiles for those that multiply ([`KernelFamily::WarpSpecialized`]).
@@ -431,8 +431,7 @@ impl Kernel {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let row = depth.saturating_mul(bytes);
                 let further = if self.takes_row_maps() { DIRECT_FURTHER_BYTES } else { 0 };
-                let stage = rows.saturating_add(cols_of_b(cols));
-                let stage = stage.saturating_mul(row).saturating_add(further);
+                let stage = rows.saturating_add(cols).saturating_mul(row).saturating_add(further);
                 let c =
                     C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);
                 // Two barriers a stage, of 8 bytes.

@@ -36,6 +36,4 @@ pub use params::{
 pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};
 pub use table::{entries, finish, grouped, kernels, of_module, repack, scaled, variants};
 pub use target::Target;
-pub use warp_group::{
-    C_BOXES, DIRECT_FURTHER_BYTES, DIRECT_ROWS, box_rows, c_row_bytes, cols_of_b,
-};
+pub use warp_group::{C_BOXES, DIRECT_FURTHER_BYTES, DIRECT_ROWS, box_cols, box_rows, c_row_bytes};

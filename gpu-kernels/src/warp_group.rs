@@ -46,8 +46,8 @@
 //! Those of [`GemmParams`](gemm_spec::GemmParams), K not 0 but in a list, and a grid from
 //! `Kernel::launches` as `Kernel::resident` says.
 //! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous, or
-//! of fewer as [`box_rows`](gemm_spec::box_rows) says; C in any strides, as a map where its rows
-//! allow one. Or as maps of every eighth row, contiguous along one extent (`direct`). Compute
+//! of fewer as [`box_rows`](gemm_spec::box_rows) and [`box_cols`](gemm_spec::box_cols) say; C in any
+//! strides, as a map where its rows allow one. Or as maps of every eighth row, contiguous along one extent (`direct`). Compute
 //! capability 9.0.
 
 mod bring;
@@ -69,13 +69,14 @@ use bring::bring;
 use cuda_std::barrier::NamedBarrier;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
-use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor, Tile};
+use cuda_std::wgmma::{self, Accumulate, Accumulator, Tile};
 use cuda_std::{cluster, fence, grid, misc, registers, shared, thread, warp};
 pub use direct::Maps;
 use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
-use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES, cols_of_b};
+use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES};
 use ring::Ring;
-pub use side::Side;
+use side::Part;
+pub use side::{Boxes, Side};
 pub use stream_k::{Shared, StreamK};
 pub use summing::{BlockScaled, InPlace, Summing};
 pub use work::{List, OneProduct, Table, Work};
@@ -132,11 +133,12 @@ impl WarpGroup for cuda_std::F8E5M2 {
 
 /// A tile of 64 rows of 128 bytes.
 pub type Rows64<T> = Tile<T, 64>;
+/// Bytes of those rows.
+const ROW_BYTES: usize = 128;
 
-/// Tiles of 64 rows of B in a stage, for so many sums a thread: two columns each. Where columns of C
-/// are no whole tiles, those of the last one that are the next block's are brought too.
+/// Tiles of 64 rows of B in a stage, for so many sums a thread: two columns each.
 const fn tiles_b(sums: usize) -> usize {
-    cols_of_b(2 * sums) / 64
+    sums / 32
 }
 
 /// The operands of a launch.
@@ -167,8 +169,8 @@ impl<T: Element> Operands<T> {
 
 /// Bytes of a stage: its tiles, and what chunks that hold their rows have more.
 const fn stage_bytes<T: WarpGroup, G: Geometry, W: Work<T, G>, const SUMS: usize>() -> usize {
-    let tiles = G::GROUPS + tiles_b(SUMS);
-    tiles * size_of::<Rows64<T>>() + if W::IS_DIRECT { DIRECT_FURTHER_BYTES } else { 0 }
+    let rows = G::GROUPS * GROUP_ROWS + 2 * SUMS;
+    rows * ROW_BYTES + if W::IS_DIRECT { DIRECT_FURTHER_BYTES } else { 0 }
 }
 
 /// Computes a cluster's tiles of C, with the blocks of the cluster.
@@ -241,7 +243,8 @@ where
                         bring_rows::<T, A, B, G, W>(work, ring, stages.cast(), stage);
                     }
                 } else if thread::thread_idx_x() >= 32 {
-                    clear::<T, G, SUMS>(work.box_rows::<A, B>(), stages);
+                    let stage = stage_bytes::<T, G, W, SUMS>();
+                    clear::<G, SUMS>(work.box_rows::<A, B>(), B::BOX, stages.cast(), stage);
                     // Those of the first tile; while others are multiplied nobody is idle here.
                     if W::IS_ONE
                         && let Some(place) = work.next()
@@ -299,7 +302,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         let c = c.add(group * C_BOXES);
         let stage_bytes = stage_bytes::<T, G, W, SUMS>() as u32;
         let (a, b) = (A::first(stages.add(group)), B::first(stages.add(G::GROUPS)));
-        if is_cleared(work.box_rows::<A, B>()) {
+        if is_cleared(work.box_rows::<A, B>(), B::BOX) {
             sync_cleared::<G>();
         }
         // Whether the last stage of the tile before is still this group's.
@@ -347,7 +350,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                         settle::<G>(stage, G::GROUPS + tiles_b(SUMS), &mut own, k_left);
                     }
                     let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
-                    S::multiply(&mut tile, &mut sums, a, b, $turn, step == 0);
+                    S::multiply::<A, B>(&mut tile, &mut sums, a, b, $turn, step == 0);
                     if step == 0 && waits_early {
                         write::wait_for_copies(warp);
                     }
@@ -414,43 +417,50 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     }
 }
 
-/// Writes zeros where no copy writes, since the instructions read whole tiles: rows past those of
-/// the boxes of A and B.
+/// Writes zeros where no copy writes, since the instructions read whole tiles: rows past those that
+/// are brought of the boxes of A, and of those of B, of which all have `box_b`.
 ///
 /// # Safety
 ///
 /// By the 96 threads of the first group that do not start copies.
 #[inline(always)]
-unsafe fn clear<T: WarpGroup, G: Geometry, const SUMS: usize>(
+unsafe fn clear<G: Geometry, const SUMS: usize>(
     rows: [u32; 2],
-    stages: SharedTile<Rows64<T>>,
+    box_b: usize,
+    stages: SharedTile<u8>,
+    stage_bytes: usize,
 ) {
-    if !is_cleared(rows) {
+    if !is_cleared(rows, box_b) {
         return;
     }
-    let tiles = G::GROUPS + tiles_b(SUMS);
+    let boxes = G::GROUPS + 2 * SUMS / box_b;
     // SAFETY: the tiles are the block's own, and no copy touches these rows.
     unsafe {
-        let mut tile = misc::afresh(0) as usize;
-        while tile < G::STAGES * tiles {
-            let first = rows[usize::from(tile % tiles >= G::GROUPS)];
+        let mut number = misc::afresh(0) as usize;
+        while number < G::STAGES * boxes {
+            let (stage, i) = (number / boxes, number % boxes);
+            let (row, first, end) = match i.checked_sub(G::GROUPS) {
+                None => (i * GROUP_ROWS, rows[0], GROUP_ROWS),
+                Some(i) => (G::GROUPS * GROUP_ROWS + i * box_b, rows[1], box_b),
+            };
+            let of_box = stages.add(stage * stage_bytes + row * ROW_BYTES).cast::<u128>();
             // Chunks of 16 bytes, 8 a row.
             let mut chunk = (8 * first + thread::thread_idx_x() - 32) as usize;
-            while chunk < 8 * GROUP_ROWS {
-                stages.add(tile).cast::<u128>().add(chunk).write(0);
+            while chunk < 8 * end {
+                of_box.add(chunk).write(0);
                 chunk += 96;
             }
-            tile += 1;
+            number += 1;
         }
         fence::async_shared();
         sync_cleared::<G>();
     }
 }
 
-/// Whether copies of so many rows of A and of B leave some of a tile.
+/// Whether copies of so many rows of A and of B leave some of a box, of which B's have `box_b`.
 #[inline(always)]
-fn is_cleared([rows_a, rows_b]: [u32; 2]) -> bool {
-    rows_a.min(rows_b) < GROUP_ROWS as u32
+fn is_cleared([rows_a, rows_b]: [u32; 2], box_b: usize) -> bool {
+    rows_a < GROUP_ROWS as u32 || rows_b < box_b as u32
 }
 
 /// Waits until those rows are cleared.
@@ -477,8 +487,8 @@ unsafe fn sync_cleared<G: Geometry>() {
 #[inline(always)]
 unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>>(
     sums: &mut R,
-    a: [Descriptor<T, A>; 4],
-    b: [Descriptor<T, B>; 4],
+    a: [Part<T, A>; 4],
+    b: [Part<T, B>; 4],
     start: Accumulate,
 ) {
     // SAFETY: the caller's promise.
@@ -543,8 +553,8 @@ macro_rules! warp_group {
         $bn:literal, $arguments:tt) => {
         $crate::warp_group::multiply::<
             $element,
-            ::cuda_std::wgmma::$a,
-            ::cuda_std::wgmma::$b,
+            $crate::warp_group::Boxes<::cuda_std::wgmma::$a, { $crate::warp_group::GROUP_ROWS }>,
+            $crate::warp_group::Boxes<::cuda_std::wgmma::$b, { ::gemm_spec::box_cols($bn) }>,
             $crate::warp_group::Blocks<{ $groups }, $cluster, $stages>,
             _,
             _,

@@ -2,7 +2,7 @@
 
 use super::ring::Ring;
 use super::tiles::Place;
-use super::{Geometry, Rows64, Side, WarpGroup, Work, tiles_b, write};
+use super::{GROUP_ROWS, Geometry, ROW_BYTES, Rows64, Side, WarpGroup, Work, stage_bytes, write};
 use crate::SharedTile;
 use cuda_std::tma::{CachePolicy, TensorMap};
 use cuda_std::{cluster, grid, tma};
@@ -54,8 +54,9 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     W: Work<T, G>,
 {
     let [rows_a, rows_b] = work.box_rows::<A, B>();
-    let rows = G::GROUPS as u32 * rows_a + tiles_b(SUMS) as u32 * rows_b;
-    let bytes = rows * (Rows64::<T>::BYTES / 64);
+    let rows = G::GROUPS as u32 * rows_a + (2 * SUMS / B::BOX) as u32 * rows_b;
+    let bytes = rows * ROW_BYTES as u32;
+    let stage_bytes = stage_bytes::<T, G, W, SUMS>();
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
     let reads_at_once = work.params().reads == Reads::AtOnce as u32;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
@@ -78,7 +79,8 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             let rank = cluster::block_rank() as usize;
             let maps = [&*operands.maps[0], &*operands.maps[1]];
             let numbers = work.numbers(tile.slice);
-            let copies = Copies { maps, stages, tile, numbers, rank, policy };
+            let stages = stages.cast();
+            let copies = Copies { maps, stages, stage_bytes, tile, numbers, rank, policy };
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
             // before this one may write. Behind the first tile it is over at once. Who reads at
             // once leaves it to the groups that multiply, which wait before they touch C.
@@ -94,8 +96,8 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
                 ring.wait_empty();
                 ring.full().arrive_expect(bytes);
                 let k = k.next();
-                copies.of_a::<A, G, SUMS>(ring, k);
-                copies.of_b::<B, G, SUMS>(ring, k);
+                copies.of_a::<T, A, G>(ring, k);
+                copies.of_b::<T, B, G, SUMS>(ring, k);
                 ring.next();
             }
             // Behind the copies, which the groups wait for.
@@ -136,9 +138,10 @@ impl StepsOfK {
 }
 
 /// What copies of a tile's steps have in common.
-struct Copies<'a, T: WarpGroup> {
+struct Copies<'a> {
     maps: [&'a TensorMap<3>; 2],
-    stages: SharedTile<Rows64<T>>,
+    stages: SharedTile<u8>,
+    stage_bytes: usize,
     tile: Place,
     /// Of the slice's matrices in the maps.
     numbers: [i32; 2],
@@ -147,18 +150,28 @@ struct Copies<'a, T: WarpGroup> {
     policy: Option<CachePolicy>,
 }
 
-impl<T: WarpGroup> Copies<'_, T> {
+impl Copies<'_> {
+    /// The stage's memory.
+    ///
+    /// # Safety
+    /// The ring's stages are there.
+    #[inline(always)]
+    unsafe fn stage<G: Geometry>(&self, ring: Ring<G>) -> SharedTile<u8> {
+        // SAFETY: the caller's promise.
+        unsafe { self.stages.add(ring.stage() * self.stage_bytes) }
+    }
+
     /// Starts this block's copies of a step's tile of A into the stage.
     ///
     /// # Safety
     /// As [`bring`]; the stage is empty.
     #[inline(always)]
-    unsafe fn of_a<A: Side<T>, G: Geometry, const SUMS: usize>(&self, ring: Ring<G>, k: i32) {
-        let Copies { stages, tile: Place { row, is_beside, .. }, rank, .. } = *self;
+    unsafe fn of_a<T, A: Side<T>, G: Geometry>(&self, ring: Ring<G>, k: i32) {
+        let Copies { tile: Place { row, is_beside, .. }, rank, .. } = *self;
         let (row, full) = (row as i32, ring.full());
         // SAFETY: the caller's promise.
         unsafe {
-            let a = stages.add(ring.stage() * (G::GROUPS + tiles_b(SUMS)));
+            let a = self.stage(ring).cast::<Rows64<T>>();
             let at = |i| place::<T, A>(row + 64 * i as i32, k, self.numbers[0]);
             if !G::SHARES || !is_beside {
                 for i in 0..G::GROUPS {
@@ -177,21 +190,22 @@ impl<T: WarpGroup> Copies<'_, T> {
     /// # Safety
     /// As [`Self::of_a`].
     #[inline(always)]
-    unsafe fn of_b<B: Side<T>, G: Geometry, const SUMS: usize>(&self, ring: Ring<G>, k: i32) {
-        let Copies { stages, tile: Place { col, is_beside, .. }, rank, policy, .. } = *self;
+    unsafe fn of_b<T, B: Side<T>, G: Geometry, const SUMS: usize>(&self, ring: Ring<G>, k: i32) {
+        let Copies { tile: Place { col, is_beside, .. }, rank, policy, .. } = *self;
         let (col, full) = (col as i32, ring.full());
-        let (map, tiles) = (self.maps[1], tiles_b(SUMS));
+        let (map, boxes) = (self.maps[1], 2 * SUMS / B::BOX);
         // SAFETY: the caller's promise.
         unsafe {
-            let b = stages.add(ring.stage() * (G::GROUPS + tiles) + G::GROUPS);
-            let at = |i| place::<T, B>(col + 64 * i as i32, k, self.numbers[1]);
+            let b = self.stage(ring).add(G::GROUPS * GROUP_ROWS * ROW_BYTES);
+            let at = |i: usize| place::<T, B>(col + (i * B::BOX) as i32, k, self.numbers[1]);
+            let to = |i: usize| b.add(i * B::BOX * ROW_BYTES);
             if !G::SHARES || !is_beside {
                 let (rank, of_each) = match G::SHARES {
-                    true => (rank, tiles / G::CLUSTER),
-                    false => (0, tiles),
+                    true => (rank, boxes / G::CLUSTER),
+                    false => (0, boxes),
                 };
                 let load = |i: usize| {
-                    let (to, at) = (b.add(i), at(i));
+                    let (to, at) = (to(i), at(i));
                     match (G::SHARES, policy) {
                         (false, Some(policy)) => tma::load_with_policy(to, map, at, full, policy),
                         (true, Some(policy)) => {
@@ -206,12 +220,12 @@ impl<T: WarpGroup> Copies<'_, T> {
                     load(rank * of_each + i);
                 }
                 // Of an odd number the last one in turn.
-                if G::SHARES && !tiles.is_multiple_of(2) && ring.stage() % 2 == rank {
-                    load(tiles - 1);
+                if G::SHARES && !boxes.is_multiple_of(2) && ring.stage() % 2 == rank {
+                    load(boxes - 1);
                 }
             } else {
-                for i in 0..tiles {
-                    tma::load(b.add(i), map, at(i), full);
+                for i in 0..boxes {
+                    tma::load(to(i), map, at(i), full);
                 }
             }
         }

@@ -1,65 +1,94 @@
 //! How an operand's tiles lie: rows along K, or along the extent that C keeps.
 
-use super::{GROUP_ROWS, Rows64};
+use super::Rows64;
 use crate::SharedTile;
-use cuda_std::wgmma::{self, Descriptor, KMajor, MnMajor};
+use core::marker::PhantomData;
+use cuda_std::wgmma::{self, B64, B128, Descriptor, KMajor, Major, MnMajor, Swizzle, Tile};
 use gemm_spec::box_rows;
 
-/// The direction in which tiles of an operand are contiguous.
-pub trait Side<T>: wgmma::Major<T> {
+/// The direction in which tiles of an operand are contiguous, and the boxes that make them.
+pub trait Side<T> {
+    /// As the instructions name it.
+    type Major: Major<T>;
+    /// How boxes lie in shared memory.
+    type Swizzle: Swizzle;
     /// Whether it is K.
     const ALONG_K: bool;
+    /// A box's extent that is not K.
+    const BOX: usize;
 
-    /// Rows that a tile's copy brings, of an operand with so many rows along K; the others are not
-    /// touched. Of tiles along the extent itself the copy brings all.
+    /// Rows that a box's copy brings, of an operand with so many rows along K; the others are not
+    /// touched. Of boxes along the extent itself the copy brings all.
     #[inline(always)]
     fn box_rows(extent: u64) -> u32 {
-        if Self::ALONG_K { box_rows(extent) } else { GROUP_ROWS as u32 }
+        let all = Self::BOX as u32;
+        if Self::ALONG_K { box_rows(extent).min(all) } else { all }
     }
 
     /// The tiles that the instructions read from here on.
     ///
     /// # Safety
     /// There are such tiles.
-    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Descriptor<T, Self>;
+    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Part<T, Self>;
 
     /// The four instructions' parts of a stage.
     ///
     /// # Safety
     /// The stage's tiles are there.
-    unsafe fn parts(tile: Descriptor<T, Self>) -> [Descriptor<T, Self>; 4];
+    unsafe fn parts(tile: Part<T, Self>) -> [Part<T, Self>; 4];
 }
 
-impl<T: wgmma::Element> Side<T> for KMajor {
+/// What an instruction reads of an operand.
+pub type Part<T, S> = Descriptor<T, <S as Side<T>>::Major, <S as Side<T>>::Swizzle>;
+
+/// Boxes of so many rows of an operand along K, or so many elements along the extent that C keeps:
+/// of 64, or of 32 where a tile is no multiple of 64.
+pub struct Boxes<M, const EXTENT: usize>(PhantomData<M>);
+
+impl<T: wgmma::Element, const EXTENT: usize> Side<T> for Boxes<KMajor, EXTENT> {
+    type Major = KMajor;
+    type Swizzle = B128;
     const ALONG_K: bool = true;
+    const BOX: usize = EXTENT;
 
     #[inline(always)]
-    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Descriptor<T, Self> {
-        // SAFETY: the caller's promise.
+    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Part<T, Self> {
+        // SAFETY: the caller's promise; boxes of whole patterns of 8 rows follow one another.
         unsafe { tiles.k_major() }
     }
 
     #[inline(always)]
-    unsafe fn parts(tile: Descriptor<T, Self>) -> [Descriptor<T, Self>; 4] {
+    unsafe fn parts(tile: Part<T, Self>) -> [Part<T, Self>; 4] {
         [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()]
     }
 }
 
-impl<T: wgmma::Element> Side<T> for MnMajor
-where
-    MnMajor: wgmma::Major<T>,
-{
-    const ALONG_K: bool = false;
+/// Boxes of 64 values of K, of so many elements each that make rows of a swizzle.
+macro_rules! along_the_extent {
+    ($extent:literal, $swizzle:ident) => {
+        impl<T: wgmma::Element> Side<T> for Boxes<MnMajor, $extent>
+        where
+            MnMajor: Major<T>,
+        {
+            type Major = MnMajor;
+            type Swizzle = $swizzle;
+            const ALONG_K: bool = false;
+            const BOX: usize = $extent;
 
-    #[inline(always)]
-    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Descriptor<T, Self> {
-        // SAFETY: the caller's promise.
-        unsafe { tiles.mn_major() }
-    }
+            #[inline(always)]
+            unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Part<T, Self> {
+                // SAFETY: the caller's promise.
+                unsafe { tiles.cast::<Tile<T, 64, $swizzle>>().mn_major() }
+            }
 
-    #[inline(always)]
-    unsafe fn parts(tile: Descriptor<T, Self>) -> [Descriptor<T, Self>; 4] {
-        // SAFETY: elements have 16 bits, so that the tile has 64 values of K.
-        unsafe { [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()] }
-    }
+            #[inline(always)]
+            unsafe fn parts(tile: Part<T, Self>) -> [Part<T, Self>; 4] {
+                // SAFETY: elements have 16 bits, so that the tile has 64 values of K.
+                unsafe { [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()] }
+            }
+        }
+    };
 }
+
+along_the_extent!(64, B128);
+along_the_extent!(32, B64);

@@ -1,8 +1,9 @@
 //! What becomes of the products of a step: they stay in the tensor cores' sums, or are multiplied
 //! by scales and added to others.
 
+use super::side::Part;
 use super::{Side, WarpGroup, multiply_stage, write};
-use cuda_std::wgmma::{self, Accumulate, Accumulator, Descriptor};
+use cuda_std::wgmma::{self, Accumulate, Accumulator};
 use cuda_std::{GpuFloat, grid, thread, warp};
 use gemm_spec::{GemmParams, SCALE_BLOCK, ScaleParams};
 
@@ -34,8 +35,8 @@ where
     unsafe fn multiply<A: Side<T>, B: Side<T>>(
         tile: &mut Self::Tile,
         sums: &mut [T::Sum; SUMS],
-        a: [Descriptor<T, A>; 4],
-        b: [Descriptor<T, B>; 4],
+        a: [Part<T, A>; 4],
+        b: [Part<T, B>; 4],
         turn: usize,
         is_first: bool,
     );
@@ -73,15 +74,15 @@ where
     unsafe fn multiply<A: Side<T>, B: Side<T>>(
         _: &mut (),
         sums: &mut [T::Sum; SUMS],
-        a: [Descriptor<T, A>; 4],
-        b: [Descriptor<T, B>; 4],
+        a: [Part<T, A>; 4],
+        b: [Part<T, B>; 4],
         _: usize,
         is_first: bool,
     ) {
         let start = if is_first { Accumulate::Start } else { Accumulate::Continue };
         // SAFETY: the caller's promise.
         unsafe {
-            multiply_stage(sums, a, b, start);
+            multiply_stage::<T, A, B, _>(sums, a, b, start);
             wgmma::commit_group();
             wgmma::wait_group::<1, _>(sums);
         }
@@ -212,8 +213,8 @@ where
     unsafe fn multiply<A: Side<T>, B: Side<T>>(
         tile: &mut ScaledTile<SUMS>,
         sums: &mut [f32; SUMS],
-        a: [Descriptor<T, A>; 4],
-        b: [Descriptor<T, B>; 4],
+        a: [Part<T, A>; 4],
+        b: [Part<T, B>; 4],
         turn: usize,
         _: bool,
     ) {
@@ -224,7 +225,7 @@ where
             let before = tile.factors;
             tile.factors = tile.factors(turn);
             tile.read(turn);
-            multiply_stage(&mut tile.parts[turn], a, b, Accumulate::Start);
+            multiply_stage::<T, A, B, _>(&mut tile.parts[turn], a, b, Accumulate::Start);
             wgmma::commit_group();
             wgmma::wait_group::<1, _>(&mut tile.parts[1 - turn]);
             tile.add(sums, 1 - turn, before);
