@@ -4,7 +4,7 @@
 mod tests;
 
 use crate::skinny::THREADS;
-use crate::warp_group::{C_BOX_BYTES, C_BOXES, DIRECT_FURTHER_BYTES};
+use crate::warp_group::{C_BOX_BYTES, C_BOXES, DIRECT_FURTHER_BYTES, box_cols};
 use crate::{DType, Precision, Target, order};
 
 /// Threads that bring tiles for those that multiply ([`KernelFamily::WarpSpecialized`]).
@@ -178,6 +178,11 @@ impl Stored {
             Stored::Tn => !a_along_k && !b_along_k,
             Stored::Tt => !a_along_k && b_along_k,
         }
+    }
+
+    /// Whether columns of B are rows along K.
+    pub const fn b_is_along_k(self) -> bool {
+        matches!(self, Stored::Nt | Stored::Tt)
     }
 
     /// As it stands in the names of kernels.
@@ -431,6 +436,7 @@ impl Kernel {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let row = depth.saturating_mul(bytes);
                 let further = if self.takes_row_maps() { DIRECT_FURTHER_BYTES } else { 0 };
+                let cols = cols.next_multiple_of(box_cols(cols, self.stored.b_is_along_k()));
                 let stage = rows.saturating_add(cols).saturating_mul(row).saturating_add(further);
                 let c =
                     C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);

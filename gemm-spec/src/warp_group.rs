@@ -8,10 +8,12 @@ pub(crate) const C_BOX_BYTES: usize = 64 * 128;
 /// Bytes that a stage of rows that begin anywhere has more than its tiles: a chunk of 16 for each
 /// of 64 rows of A and of B.
 pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
-/// Columns of B in a box, for tiles of so many columns of C: 32 where boxes of 64 do not make a
-/// tile.
-pub const fn box_cols(cols: usize) -> usize {
-    if cols.is_multiple_of(64) { 64 } else { 32 }
+/// Columns of B in a box, for tiles of so many columns of C, where they are rows along K, or where
+/// they are not: 32 rows where boxes of 64 do not make a tile. Rows of 64 bytes would take the copy
+/// engine as long as those of 128, so that of columns that are no rows whole boxes of 64 are
+/// brought, the last half of which is the next tile's.
+pub const fn box_cols(cols: usize, along_k: bool) -> usize {
+    if cols.is_multiple_of(64) || !along_k { 64 } else { 32 }
 }
 
 /// Bytes of a row of C's boxes, for tiles of so many columns of elements of `bytes` bytes: 64 where
@@ -66,13 +68,13 @@ macro_rules! warp_group_kernels {
         (warp_group_128x192_nt_bf16, "warp_group_128x192", bf16, Nt, [128, 192, 64], 2, 4),
         (warp_group_128x192_tn_bf16, "warp_group_128x192", bf16, Tn, [128, 192, 64], 2, 4),
         (warp_group_128x192_tt_bf16, "warp_group_128x192", bf16, Tt, [128, 192, 64], 2, 4),
-        (warp_group_128x160_nn_f16, "warp_group_128x160", f16, Nn, [128, 160, 64], 2, 5),
+        (warp_group_128x160_nn_f16, "warp_group_128x160", f16, Nn, [128, 160, 64], 2, 4),
         (warp_group_128x160_nt_f16, "warp_group_128x160", f16, Nt, [128, 160, 64], 2, 5),
-        (warp_group_128x160_tn_f16, "warp_group_128x160", f16, Tn, [128, 160, 64], 2, 5),
+        (warp_group_128x160_tn_f16, "warp_group_128x160", f16, Tn, [128, 160, 64], 2, 4),
         (warp_group_128x160_tt_f16, "warp_group_128x160", f16, Tt, [128, 160, 64], 2, 5),
-        (warp_group_128x160_nn_bf16, "warp_group_128x160", bf16, Nn, [128, 160, 64], 2, 5),
+        (warp_group_128x160_nn_bf16, "warp_group_128x160", bf16, Nn, [128, 160, 64], 2, 4),
         (warp_group_128x160_nt_bf16, "warp_group_128x160", bf16, Nt, [128, 160, 64], 2, 5),
-        (warp_group_128x160_tn_bf16, "warp_group_128x160", bf16, Tn, [128, 160, 64], 2, 5),
+        (warp_group_128x160_tn_bf16, "warp_group_128x160", bf16, Tn, [128, 160, 64], 2, 4),
         (warp_group_128x160_tt_bf16, "warp_group_128x160", bf16, Tt, [128, 160, 64], 2, 5),
         (warp_group_128x128_nn_f16, "warp_group_128x128", f16, Nn, [128, 128, 64], 2, 6),
         (warp_group_128x128_nt_f16, "warp_group_128x128", f16, Nt, [128, 128, 64], 2, 6),

@@ -136,9 +136,9 @@ pub type Rows64<T> = Tile<T, 64>;
 /// Bytes of those rows.
 const ROW_BYTES: usize = 128;
 
-/// Tiles of 64 rows of B in a stage, for so many sums a thread: two columns each.
-const fn tiles_b(sums: usize) -> usize {
-    sums / 32
+/// Boxes of B in a stage, for so many sums a thread: two columns each.
+const fn boxes_b<T, B: Side<T>>(sums: usize) -> usize {
+    (2 * sums).div_ceil(B::BOX)
 }
 
 /// The operands of a launch.
@@ -168,8 +168,14 @@ impl<T: Element> Operands<T> {
 }
 
 /// Bytes of a stage: its tiles, and what chunks that hold their rows have more.
-const fn stage_bytes<T: WarpGroup, G: Geometry, W: Work<T, G>, const SUMS: usize>() -> usize {
-    let rows = G::GROUPS * GROUP_ROWS + 2 * SUMS;
+const fn stage_bytes<T, B, G, W, const SUMS: usize>() -> usize
+where
+    T: WarpGroup,
+    B: Side<T>,
+    G: Geometry,
+    W: Work<T, G>,
+{
+    let rows = G::GROUPS * GROUP_ROWS + boxes_b::<T, B>(SUMS) * B::BOX;
     rows * ROW_BYTES + if W::IS_DIRECT { DIRECT_FURTHER_BYTES } else { 0 }
 }
 
@@ -199,7 +205,7 @@ where
     unsafe {
         const { assert!(!W::IS_DIRECT || G::CLUSTER == 1 && size_of::<T>() == 2) };
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
-        let of_ring = G::STAGES * stage_bytes::<T, G, W, SUMS>();
+        let of_ring = G::STAGES * stage_bytes::<T, B, G, W, SUMS>();
         let c = stages.cast::<u8>().add(of_ring).cast::<BoxOfC>();
         let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
         let ring = Ring::<G>::new(barriers);
@@ -239,12 +245,13 @@ where
                 // registers that a warp shares.
                 if W::IS_DIRECT {
                     if warp::elect(u32::MAX) {
-                        let stage = (tiles_b(SUMS), stage_bytes::<T, G, W, SUMS>());
+                        let stage = (boxes_b::<T, B>(SUMS), stage_bytes::<T, B, G, W, SUMS>());
                         bring_rows::<T, A, B, G, W>(work, ring, stages.cast(), stage);
                     }
                 } else if thread::thread_idx_x() >= 32 {
-                    let stage = stage_bytes::<T, G, W, SUMS>();
-                    clear::<G, SUMS>(work.box_rows::<A, B>(), B::BOX, stages.cast(), stage);
+                    let stage = stage_bytes::<T, B, G, W, SUMS>();
+                    let boxes = (boxes_b::<T, B>(SUMS), B::BOX);
+                    clear::<G>(work.box_rows::<A, B>(), boxes, stages.cast(), stage);
                     // Those of the first tile; while others are multiplied nobody is idle here.
                     if W::IS_ONE
                         && let Some(place) = work.next()
@@ -300,7 +307,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     // read it are done; the maps' and C's use is as the caller promises.
     unsafe {
         let c = c.add(group * C_BOXES);
-        let stage_bytes = stage_bytes::<T, G, W, SUMS>() as u32;
+        let stage_bytes = stage_bytes::<T, B, G, W, SUMS>() as u32;
         let (a, b) = (A::first(stages.add(group)), B::first(stages.add(G::GROUPS)));
         if is_cleared(work.box_rows::<A, B>(), B::BOX) {
             sync_cleared::<G>();
@@ -313,7 +320,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 next = work.next();
                 own = match next {
                     Some(place) if W::IS_DIRECT => {
-                        own_rows::<T, A, B, G, W>(&work, place, tiles_b(SUMS))
+                        own_rows::<T, A, B, G, W>(&work, place, boxes_b::<T, B>(SUMS))
                     }
                     _ => [OwnRow::NONE; 2],
                 };
@@ -347,7 +354,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     if W::IS_DIRECT {
                         let stage = stages.cast().add(further as usize);
                         let k_left = k - u64::from(step * T::DEPTH);
-                        settle::<G>(stage, G::GROUPS + tiles_b(SUMS), &mut own, k_left);
+                        settle::<G>(stage, G::GROUPS + boxes_b::<T, B>(SUMS), &mut own, k_left);
                     }
                     let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
                     S::multiply::<A, B>(&mut tile, &mut sums, a, b, $turn, step == 0);
@@ -418,22 +425,22 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
 }
 
 /// Writes zeros where no copy writes, since the instructions read whole tiles: rows past those that
-/// are brought of the boxes of A, and of those of B, of which all have `box_b`.
+/// are brought of the boxes of A, and of those of B, so many of so many rows.
 ///
 /// # Safety
 ///
 /// By the 96 threads of the first group that do not start copies.
 #[inline(always)]
-unsafe fn clear<G: Geometry, const SUMS: usize>(
+unsafe fn clear<G: Geometry>(
     rows: [u32; 2],
-    box_b: usize,
+    (boxes_b, box_b): (usize, usize),
     stages: SharedTile<u8>,
     stage_bytes: usize,
 ) {
     if !is_cleared(rows, box_b) {
         return;
     }
-    let boxes = G::GROUPS + 2 * SUMS / box_b;
+    let boxes = G::GROUPS + boxes_b;
     // SAFETY: the tiles are the block's own, and no copy touches these rows.
     unsafe {
         let mut number = misc::afresh(0) as usize;
@@ -545,16 +552,16 @@ macro_rules! warp_group {
             }
         }
     )*};
-    (@multiply Nn, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, MnMajor, $($rest)*) };
-    (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, KMajor, $($rest)*) };
-    (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, MnMajor, $($rest)*) };
-    (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, KMajor, $($rest)*) };
-    (@call $a:ident, $b:ident, $element:ident, [$groups:expr, $cluster:literal, $stages:literal],
+    (@multiply Nn, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, MnMajor, false, $($rest)*) };
+    (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, KMajor, true, $($rest)*) };
+    (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, MnMajor, false, $($rest)*) };
+    (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, KMajor, true, $($rest)*) };
+    (@call $a:ident, $b:ident, $along_k:literal, $element:ident, [$groups:expr, $cluster:literal, $stages:literal],
         $bn:literal, $arguments:tt) => {
         $crate::warp_group::multiply::<
             $element,
             $crate::warp_group::Boxes<::cuda_std::wgmma::$a, { $crate::warp_group::GROUP_ROWS }>,
-            $crate::warp_group::Boxes<::cuda_std::wgmma::$b, { ::gemm_spec::box_cols($bn) }>,
+            $crate::warp_group::Boxes<::cuda_std::wgmma::$b, { ::gemm_spec::box_cols($bn, $along_k) }>,
             $crate::warp_group::Blocks<{ $groups }, $cluster, $stages>,
             _,
             _,

@@ -2,7 +2,9 @@
 
 use super::ring::Ring;
 use super::tiles::Place;
-use super::{GROUP_ROWS, Geometry, ROW_BYTES, Rows64, Side, WarpGroup, Work, stage_bytes, write};
+use super::{
+    GROUP_ROWS, Geometry, ROW_BYTES, Rows64, Side, WarpGroup, Work, boxes_b, stage_bytes, write,
+};
 use crate::SharedTile;
 use cuda_std::tma::{CachePolicy, TensorMap};
 use cuda_std::{cluster, grid, tma};
@@ -54,9 +56,9 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     W: Work<T, G>,
 {
     let [rows_a, rows_b] = work.box_rows::<A, B>();
-    let rows = G::GROUPS as u32 * rows_a + (2 * SUMS / B::BOX) as u32 * rows_b;
+    let rows = G::GROUPS as u32 * rows_a + boxes_b::<T, B>(SUMS) as u32 * rows_b;
     let bytes = rows * ROW_BYTES as u32;
-    let stage_bytes = stage_bytes::<T, G, W, SUMS>();
+    let stage_bytes = stage_bytes::<T, B, G, W, SUMS>();
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
     let reads_at_once = work.params().reads == Reads::AtOnce as u32;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
@@ -193,7 +195,7 @@ impl Copies<'_> {
     unsafe fn of_b<T, B: Side<T>, G: Geometry, const SUMS: usize>(&self, ring: Ring<G>, k: i32) {
         let Copies { tile: Place { col, is_beside, .. }, rank, policy, .. } = *self;
         let (col, full) = (col as i32, ring.full());
-        let (map, boxes) = (self.maps[1], 2 * SUMS / B::BOX);
+        let (map, boxes) = (self.maps[1], boxes_b::<T, B>(SUMS));
         // SAFETY: the caller's promise.
         unsafe {
             let b = self.stage(ring).add(G::GROUPS * GROUP_ROWS * ROW_BYTES);

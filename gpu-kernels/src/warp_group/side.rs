@@ -1,17 +1,15 @@
 //! How an operand's tiles lie: rows along K, or along the extent that C keeps.
 
-use super::Rows64;
+use super::{GROUP_ROWS, Rows64};
 use crate::SharedTile;
 use core::marker::PhantomData;
-use cuda_std::wgmma::{self, B64, B128, Descriptor, KMajor, Major, MnMajor, Swizzle, Tile};
+use cuda_std::wgmma::{self, Descriptor, KMajor, Major, MnMajor};
 use gemm_spec::box_rows;
 
 /// The direction in which tiles of an operand are contiguous, and the boxes that make them.
 pub trait Side<T> {
     /// As the instructions name it.
     type Major: Major<T>;
-    /// How boxes lie in shared memory.
-    type Swizzle: Swizzle;
     /// Whether it is K.
     const ALONG_K: bool;
     /// A box's extent that is not K.
@@ -39,15 +37,14 @@ pub trait Side<T> {
 }
 
 /// What an instruction reads of an operand.
-pub type Part<T, S> = Descriptor<T, <S as Side<T>>::Major, <S as Side<T>>::Swizzle>;
+pub type Part<T, S> = Descriptor<T, <S as Side<T>>::Major>;
 
-/// Boxes of so many rows of an operand along K, or so many elements along the extent that C keeps:
-/// of 64, or of 32 where a tile is no multiple of 64.
+/// Boxes of so many rows of an operand along K, 64 or 32, or of 64 elements along the extent that C
+/// keeps.
 pub struct Boxes<M, const EXTENT: usize>(PhantomData<M>);
 
 impl<T: wgmma::Element, const EXTENT: usize> Side<T> for Boxes<KMajor, EXTENT> {
     type Major = KMajor;
-    type Swizzle = B128;
     const ALONG_K: bool = true;
     const BOX: usize = EXTENT;
 
@@ -63,32 +60,23 @@ impl<T: wgmma::Element, const EXTENT: usize> Side<T> for Boxes<KMajor, EXTENT> {
     }
 }
 
-/// Boxes of 64 values of K, of so many elements each that make rows of a swizzle.
-macro_rules! along_the_extent {
-    ($extent:literal, $swizzle:ident) => {
-        impl<T: wgmma::Element> Side<T> for Boxes<MnMajor, $extent>
-        where
-            MnMajor: Major<T>,
-        {
-            type Major = MnMajor;
-            type Swizzle = $swizzle;
-            const ALONG_K: bool = false;
-            const BOX: usize = $extent;
+impl<T: wgmma::Element> Side<T> for Boxes<MnMajor, GROUP_ROWS>
+where
+    MnMajor: Major<T>,
+{
+    type Major = MnMajor;
+    const ALONG_K: bool = false;
+    const BOX: usize = GROUP_ROWS;
 
-            #[inline(always)]
-            unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Part<T, Self> {
-                // SAFETY: the caller's promise.
-                unsafe { tiles.cast::<Tile<T, 64, $swizzle>>().mn_major() }
-            }
+    #[inline(always)]
+    unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Part<T, Self> {
+        // SAFETY: the caller's promise.
+        unsafe { tiles.mn_major() }
+    }
 
-            #[inline(always)]
-            unsafe fn parts(tile: Part<T, Self>) -> [Part<T, Self>; 4] {
-                // SAFETY: elements have 16 bits, so that the tile has 64 values of K.
-                unsafe { [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()] }
-            }
-        }
-    };
+    #[inline(always)]
+    unsafe fn parts(tile: Part<T, Self>) -> [Part<T, Self>; 4] {
+        // SAFETY: elements have 16 bits, so that the tile has 64 values of K.
+        unsafe { [tile, tile.step::<1>(), tile.step::<2>(), tile.step::<3>()] }
+    }
 }
-
-along_the_extent!(64, B128);
-along_the_extent!(32, B64);

@@ -26,10 +26,12 @@ pub(super) fn of_operands(
         _ => (slices.count, step),
     };
     let of_b = b_layout.apply(Op::Transpose);
-    let map_a = operand_map(driver, *dtype, a_layout, a, (64, 128), further(batch.a))?;
-    let box_b = box_cols(kernel.tiles.block[1]);
-    let rows_b = if slices.tile_cols == 0 { box_b as u32 } else { slices.tile_cols };
-    let map_b = operand_map(driver, *dtype, &of_b, b, (rows_b, 2 * box_b), further(batch.b))?;
+    let map_a = operand_map(driver, *dtype, a_layout, (a, 64), further(batch.a))?;
+    let rows_b = match slices.tile_cols {
+        0 => box_cols(kernel.tiles.block[1], true) as u32,
+        cols => cols,
+    };
+    let map_b = operand_map(driver, *dtype, &of_b, (b, rows_b), further(batch.b))?;
     // The address is that of the first element, past the layout's offset.
     let from_there = Layout { offset: 0, ..*c_layout };
     let of_c = (slices.count, slices.c as isize / output.size_bytes() as isize);
@@ -130,14 +132,12 @@ pub(super) fn of_rows(
 const CHUNK: u64 = 16;
 
 /// The map of an operand of (outer, k), whose rows are the extent that is contiguous: of one that
-/// lies along K in boxes of its rows, but so many at most; else of so many bytes of them, which
-/// are elements of 16 bits where they are not 128.
+/// lies along K in boxes of its rows, but so many at most.
 fn operand_map(
     driver: &dyn Driver,
     dtype: DType,
     layout: &Layout,
-    address: u64,
-    (most, row_bytes): (u32, usize),
+    (address, most): (u64, u32),
     batch: (u32, isize),
 ) -> Result<TensorMap, Error> {
     match layout.strides.col == 1 && layout.strides.row != 1 {
@@ -145,10 +145,7 @@ fn operand_map(
             let rows = box_rows(layout.shape.rows as u64).min(most);
             encode(driver, dtype, layout, address, (rows, 128), batch)
         }
-        false => {
-            let rows = layout.apply(Op::Transpose);
-            encode(driver, dtype, &rows, address, (64, row_bytes), batch)
-        }
+        false => encode(driver, dtype, &layout.apply(Op::Transpose), address, (64, 128), batch),
     }
 }
 

@@ -14,8 +14,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 25] = [
+pub(super) const CANDIDATES: [&str; 28] = [
     "warp_group_128x256",
+    "warp_group_128x224",
+    "warp_group_128x192",
+    "warp_group_128x160",
     "warp_group_128x128",
     "warp_group_in_step_128x128",
     "warp_group_64x128",
