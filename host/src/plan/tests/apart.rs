@@ -9,25 +9,28 @@ fn what_would_be_a_wave_of_its_own_is_computed_apart() {
         let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, shape) };
         super::super::choose(&KernelChoice::Auto, &task, &h100).unwrap()
     };
-    // 66 clusters of two blocks of 128 x 256: 256 tiles, and those of a row of clusters more.
-    let cut = plan((4300, 4096), 4096);
+    // 15 rows of clusters by 15 tiles of 128 x 256, of which 66 clusters have 13 rows in three waves.
+    let cut = plan((3840, 3840), 3840);
     let rest = cut.rest.unwrap();
-    assert_eq!((cut.kernel.variant, rest.of_rows, rest.from), ("warp_group_128x256", true, 4096));
+    assert_eq!((cut.kernel.variant, rest.of_rows, rest.from), ("warp_group_128x256", true, 3328));
     // By what begins while the other ends, whatever else would be faster for a few rows.
     assert!(rest.kernel.takes_maps() && !rest.kernel.narrows());
+    let task_of_all =
+        Task { k: 3840, shape: Shape::new(3840, 3840), maps: true, ..task(DType::BF16, (1, 1)) };
+    let all = Task { along_k: [true; 2], ..task_of_all };
+    let whole = super::super::choose(&cut.kernel.variant.into(), &all, &h100).unwrap();
+    assert!(cut.prediction.rest > 0.0 && cut.prediction.total() < whole.prediction.total());
     let whole = plan((4096, 4096), 4096);
     assert_eq!(whole.rest, None);
-    assert!(cut.prediction.total() < 1.15 * whole.prediction.total());
     // Of a row of blocks more the tiles lie side by side, in no more waves.
     let beside = plan((4097, 4096), 4096);
     assert_eq!((beside.kernel.variant, beside.rest), ("warp_group_128x256", None));
     assert!(beside.prediction.total() < 1.04 * whole.prediction.total());
-    assert!(cut.prediction.rest > 0.0 && cut.prediction.total() > whole.prediction.total());
-    let rest = plan((512, 28_672), 4096).rest.unwrap();
-    // 224 tiles, of which 66 clusters have 198 at a time.
-    assert_eq!((rest.of_rows, rest.from), (false, 99 * 256));
+    let rest = plan((512, 8500), 4096).rest.unwrap();
+    // 66 clusters, and one tile's columns more.
+    assert_eq!((rest.of_rows, rest.from), (false, 33 * 256));
     // Not parts of K, no kernel without maps, and not less than a wave.
-    let task = Task { maps: true, along_k: [true; 2], ..task(DType::BF16, (4300, 4096)) };
+    let task = Task { maps: true, along_k: [true; 2], ..task(DType::BF16, (3840, 3840)) };
     let may_be_cut = |of: &Chosen| of.parts == 1 && of.kernel.takes_maps();
     assert!(candidates(&task, &h100).all(|of| of.rest.is_none() || may_be_cut(&of)));
     let small = Task { shape: Shape::new(300, 300), ..task };
