@@ -14,8 +14,9 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The suites that the program carries, by name.
-const CARRIED: [(&str, &str); 11] = [
+const CARRIED: [(&str, &str); 12] = [
     ("square", include_str!("../suites/square.csv")),
+    ("between", include_str!("../suites/between.csv")),
     ("llm", include_str!("../suites/llm.csv")),
     ("odd", include_str!("../suites/odd.csv")),
     ("skinny", include_str!("../suites/skinny.csv")),
@@ -29,8 +30,9 @@ const CARRIED: [(&str, &str); 11] = [
 ];
 
 /// The suites that a run on a GPU takes unless told otherwise.
-pub const GPU_SUITES: [&str; 10] = [
+pub const GPU_SUITES: [&str; 11] = [
     "square",
+    "between",
     "llm",
     "odd",
     "skinny",

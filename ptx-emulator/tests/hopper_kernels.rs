@@ -5,7 +5,9 @@
 mod params;
 
 use gemm_spec::order::{CLUSTER_GROUP, TileOrder, cluster_tiles};
-use gemm_spec::{DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides};
+use gemm_spec::{
+    DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides, box_cols, c_row_bytes,
+};
 use params::bytes;
 use ptx_emulator::bulk::{Swizzle, TensorElement, TensorMap};
 use ptx_emulator::{Arch, Argument, Emulator, Launch, Module, Options, Timing};
@@ -83,14 +85,21 @@ fn element_of_map(dtype: &str) -> (TensorElement, u32) {
     }
 }
 
-/// The tensor map of a matrix in boxes of 64 rows of 128 bytes.
-fn map(gpu: &Emulator, matrix: &Matrix, dtype: &str, address: u64) -> Vec<u8> {
+/// The tensor map of a matrix in boxes of so many rows of 128 or 64 bytes.
+fn map(
+    gpu: &Emulator,
+    matrix: &Matrix,
+    dtype: &str,
+    address: u64,
+    [rows, row_bytes]: [usize; 2],
+) -> Vec<u8> {
     let (element, bytes) = element_of_map(dtype);
     // One matrix of a batch.
     let sizes = [matrix.cols as u64, matrix.rows as u64, 1];
     let strides = [sizes[0] * u64::from(bytes); 2];
-    let mut map = TensorMap::new(element, address, &sizes, &strides, &[128 / bytes, 64, 1]);
-    map.swizzle = Swizzle::B128;
+    let boxes = [row_bytes as u32 / bytes, rows as u32, 1];
+    let mut map = TensorMap::new(element, address, &sizes, &strides, &boxes);
+    map.swizzle = if row_bytes == 128 { Swizzle::B128 } else { Swizzle::B64 };
     let words = gpu.encode_tensor_map(&map).unwrap();
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -242,8 +251,10 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     };
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let of_three = || {
-        let of_a = map(&gpu, &stored_a, dtype, a_at);
-        [of_a, map(&gpu, &stored_b, dtype, b_at), map(&gpu, &c, output, c_at)]
+        let of_a = map(&gpu, &stored_a, dtype, a_at, [64, 128]);
+        let of_b = map(&gpu, &stored_b, dtype, b_at, [box_cols(tile[1], tb), 128]);
+        let row = c_row_bytes(tile[1], element(output, 0).len());
+        [of_a, of_b, map(&gpu, &c, output, c_at, [64, row])]
     };
     let mut arguments = if kernel.contains("grouped") {
         list([of_three().concat(), c_at.to_le_bytes().to_vec(), block], [m, n, k])

@@ -278,6 +278,9 @@ fn in_warp_groups_on_the_emulator() {
     check::<bf16, bf16>(&emulated((9, 0), "warp_group_64x64"), &aligned, NN);
     check::<f16, f16>(&emulated((9, 0), "warp_group_128x128"), &aligned, NT);
     check::<bf16, bf16>(&emulated((9, 0), "warp_group_128x256"), &[(136, 264, 16)], NN);
+    // The last box of a tile is half of one.
+    check::<bf16, bf16>(&emulated((9, 0), "warp_group_128x160"), &[(136, 328, 16)], NN);
+    check::<f16, f16>(&emulated((9, 0), "warp_group_128x224"), &[(136, 232, 16)], NT);
     // One row of three tiles, side by side: the fourth lies past C's end.
     check::<bf16, bf16>(&emulated((9, 0), "warp_group_64x128"), &[(40, 328, 16)], NN);
     check::<f16, f16>(&emulated((9, 0), "warp_group_128x128"), &[(40, 328, 16)], NT);
@@ -287,7 +290,9 @@ fn in_warp_groups_on_the_emulator() {
 #[test]
 fn from_tile_to_tile_on_the_emulator() {
     let steps = Steps { bias: ROW, activation: Activation::Relu, ..Steps::default() };
-    for (kernel, rows) in [("warp_group_128x256", 128), ("warp_group_64x64", 64)] {
+    for (kernel, rows) in
+        [("warp_group_128x256", 128), ("warp_group_128x160", 128), ("warp_group_64x64", 64)]
+    {
         for timing in [Timing::Latest, Timing::Eager, Timing::Seeded(1), Timing::Seeded(2)] {
             let multiprocessors = Some(2);
             let options = Options { arch: (9, 0), multiprocessors, timing, ..Options::default() };

@@ -135,7 +135,7 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     // The usual C once more, with an epilogue, where the kernel has these.
     let finished = kernel.has_epilogues() && kernel.dtype.output().size_bytes() == 2;
     let finished = usize::from(finished);
-    let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1] / 64);
+    let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1].div_ceil(64));
     let of_words = by_words * groups * (1 + 2 * boxes);
     let in_turn = if boxes > C_BOXES { boxes } else { 1 };
     // Or of all groups, which copy at one time.
