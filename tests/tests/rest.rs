@@ -1,17 +1,32 @@
-//! Products on a GPU whose last rows or columns are computed apart from the others, because they
-//! would be a wave of their own: the same numbers as from a kernel that computes all.
+//! Products whose last rows or columns are computed apart from the others, because they would be a
+//! wave of their own: the same numbers as from a kernel that computes all.
 
-use gemmite::{Device, Element, Gemm, Matrix, Op, OutputOf, Shape, bf16, random};
+use gemmite::emulator::Options;
+use gemmite::{Device, Element, Gemm, Layout, Matrix, Op, OutputOf, Plan, Shape, bf16, random};
 use gemmite_tests::{cuda, say};
 
-/// Computes C = 2 op(A) op(B) - C, exactly, and by another kernel; whether a rest of rows, or of
-/// columns, was apart.
-fn check<T: Element>(
+/// A product of bf16 or f32: M, N, K, and how A and B are stored.
+type Case = ((usize, usize, usize), [Op; 2]);
+
+const NONE: Op = Op::None;
+const TURNED: Op = Op::Transpose;
+/// Those of f32 of which rows are apart, and columns.
+const OF_F32: [Case; 2] = [((2112, 2048, 2048), [NONE, NONE]), ((3000, 3000, 3000), [NONE, NONE])];
+/// Those of bf16 whose rows are apart.
+const ROWS: [Case; 2] = [((3840, 3840, 3840), [NONE, NONE]), ((3840, 3840, 3840), [TURNED; 2])];
+/// Those of bf16 whose columns are: of operands that a map describes, and that are copied; many.
+const COLUMNS: [Case; 4] = [
+    ((4096, 4104, 4096), [NONE, TURNED]),
+    ((4095, 4097, 4099), [NONE, NONE]),
+    ((4095, 4097, 4099), [TURNED, NONE]),
+    ((512, 8500, 4096), [NONE, TURNED]),
+];
+
+/// The product of stored A and B, alpha and beta 2 and -1, and how it is computed: not whole.
+fn cut<T: Element>(
     device: &Device,
-    (m, n, k): (usize, usize, usize),
-    ops: [Op; 2],
-    other: &'static str,
-) -> bool
+    ((m, n, k), [op_a, op_b]): Case,
+) -> (Gemm<T, f32>, [Shape; 2], Plan)
 where
     f32: OutputOf<T>,
 {
@@ -19,36 +34,52 @@ where
         Op::None => Shape::new(rows, cols),
         Op::Transpose => Shape::new(cols, rows),
     };
+    let shapes = [stored(op_a, m, k), stored(op_b, k, n)];
+    let gemm = Gemm::<T, f32>::default().op_a(op_a).op_b(op_b).alpha(2.0).beta(-1.0);
+    let [a, b] = shapes.map(Layout::row_major);
+    let plan = gemm.plan_on(device, a, b).unwrap();
+    assert!(plan.rest.is_some(), "{m}x{n}x{k} {op_a:?} {op_b:?} is not cut: {plan}");
+    (gemm, shapes, plan)
+}
+
+/// Computes the product, exactly, and by another kernel; whether a rest of rows, or of columns, was
+/// apart.
+fn check<T: Element>(device: &Device, case: Case, other: &'static str) -> bool
+where
+    f32: OutputOf<T>,
+{
+    let (gemm, [of_a, of_b], plan) = cut::<T>(device, case);
     let of = |shape, seed| -> Matrix<T> { random::integers(shape, seed, -1..=1).unwrap() };
-    let (a, b) = (of(stored(ops[0], m, k), 1), of(stored(ops[1], k, n), 2));
+    let (a, b) = (of(of_a, 1), of(of_b, 2));
+    let (m, n, _) = case.0;
     let c: Matrix<f32> = random::integers(Shape::new(m, n), 3, -9..=9).unwrap();
-    let gemm = Gemm::<T, f32>::default().op_a(ops[0]).op_b(ops[1]).alpha(2.0).beta(-1.0);
-    let plan = gemm.plan_on(device, a.view().layout(), b.view().layout()).unwrap();
-    let rest = plan.rest.unwrap_or_else(|| panic!("{m}x{n}x{k} {ops:?} is not cut: {plan}"));
     let (mut expected, mut found) = (c.clone(), c);
     gemm.clone().kernel(other).run_into(device, &a, &b, &mut expected).unwrap();
     gemm.run_into(device, &a, &b, &mut found).unwrap();
-    assert!(found == expected, "{m}x{n}x{k} {ops:?}: {plan}");
-    rest.of_rows
+    assert!(found == expected, "{case:?}: {plan}");
+    plan.rest.unwrap().of_rows
 }
 
 #[test]
 fn cuda_rest() {
     let Some(device) = cuda() else { return };
-    let (none, turned) = (Op::None, Op::Transpose);
-    let check_f32 = |shape| check::<f32>(&device, shape, [none, none], "k08_double_buffer");
-    assert!(check_f32((2112, 2048, 2048)));
-    assert!(!check_f32((3000, 3000, 3000)));
-    let check = |device, shape, ops| check::<bf16>(device, shape, ops, "k11_tensor_core");
-    // Rows more than whole waves, and columns; both, of operands that are copied; many.
-    assert!(check(&device, (4300, 4096, 4096), [none, none]));
-    assert!(check(&device, (4300, 4096, 4096), [turned, turned]));
-    let apart = [
-        check(&device, (4096, 4104, 4096), [none, turned]),
-        check(&device, (4095, 4097, 4099), [none, none]),
-        check(&device, (4095, 4097, 4099), [turned, none]),
-        check(&device, (512, 28_672, 4096), [none, turned]),
-    ];
-    assert_eq!(apart, [false; 4], "columns");
+    let of_f32 = OF_F32.map(|case| check::<f32>(&device, case, "k08_double_buffer"));
+    assert_eq!(of_f32, [true, false], "rows, columns");
+    let of_bf16 = |case| check::<bf16>(&device, case, "k11_tensor_core");
+    assert_eq!(ROWS.map(of_bf16), [true; 2], "rows");
+    assert_eq!(COLUMNS.map(of_bf16), [false; 4], "columns");
     say("rest");
+}
+
+/// What the other test computes is cut on a GPU like an H100, which is seen without one.
+#[test]
+fn products_are_cut_on_132_multiprocessors() {
+    let options = Options { arch: (9, 0), multiprocessors: Some(132), ..Options::default() };
+    let device = Device::emulator_with(&options).unwrap();
+    for case in OF_F32 {
+        let _ = cut::<f32>(&device, case);
+    }
+    for case in ROWS.into_iter().chain(COLUMNS) {
+        let _ = cut::<bf16>(&device, case);
+    }
 }

@@ -100,7 +100,7 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("warp_group_128x224", _) => (tensor(800.0), 0.29, 1.6, 1),
         ("warp_group_128x192", _) => (tensor(795.0), 0.28, 1.4, 1),
         // Columns of the next tile are brought too.
-        ("warp_group_128x160", _) if !kernel.stored.b_is_along_k() => (tensor(705.0), 0.27, 1.1, 1),
+        ("warp_group_128x160", _) if !kernel.stored.b_is_along_k() => (tensor(685.0), 0.27, 1.1, 1),
         ("warp_group_128x160", _) => (tensor(755.0), 0.27, 1.1, 1),
         ("warp_group_128x128", _) => (tensor(692.0), 0.25, 1.2, 1),
         ("warp_group_in_step_64x128", _) => (tensor(760.0), 0.18, 2.2, 1),
@@ -315,7 +315,7 @@ pub(super) fn predict(
 fn visible_of_c(kernel: &Kernel) -> f64 {
     match kernel.variant {
         "warp_group_128x128" => 0.105,
-        "warp_group_128x160" | "warp_group_128x192" | "warp_group_128x224" => 0.13,
+        "warp_group_128x160" | "warp_group_128x192" | "warp_group_128x224" => 0.45,
         "warp_group_128x256" => 0.15,
         _ => 0.2,
     }
