@@ -91,13 +91,14 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
         if ways.epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
             write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number, ways.meet), sums);
         } else if !T::with_output(&fresh, group) {
-            // 64 columns at a time, of which the last may be the next tile's.
-            let n = match SUMS.is_multiple_of(32) {
-                true => n,
-                false => n.min(at.col + 2 * SUMS as u64),
-            };
-            let p = &GemmParams { n, ..fresh };
-            write_by_rows::<T, G, SUMS>(operands, p, at, (boxes.cast(), number), sums);
+            let memory = (boxes.cast(), number);
+            if SUMS.is_multiple_of(32) {
+                write_by_rows::<T, G, SUMS>(operands, &fresh, at, memory, sums);
+            } else {
+                // 64 columns at a time, of which the last may be the next tile's.
+                let p = GemmParams { n: n.min(at.col + 2 * SUMS as u64), ..fresh };
+                write_by_rows::<T, G, SUMS>(operands, &p, at, memory, sums);
+            }
         }
     }
 }
@@ -426,19 +427,17 @@ unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
         if thread == 0 {
             let batch = (slice * p.slices.map_batch) as i32;
             for i in first..=i {
-                let copy = |half: usize| {
-                    let of_tile = 64 * i + cols_of_copy(SUMS) * half;
-                    let col = col + of_tile as u64;
-                    if of_tile < 2 * SUMS && col < p.n {
-                        let at = [col as i32, row as i32, batch];
-                        let halves: SharedTile<Tile<u8, GROUP_ROWS, B64>> =
-                            boxes.add(i % C_BOXES).cast();
-                        tma::store(&*operands.maps[2], at, halves.add(half));
-                    }
-                };
-                copy(0);
-                if cols_of_copy(SUMS) < 64 {
-                    copy(1);
+                let col = col + 64 * i as u64;
+                if col < p.n {
+                    let at = [col as i32, row as i32, batch];
+                    tma::store(&*operands.maps[2], at, boxes.add(i % C_BOXES));
+                }
+                let half = 64 * i + cols_of_copy(SUMS);
+                if cols_of_copy(SUMS) < 64 && half < 2 * SUMS && col + 32 < p.n {
+                    let halves: SharedTile<Tile<u8, GROUP_ROWS, B64>> =
+                        boxes.add(i % C_BOXES).cast();
+                    let at = [col as i32 + 32, row as i32, batch];
+                    tma::store(&*operands.maps[2], at, halves.add(1));
                 }
             }
             tma::commit_group();
