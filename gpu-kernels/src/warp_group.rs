@@ -46,9 +46,9 @@
 //! Those of [`GemmParams`](gemm_spec::GemmParams), K not 0 but in a list, and a grid from
 //! `Kernel::launches` as `Kernel::resident` says.
 //! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous, or
-//! of fewer as [`box_rows`](gemm_spec::box_rows) and [`box_cols`](gemm_spec::box_cols) say; C in any
-//! strides, as a map where its rows allow one. Or as maps of every eighth row, contiguous along one extent (`direct`). Compute
-//! capability 9.0.
+//! of fewer as [`box_rows`](gemm_spec::box_rows) and [`box_cols`](gemm_spec::box_cols) say; C in
+//! any strides, as a map where its rows allow one. Or as maps of every eighth row, contiguous along
+//! one extent (`direct`). Compute capability 9.0.
 
 mod bring;
 mod direct;
@@ -552,16 +552,19 @@ macro_rules! warp_group {
             }
         }
     )*};
-    (@multiply Nn, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, MnMajor, false, $($rest)*) };
-    (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@call KMajor, KMajor, true, $($rest)*) };
-    (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, MnMajor, false, $($rest)*) };
-    (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@call MnMajor, KMajor, true, $($rest)*) };
-    (@call $a:ident, $b:ident, $along_k:literal, $element:ident, [$groups:expr, $cluster:literal, $stages:literal],
-        $bn:literal, $arguments:tt) => {
+    (@multiply Nn, $($rest:tt)*) => { $crate::warp_group!(@of KMajor, MnMajor, false, $($rest)*) };
+    (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@of KMajor, KMajor, true, $($rest)*) };
+    (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@of MnMajor, MnMajor, false, $($rest)*) };
+    (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@of MnMajor, KMajor, true, $($rest)*) };
+    (@of $a:ident, $b:ident, $along_k:literal, $element:ident,
+        [$groups:expr, $cluster:literal, $stages:literal], $bn:literal, $arguments:tt) => {
         $crate::warp_group::multiply::<
             $element,
             $crate::warp_group::Boxes<::cuda_std::wgmma::$a, { $crate::warp_group::GROUP_ROWS }>,
-            $crate::warp_group::Boxes<::cuda_std::wgmma::$b, { ::gemm_spec::box_cols($bn, $along_k) }>,
+            $crate::warp_group::Boxes<
+                ::cuda_std::wgmma::$b,
+                { ::gemm_spec::box_cols($bn, $along_k) },
+            >,
             $crate::warp_group::Blocks<{ $groups }, $cluster, $stages>,
             _,
             _,

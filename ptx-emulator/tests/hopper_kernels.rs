@@ -218,6 +218,20 @@ fn order_of(tile: &[usize], dtype: &str, [m, n, k]: [usize; 3], launch: &Launch)
     TileOrder::new(tiles, cluster, [1, steps], launch.grid[0] / cluster, CLUSTER_GROUP / cluster)
 }
 
+/// The parameter block of 2 A B - C.
+fn block_of(
+    output: &str,
+    [m, n, k]: [usize; 3],
+    strides: [Strides; 3],
+    order: TileOrder,
+) -> Vec<u8> {
+    let shape = Shape::new(m, n);
+    match output {
+        "i32" => bytes(GemmParams::new(shape, k, strides, 2, Some(-1), 0i32).order(order)),
+        _ => bytes(GemmParams::new(shape, k, strides, 2.0, Some(-1.0), 0f32).order(order)),
+    }
+}
+
 /// C = 2 A B - C through one kernel; returns the time.
 fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -> Duration {
     let mut parts = kernel.split('_').skip_while(|part| !part.starts_with(char::is_numeric));
@@ -242,19 +256,15 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     };
     let (ta, tb) = (&transposes[..1] == "t", &transposes[1..] == "t");
     let strides = [strides(ta, m, k), strides(tb, k, n), strides(false, m, n)];
-    let shape = Shape::new(m, n);
     let mut launch = launch_of(kernel, &tile, [m, n]);
     let order = order_of(&tile, dtype, [m, n, k], &launch);
-    let block = match output {
-        "i32" => bytes(GemmParams::new(shape, k, strides, 2, Some(-1), 0i32).order(order)),
-        _ => bytes(GemmParams::new(shape, k, strides, 2.0, Some(-1.0), 0f32).order(order)),
-    };
+    let block = block_of(output, [m, n, k], strides, order);
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let of_three = || {
         let of_a = map(&gpu, &stored_a, dtype, a_at, [64, 128]);
         let of_b = map(&gpu, &stored_b, dtype, b_at, [box_cols(tile[1], tb), 128]);
-        let row = c_row_bytes(tile[1], element(output, 0).len());
-        [of_a, of_b, map(&gpu, &c, output, c_at, [64, row])]
+        let of_c = [64, c_row_bytes(tile[1], element(output, 0).len())];
+        [of_a, of_b, map(&gpu, &c, output, c_at, of_c)]
     };
     let mut arguments = if kernel.contains("grouped") {
         list([of_three().concat(), c_at.to_le_bytes().to_vec(), block], [m, n, k])

@@ -9,7 +9,8 @@ fn what_would_be_a_wave_of_its_own_is_computed_apart() {
         let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, shape) };
         super::super::choose(&KernelChoice::Auto, &task, &h100).unwrap()
     };
-    // 15 rows of clusters by 15 tiles of 128 x 256, of which 66 clusters have 13 rows in three waves.
+    // 15 rows of clusters by 15 tiles of 128 x 256, of which 66 clusters have 13 rows in three
+    // waves.
     let cut = plan((3840, 3840), 3840);
     let rest = cut.rest.unwrap();
     assert_eq!((cut.kernel.variant, rest.of_rows, rest.from), ("warp_group_128x256", true, 3328));
