@@ -49,11 +49,11 @@
 #[inline]
 pub const fn grouped(linear: u32, tiles_m: u32, tiles_n: u32, group: u32) -> (u32, u32) {
     // No group is larger than all, so that `blocks` fits in a u32 as all the blocks do.
-    let group = at_least_1(if group < tiles_m { group } else { tiles_m });
+    let group = at_least_1(at_most(group, tiles_m));
     let blocks = at_least_1(group.wrapping_mul(tiles_n));
     let first_row = (linear / blocks).wrapping_mul(group); // Wraps where C has no columns.
     let rows_left = tiles_m.saturating_sub(first_row);
-    let rows = at_least_1(if group < rows_left { group } else { rows_left });
+    let rows = at_least_1(at_most(group, rows_left));
     let in_group = linear % blocks;
     (first_row + in_group % rows, in_group / rows)
 }
@@ -101,8 +101,8 @@ pub const fn of_clusters(tiles: [u32; 2], cluster: u32, slices: u32, at_once: u3
 }
 
 /// Tiles of clusters of which those of the last row of tiles lie side by side, where `tiles_m` is
-/// odd: behind `tiles_m / 2 * tiles_n` tiles as ever come those of the last row, two at a time, of
-/// which the very last may lie past the end of C.
+/// odd: `tiles_m / 2 * tiles_n` tiles as ever, and those of the last row, two at a time, of which
+/// the very last may lie past the end of C.
 ///
 /// # Preconditions
 ///
@@ -135,8 +135,18 @@ pub const fn shared_tiles(tiles: u32, clusters: u32) -> u32 {
 /// Row and column of the tile of a cluster's first block, and whether those of the others lie
 /// beside it, and not below: of cluster tile `number` of `tiles`, as [`of_clusters`] or
 /// [`side_by_side`] counts them in `rows` x `cols` tiles of clusters, an odd last row of blocks'
-/// tiles counted as a whole one. Those that lie one below the other come in groups of `group` rows,
-/// as [`grouped`] has them.
+/// tiles counted as a whole one. They come in groups of `group` rows, as [`grouped`] has them; in
+/// the last group, each two tiles of the odd last row come before the others of their two columns,
+/// so that those columns of B come from memory once. Of 5 x 3 tiles of blocks, by clusters of two
+/// in groups of two rows:
+///
+/// ```text
+/// 1 3 6
+/// 1 3 6
+/// 2 4 7
+/// 2 4 7
+/// 0 0 5
+/// ```
 #[inline]
 pub const fn of_cluster(
     number: u32,
@@ -146,13 +156,41 @@ pub const fn of_cluster(
     group: u32,
 ) -> (u32, u32, bool) {
     let has_beside = cluster > 1 && tiles != rows.wrapping_mul(cols);
-    let rows = if has_beside { rows.wrapping_sub(1) } else { rows };
-    let first = rows.wrapping_mul(cols);
-    if has_beside && number >= first {
-        return (rows.wrapping_mul(cluster), (number - first).wrapping_mul(cluster), true);
+    if !has_beside {
+        let (row, col) = grouped(number, rows, cols, group);
+        return (row.wrapping_mul(cluster), col, false);
     }
-    let (row, col) = grouped(number, rows, cols, group);
-    (row.wrapping_mul(cluster), col, false)
+    let below = rows.wrapping_sub(1);
+    let (group, last_row) = groups(below, group);
+    let of_group = at_least_1(group.wrapping_mul(cols));
+    let first_row = at_most((number / of_group).wrapping_mul(group), last_row);
+    let in_group = number - first_row * cols;
+    let rows = if first_row == last_row { below - last_row } else { group };
+    let (row, col, is_beside) = match first_row == last_row {
+        true => of_pair(in_group / (2 * rows + 1), in_group % (2 * rows + 1), rows),
+        false => (in_group % rows, in_group / rows, false),
+    };
+    ((first_row + row).wrapping_mul(cluster), col, is_beside)
+}
+
+/// Rows of a group of so many, of `rows` in all, and the first row of the last group.
+#[inline(always)]
+const fn groups(rows: u32, group: u32) -> (u32, u32) {
+    let group = at_least_1(at_most(group, rows));
+    (group, rows.saturating_sub(1) / group * group)
+}
+
+/// Row within the last group of so many `rows` of clusters' tiles, column, and whether the blocks'
+/// tiles lie side by side: of the tile that is `of_pair`th of those of two columns, the `pair`th
+/// two. Before what lies in the group comes what lies below it side by side.
+#[inline(always)]
+const fn of_pair(pair: u32, of_pair: u32, rows: u32) -> (u32, u32, bool) {
+    let col = 2 * pair;
+    match of_pair {
+        0 => (rows, col, true),
+        1.. if of_pair <= rows => (of_pair - 1, col, false),
+        _ => (of_pair - 1 - rows, col + 1, false),
+    }
 }
 
 /// Rows of blocks' tiles that clusters go through together.
@@ -198,17 +236,21 @@ pub struct TileOrder {
     pub rows: u32,
     /// Columns of clusters' tiles.
     pub cols: u32,
-    /// Rows of clusters' tiles whose blocks' lie one below the other.
-    below: u32,
+    /// 1 where the odd last row of blocks' tiles lies side by side.
+    has_beside: u32,
     /// Tiles of clusters of a slice, and of all.
     tiles: u32,
     all: u32,
     /// Rows of a group of rows.
     group: u32,
+    /// The last group's first row, and its rows, without one that lies side by side.
+    last_row: u32,
+    of_last_group: u32,
     of_slice: Divisor,
     of_group: Divisor,
-    /// By the rows of a whole group, and of the last one.
+    /// By the rows of a whole group.
     of_whole: Divisor,
+    /// By those of the last one, or by its tiles of two columns where there is a row side by side.
     of_last: Divisor,
     /// Steps of the sums of a slice but for the last.
     pub steps: u32,
@@ -240,18 +282,24 @@ impl TileOrder {
         let tiles = of_clusters(tiles, cluster, slices, at_once);
         let has_beside = cluster == 2 && tiles != rows.wrapping_mul(cols);
         let below = if has_beside { rows.wrapping_sub(1) } else { rows };
-        let group = at_least_1(if group < below { group } else { below });
+        let (group, last_row) = groups(below, group);
+        let of_last_group = below - last_row;
         TileOrder {
             rows,
             cols,
-            below,
+            has_beside: has_beside as u32,
             tiles,
             all: tiles.saturating_mul(slices),
             group,
+            last_row,
+            of_last_group,
             of_slice: Divisor::new(tiles),
             of_group: Divisor::new(group.saturating_mul(cols)),
             of_whole: Divisor::new(group),
-            of_last: Divisor::new(below % group),
+            of_last: Divisor::new(match has_beside {
+                true => 2 * of_last_group + 1,
+                false => of_last_group,
+            }),
             steps,
             of_steps: Divisor::new(steps),
             turns: 0,
@@ -283,20 +331,20 @@ impl TileOrder {
         }
         let slice = if self.all == self.tiles { 0 } else { self.of_slice.divide(number) };
         let number = number - slice * self.tiles;
-        let first = self.below * self.cols;
-        if cluster == 2 && number >= first {
-            return Some((slice, (self.below * cluster, (number - first) * cluster, true)));
-        }
-        let of_group = self.of_group.divide(number);
-        let first_row = of_group * self.group;
+        let first_row = at_most(self.of_group.divide(number) * self.group, self.last_row);
         let in_group = number - first_row * self.cols;
-        let (rows, by) = match first_row + self.group <= self.below {
-            true => (self.group, self.of_whole),
-            false => (self.below - first_row, self.of_last),
+        let (rows, by) = match first_row == self.last_row {
+            true => (self.of_last_group, self.of_last),
+            false => (self.group, self.of_whole),
         };
-        let col = by.divide(in_group);
+        let quotient = by.divide(in_group);
+        let (row, col, is_beside) =
+            match cluster == 2 && self.has_beside != 0 && first_row == self.last_row {
+                true => of_pair(quotient, in_group - quotient * (2 * rows + 1), rows),
+                false => (in_group - quotient * rows, quotient, false),
+            };
         let [down, across] = cluster_tiles(cluster);
-        Some((slice, ((first_row + in_group - col * rows) * down, col * across, false)))
+        Some((slice, ((first_row + row) * down, col * across, is_beside)))
     }
 
     /// `step` modulo the steps of a slice but for the last.
@@ -306,15 +354,17 @@ impl TileOrder {
     }
 
     /// All numbers, in their order.
-    pub const fn words(&self) -> [u32; 18] {
+    pub const fn words(&self) -> [u32; 20] {
         let TileOrder { of_slice, of_group, of_whole, of_last, of_steps, .. } = *self;
         [
             self.rows,
             self.cols,
-            self.below,
+            self.has_beside,
             self.tiles,
             self.all,
             self.group,
+            self.last_row,
+            self.of_last_group,
             of_slice.multiplier,
             of_slice.shift,
             of_group.multiplier,
@@ -337,208 +387,10 @@ const fn at_least_1(x: u32) -> u32 {
     if x == 0 { 1 } else { x }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-    use std::vec::Vec;
-
-    const SIZES: [u32; 8] = [1, 2, 3, 7, 8, 9, 16, 31];
-    const GROUPS: [u32; 8] = [0, 1, 2, 3, 7, 8, 9, 40];
-
-    fn every_grid(mut visit: impl FnMut(u32, u32)) {
-        for tiles_m in SIZES {
-            for tiles_n in SIZES {
-                visit(tiles_m, tiles_n);
-            }
-        }
-    }
-
-    #[test]
-    fn every_tile_has_one_block() {
-        every_grid(|tiles_m, tiles_n| {
-            for group in GROUPS {
-                let blocks = tiles_m * tiles_n;
-                let tiles: HashSet<_> =
-                    (0..blocks).map(|block| grouped(block, tiles_m, tiles_n, group)).collect();
-                assert_eq!(tiles.len() as u32, blocks, "{tiles_m} x {tiles_n} by {group}");
-                assert!(tiles.iter().all(|&(row, col)| row < tiles_m && col < tiles_n));
-            }
-        });
-    }
-
-    #[test]
-    fn every_tile_has_one_cluster() {
-        every_grid(|tiles_m, tiles_n| {
-            for (cluster, at_once) in [(1, 5), (2, 1), (2, 5), (2, 66)] {
-                let tiles = [tiles_m, tiles_n];
-                let grid = [tiles_m.div_ceil(cluster), tiles_n];
-                let most = grid[0] * grid[1];
-                let (fewest, counts) = (side_by_side(tiles, cluster), [1, 3]);
-                let counts = counts.map(|slices| of_clusters(tiles, cluster, slices, at_once));
-                for count in [fewest, counts[0], counts[1]] {
-                    assert!(count == fewest || count == most);
-                    let of_block = |number, rank| {
-                        let (row, col, beside) = of_cluster(number, grid, count, cluster, 8);
-                        if beside { (row, col + rank) } else { (row + rank, col) }
-                    };
-                    let places: Vec<_> = (0..count)
-                        .flat_map(|number| (0..cluster).map(move |rank| of_block(number, rank)))
-                        .filter(|&(row, col)| row < tiles_m && col < tiles_n)
-                        .collect();
-                    let set: HashSet<_> = places.iter().collect();
-                    assert_eq!(places.len() as u32, tiles_m * tiles_n, "{tiles:?} by {cluster}");
-                    assert_eq!(set.len(), places.len());
-                }
-            }
-        });
-        // Of eight blocks, which are four rows of two.
-        every_grid(|tiles_m, tiles_n| {
-            let order = TileOrder::new([tiles_m, tiles_n], 8, [3, 5], 2, 4);
-            let of_block =
-                |(row, col, _): (u32, u32, bool), rank: u32| (row + rank / 2, col + rank % 2);
-            let places: Vec<_> = (0..u32::MAX)
-                .map_while(|number| order.place(number, 8))
-                .flat_map(|(slice, at)| (0..8).map(move |rank| (slice, of_block(at, rank))))
-                .filter(|&(_, (row, col))| row < tiles_m && col < tiles_n)
-                .collect();
-            let set: HashSet<_> = places.iter().collect();
-            assert_eq!(places.len() as u32, 3 * tiles_m * tiles_n);
-            assert_eq!(set.len(), places.len());
-            assert_eq!(of_clusters([tiles_m, tiles_n], 8, 3, 2), order.rows * order.cols);
-        });
-        // Waves are saved, or nothing changes.
-        assert_eq!(of_clusters([3, 35], 2, 1, 66), 35 + 18);
-        assert_eq!(of_clusters([3, 33], 2, 1, 66), 2 * 33);
-        assert_eq!(of_clusters([3, 20], 2, 1, 66), 2 * 20);
-        assert_eq!(of_clusters([3, 20], 2, 2, 66), 20 + 10);
-        assert_eq!(of_clusters([u32::MAX, u32::MAX], 2, u32::MAX, 66), u32::MAX);
-        assert_eq!(side_by_side([1, 7], 2), 4);
-    }
-
-    #[test]
-    fn a_number_too_large_is_outside_of_c() {
-        let outside = |linear, tiles_m, tiles_n, group| {
-            let (row, col) = grouped(linear, tiles_m, tiles_n, group);
-            row >= tiles_m || col >= tiles_n
-        };
-        every_grid(|tiles_m, tiles_n| {
-            for group in GROUPS {
-                let blocks = tiles_m * tiles_n;
-                for past in 0..2 * blocks {
-                    assert!(outside(blocks + past, tiles_m, tiles_n, group));
-                }
-            }
-        });
-        for (tiles_m, tiles_n) in [(0, 0), (0, 5), (5, 0)] {
-            for group in GROUPS {
-                let numbers = [0, 1, 19, u32::MAX];
-                assert!(numbers.iter().all(|&linear| outside(linear, tiles_m, tiles_n, group)));
-            }
-        }
-    }
-
-    #[test]
-    fn groups_of_one_are_rows_and_one_group_is_columns() {
-        every_grid(|tiles_m, tiles_n| {
-            for block in 0..tiles_m * tiles_n {
-                let at = |group| grouped(block, tiles_m, tiles_n, group);
-                assert_eq!(at(1), (block / tiles_n, block % tiles_n));
-                assert_eq!(at(0), at(1));
-                assert_eq!(at(tiles_m), (block % tiles_m, block / tiles_m));
-                assert_eq!(at(u32::MAX), at(tiles_m));
-            }
-        });
-    }
-
-    #[test]
-    fn the_documented_picture() {
-        let picture = [[0, 2, 4, 6], [1, 3, 5, 7], [8, 9, 10, 11]];
-        for block in 0..12 {
-            let (row, col) = grouped(block, 3, 4, 2);
-            assert_eq!(picture[row as usize][col as usize], block);
-        }
-    }
-
-    #[test]
-    fn the_largest_grids_do_not_overflow() {
-        const LAST: u32 = u32::MAX - 1;
-        const { assert!(grouped(LAST, 1, u32::MAX, 8).1 == LAST) };
-        assert_eq!(grouped(LAST, u32::MAX, 1, 8), (LAST, 0));
-        assert_eq!(grouped(LAST, u32::MAX, 1, u32::MAX), (LAST, 0));
-        assert_eq!(grouped(LAST, 65_535, 65_537, 8), (65_534, 65_536));
-        assert_eq!(grouped(u32::MAX, 65_535, 65_537, 1), (65_535, 0), "one too many");
-    }
-
-    /// Strips of A and of B that each wave of `wave` blocks touches, added up.
-    fn strips(tiles_m: u32, tiles_n: u32, group: u32, wave: usize) -> usize {
-        let blocks: Vec<u32> = (0..tiles_m * tiles_n).collect();
-        let strips_of = |wave: &[u32]| {
-            let tiles = wave.iter().map(|&block| grouped(block, tiles_m, tiles_n, group));
-            let (rows, cols): (HashSet<u32>, HashSet<u32>) = tiles.unzip();
-            rows.len() + cols.len()
-        };
-        blocks.chunks(wave).map(strips_of).sum()
-    }
-
-    #[test]
-    fn a_divisor_divides() {
-        let most = (1 << 31) - 1;
-        let sizes = [1, 2, 3, 5, 6, 7, 8, 9, 63, 64, 65, 1000, 65_535, 1 << 20, most, most + 1, !0];
-        for d in sizes {
-            let divisor = Divisor::new(d);
-            let multiples = sizes
-                .iter()
-                .flat_map(|n| (0..3).map(|i| n.wrapping_mul(d).wrapping_add(i).wrapping_sub(1)));
-            for x in multiples.chain(sizes).chain([0]).filter(|&x| x <= most) {
-                assert_eq!(divisor.divide(x), x / d, "{x} / {d}");
-            }
-        }
-        assert_eq!(Divisor::new(0).divide(7), 7);
-    }
-
-    #[test]
-    fn every_other_tile_is_turned_where_it_is_asked_for() {
-        let order = TileOrder::new([4, 4], 2, [1, 8], 2, 8);
-        let turned = |order: TileOrder| core::array::from_fn(|taken| order.is_turned(taken as u32));
-        assert_eq!(turned(order), [false; 7]);
-        assert_eq!(turned(order.turning(true)), [false, false, true, false, true, false, true]);
-        assert_eq!(order.turning(true).turning(false), order);
-    }
-
-    #[test]
-    fn an_order_made_before_is_the_same() {
-        every_grid(|tiles_m, tiles_n| {
-            for (cluster, at_once, group) in [(1, 5, 16), (2, 1, 8), (2, 5, 8), (2, 66, 1)] {
-                for slices in [1, 3] {
-                    let tiles = [tiles_m, tiles_n];
-                    let count = of_clusters(tiles, cluster, slices, at_once);
-                    let extent = [tiles_m.div_ceil(cluster), tiles_n];
-                    let order = TileOrder::new(tiles, cluster, [slices, 5], at_once, group);
-                    for number in 0..count * slices {
-                        let (slice, number_in) = (number / count, number % count);
-                        let at = of_cluster(number_in, extent, count, cluster, group);
-                        let place = order.place(number, cluster);
-                        let case = (tiles, cluster, group, slices);
-                        assert_eq!(place, Some((slice, at)), "{number} of {case:?}");
-                    }
-                    assert_eq!(order.place(count * slices, cluster), None);
-                    assert_eq!(order.step(7), 2);
-                }
-            }
-        });
-        assert_eq!(TileOrder::default().place(0, 2), None);
-    }
-
-    #[test]
-    fn groups_cut_what_a_wave_touches() {
-        // 1024 blocks are 7 waves of 132 and one of 100.
-        let all = [1, 2, 4, 8, 16, 32].map(|group| strips(32, 32, group, 132));
-        assert_eq!(all, [295, 302, 309, 220, 214, 295]);
-        // A ragged grid, on which no group divides the rows and no wave ends with a group.
-        assert!(strips(37, 53, 8, 132) < strips(37, 53, 1, 132));
-        // One wave that is a whole square.
-        assert_eq!(strips(64, 64, 8, 64) / 64, 8 + 8);
-        assert_eq!(strips(64, 64, 1, 64) / 64, 1 + 64);
-    }
+#[inline]
+const fn at_most(x: u32, most: u32) -> u32 {
+    if x < most { x } else { most }
 }
+
+#[cfg(test)]
+mod tests;
