@@ -10,6 +10,10 @@ use cuda_std::tma::{CachePolicy, TensorMap};
 use cuda_std::{cluster, grid, tma};
 use gemm_spec::Reads;
 
+/// Steps of its first tile of which a block of one group has B brought into the L2 cache while the
+/// kernel before this one ends. That is no read: what is written meanwhile is written there.
+const AHEAD: usize = 2;
+
 /// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
 /// until the last ones are.
 ///
@@ -61,6 +65,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     let stage_bytes = stage_bytes::<T, B, G, W, SUMS>();
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
     let reads_at_once = work.params().reads == Reads::AtOnce as u32;
+    let mut is_first = true;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
@@ -87,7 +92,8 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             // before this one may write. Behind the first tile it is over at once. Who reads at
             // once leaves it to the groups that multiply, which wait before they touch C.
             if !reads_at_once {
-                grid::wait_for_grids();
+                copies.wait::<T, B, G, SUMS>(k, is_first);
+                is_first = false;
             }
             for _ in 0..steps {
                 // Both stages of a pair at a time, so that memory is asked for neighbouring bytes
@@ -187,6 +193,50 @@ impl Copies<'_> {
         }
     }
 
+    /// The first of this block's boxes of a step's tile of B, and how many there are, of so many in
+    /// all: but for the last of an odd number that a cluster shares.
+    #[inline(always)]
+    fn boxes_of_b<G: Geometry>(&self, boxes: usize, is_beside: bool) -> (usize, usize) {
+        match G::SHARES && !is_beside {
+            true => (self.rank * (boxes / G::CLUSTER), boxes / G::CLUSTER),
+            false => (0, boxes),
+        }
+    }
+
+    /// Waits until the kernels before this one have ended; of its first tile, a block of one group
+    /// has B of the next steps brought near meanwhile.
+    ///
+    /// # Safety
+    /// The map's use is as [`bring`] has it.
+    #[inline(always)]
+    unsafe fn wait<T, B, G, const SUMS: usize>(&self, mut k: StepsOfK, is_first: bool)
+    where
+        B: Side<T>,
+        G: Geometry,
+    {
+        if G::GROUPS == 1 && is_first {
+            for _ in 0..AHEAD {
+                // SAFETY: the caller's promise.
+                unsafe { self.prefetch_b::<T, B, G, SUMS>(k.next()) };
+            }
+        }
+        grid::wait_for_grids();
+    }
+
+    /// Has this block's boxes of a step's tile of B brought into the L2 cache.
+    ///
+    /// # Safety
+    /// The map's use is as [`bring`] has it.
+    #[inline(always)]
+    unsafe fn prefetch_b<T, B: Side<T>, G: Geometry, const SUMS: usize>(&self, k: i32) {
+        let (first, of_each) = self.boxes_of_b::<G>(boxes_b::<T, B>(SUMS), self.tile.is_beside);
+        for i in first..first + of_each {
+            let col = self.tile.col as i32 + (i * B::BOX) as i32;
+            // SAFETY: the caller's promise.
+            unsafe { tma::prefetch(self.maps[1], place::<T, B>(col, k, self.numbers[1])) };
+        }
+    }
+
     /// The same of B.
     ///
     /// # Safety
@@ -202,10 +252,7 @@ impl Copies<'_> {
             let at = |i: usize| place::<T, B>(col + (i * B::BOX) as i32, k, self.numbers[1]);
             let to = |i: usize| b.add(i * B::BOX * ROW_BYTES);
             if !G::SHARES || !is_beside {
-                let (rank, of_each) = match G::SHARES {
-                    true => (rank, boxes / G::CLUSTER),
-                    false => (0, boxes),
-                };
+                let (first, of_each) = self.boxes_of_b::<G>(boxes, false);
                 let load = |i: usize| {
                     let (to, at) = (to(i), at(i));
                     match (G::SHARES, policy) {
@@ -219,7 +266,7 @@ impl Copies<'_> {
                     }
                 };
                 for i in 0..of_each {
-                    load(rank * of_each + i);
+                    load(first + i);
                 }
                 // Of an odd number the last one in turn.
                 if G::SHARES && !boxes.is_multiple_of(2) && ring.stage() % 2 == rank {

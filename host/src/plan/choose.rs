@@ -7,22 +7,27 @@ use super::{Batch, KernelChoice, Product, Rest, is_mappable_step};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{
-    DType, Kernel, KernelFamily, Layout, MAX_GRID_Y, Precision, Shape, Tiles, is_along_k,
+    DType, Kernel, KernelFamily, Layout, MAX_GRID_Y, Precision, Shape, Strides, Tiles, is_along_k,
 };
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 28] = [
+pub(super) const CANDIDATES: [&str; 33] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
     "warp_group_128x160",
     "warp_group_128x128",
     "warp_group_in_step_128x128",
+    "warp_group_64x256",
+    "warp_group_64x192",
+    "warp_group_64x160",
     "warp_group_64x128",
+    "warp_group_64x96",
     "warp_group_in_step_64x128",
+    "warp_group_pairs_64x64",
     "warp_group_64x64",
     "warp_group_narrow_64x64",
     "warp_group_direct_128x192",
@@ -72,6 +77,9 @@ pub(crate) struct Task {
     /// Which of A and B would have to be copied for `maps`, where there is work to do and elements
     /// of that size can be copied.
     pub unmapped: Option<[bool; 2]>,
+    /// Of eight rows or columns of A and B that maps describe, those whose pieces of 128 bytes lie
+    /// in two lines of the L2 cache each.
+    pub skew: [u8; 2],
     /// Whether rows have to be alike.
     pub rows: Rows,
     /// Whether no rows or columns may be computed apart.
@@ -89,6 +97,20 @@ impl Hash for Task {
         state.write_usize(self.k);
         state.write_usize(self.batch);
         state.write_u64(self.dtype as u64 | (self.output as u64) << 8 | a << 16 | b << 17);
+    }
+}
+
+/// [`Task::skew`] of an operand, which begins with a line: of the places where its rows or columns
+/// begin within lines, as many as there are, all but one are no line's.
+fn skew(layout: &Layout, dtype: DType) -> u8 {
+    let Strides { row, col } = layout.strides;
+    let between = row.unsigned_abs().max(col.unsigned_abs()).saturating_mul(dtype.size_bytes());
+    // 128 bytes and more, 64, 32, 16.
+    match between.trailing_zeros() {
+        7.. => 0,
+        6 => 4,
+        5 => 6,
+        _ => 7,
     }
 }
 
@@ -123,6 +145,7 @@ impl Task {
         let row_maps = shape.is_empty() || k > 0 && by_rows(0) && by_rows(1);
         let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
         let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
+        let skew = [0, 1].map(|i| if is_mapped(i) { skew(&operands[i].0, dtype) } else { 0 });
         let rows = Rows::of(product);
         let splits = batch <= 1 && rows == Rows::Free;
         let shared = steps.map(|step| step == 0);
@@ -139,6 +162,7 @@ impl Task {
             maps,
             row_maps,
             unmapped,
+            skew,
             rows,
             whole: false,
         }
@@ -152,11 +176,13 @@ impl Task {
     /// The same of the transposed C.
     pub(super) fn turned(self) -> Self {
         let swap = |[a, b]: [bool; 2]| [b, a];
+        let [a, b] = self.skew;
         Task {
             shape: self.shape.transposed(),
             shared: swap(self.shared),
             along_k: swap(self.along_k),
             unmapped: self.unmapped.map(swap),
+            skew: [b, a],
             ..self
         }
     }
@@ -169,7 +195,8 @@ impl Task {
             false => self.along_k[i],
         };
         let maps = self.maps || self.unmapped.is_some_and(is_mapped);
-        Task { along_k: [0, 1].map(along_k), maps, ..self }
+        let skew = [0, 1].map(|i| if copied[i] { 0 } else { self.skew[i] });
+        Task { along_k: [0, 1].map(along_k), maps, skew, ..self }
     }
 
     /// Whether rows of A (0) or B (1) along M or N, which may be copied, are short and end within

@@ -19,6 +19,10 @@ const OF_BANDWIDTH: f64 = 0.895;
 const LAUNCH: f64 = 2.0;
 /// Bytes that the L2 cache gives one multiprocessor in a microsecond, when all of them read.
 const L2_RATE: f64 = 90e3;
+/// The same for boxes of tensor maps: all of it, for each multiprocessor of an H100, and what one
+/// gets at most.
+const L2_RATE_OF_BOXES: f64 = 56e3;
+const L2_RATE_OF_ONE: f64 = 95e3;
 /// The same for narrow tiles, which read more of it than of memory.
 const L2_RATE_OF_NARROW: f64 = 72e3;
 /// The same where K is in parts, and what is read has just come from memory.
@@ -104,7 +108,12 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("warp_group_128x160", _) => (tensor(755.0), 0.27, 1.1, 1),
         ("warp_group_128x128", _) => (tensor(692.0), 0.25, 1.2, 1),
         ("warp_group_in_step_64x128", _) => (tensor(760.0), 0.18, 2.2, 1),
+        ("warp_group_64x256", _) => (tensor(665.0), 0.3, 1.6, 1),
+        ("warp_group_64x192", _) => (tensor(600.0), 0.25, 1.4, 1),
+        ("warp_group_64x160", _) => (tensor(554.0), 0.2, 1.2, 1),
         ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.0, 1),
+        ("warp_group_64x96", _) => (tensor(428.0), 0.14, 1.0, 1),
+        ("warp_group_pairs_64x64", _) => (tensor(380.0), 0.11, 0.9, 1),
         ("warp_group_64x64" | "warp_group_stream_k_64x64" | "warp_group_narrow_64x64", _) => {
             (tensor(346.0), 0.12, 0.8, 1)
         }
@@ -410,11 +419,13 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let [down, across] = kernel.cluster_tiles();
     let bytes_of_step = (rows.min(m) * bytes / across + cols.min(n) * bytes / down) as f64;
     let operations_of_step = 2.0 * (rows * cols * depth) as f64;
-    let l2_rate = match parts > 1 {
+    let l2_rate = |part: f64| match parts > 1 {
         true => L2_RATE_OF_PARTS,
         false if kernel.narrows() => L2_RATE_OF_NARROW,
+        false if kernel.takes_maps() => (L2_RATE_OF_BOXES / part).min(L2_RATE_OF_ONE),
         false => L2_RATE,
     };
+    let skewed = skewed(kernel, task);
     step = least_step(step, kernel, task);
     let resident = blocks as f64;
     let cluster = cluster as f64;
@@ -422,8 +433,10 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     // With so many blocks on a multiprocessor, and that part of them at work: the fewer there are,
     // the faster each is.
     let of_tile = |blocks: f64, part: f64| {
-        let work = blocks * (operations_of_step / operations).max(bytes_of_step / l2_rate);
-        tile + steps * (work / (1.0 + ALONE * (1.0 - part))).max(step)
+        let read = blocks * bytes_of_step / l2_rate(part);
+        let work =
+            (blocks * operations_of_step / operations / (1.0 + ALONE * (1.0 - part))).max(read);
+        tile + steps * (skewed * work).max(step)
     };
     let (waves, rest) = ((tiles / at_once).floor(), tiles % at_once);
     let last = match rest > 0.0 {
@@ -443,6 +456,25 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     }
 }
 
+/// By how much a step takes longer whose boxes' rows lie in two lines of the L2 cache each, as far
+/// as they do.
+fn skewed(kernel: &Kernel, task: &Task) -> f64 {
+    let of_all = match kernel.variant {
+        "warp_group_in_step_64x128" => 1.0,
+        "warp_group_in_step_128x128" => 0.5,
+        "warp_group_64x64" | "warp_group_stream_k_64x64" => 0.4,
+        "warp_group_128x256" | "warp_group_stream_k_128x256" => 0.12,
+        _ if kernel.takes_maps() => 0.22,
+        _ => return 1.0,
+    };
+    let [rows, cols, _] = kernel.tiles.block;
+    let [down, across] = kernel.cluster_tiles();
+    let rows = rows.min(task.shape.rows) as f64 / across as f64;
+    let cols = cols.min(task.shape.cols) as f64 / down as f64;
+    let [a, b] = task.skew.map(|skew| f64::from(skew) / 8.0);
+    1.0 + of_all * (rows * a + cols * b) / (rows + cols)
+}
+
 /// Microseconds of a kernel whose clusters have equal shares of the steps of all tiles, and join
 /// what they have.
 fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
@@ -457,6 +489,7 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
     let bytes = (task.dtype.size_bytes() * depth) as f64;
     let bytes_of_step = bytes * (rows.min(m) as f64 + cols.min(n) as f64 / cluster);
     let work = (2.0 * (rows * cols * depth) as f64 / operations).max(bytes_of_step / L2_RATE);
+    let work = skewed(kernel, task) * work;
     let part = clusters * cluster / multiprocessors;
     let step = (work / (1.0 + ALONE * (1.0 - part).max(0.0))).max(least_step(step, kernel, task));
     let share = tiles / clusters;

@@ -58,6 +58,7 @@ pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
         row_maps: true,
         unmapped: None,
         rows: Rows::Free,
+        skew: [0; 2],
         whole: false,
     }
 }

@@ -10,7 +10,7 @@
 //! multiprocessors = 132
 //! driver = 13.0
 //! library = 0.1.0 443539ff0fbf528d-71aa7b4a44196ad4-99ae0ab939eb4b1e-fa7ca6e5e885c993
-//! plan bf16 full to bf16 4096x4096x4096 along 10 maps yes 00 = warp_group_128x256 00 1 174.25
+//! plan bf16 full to bf16 4096x4096x4096 along 10 maps yes 00 skew 0,0 = warp_group_128x256 00 1 174.25
 //! end 1 0123456789abcdef
 //! ```
 //!
@@ -32,7 +32,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 const HEAD: &str = "gemmite tuning, version ";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the longest file that is read: some hundred thousand plans.
 const LONGEST: u64 = 16 << 20;
 
@@ -132,13 +132,15 @@ impl fmt::Display for Line<'_> {
         let Shape { rows, cols } = task.shape;
         write!(
             f,
-            "plan {} {precision} to {} {rows}x{cols}x{} along {} maps {} {unmapped} = {variant} {} \
-            {parts} {micros}",
+            "plan {} {precision} to {} {rows}x{cols}x{} along {} maps {} {unmapped} skew \
+            {},{} = {variant} {} {parts} {micros}",
             task.dtype,
             task.output,
             task.k,
             flags(task.along_k),
             maps,
+            task.skew[0],
+            task.skew[1],
             flags(*copied),
         )
     }
@@ -230,6 +232,8 @@ fn entry(line: &str) -> Option<Entry> {
         "maps",
         maps,
         unmapped,
+        "skew",
+        skew,
         "=",
         variant,
         copied,
@@ -271,6 +275,7 @@ fn entry(line: &str) -> Option<Entry> {
             "-" => None,
             of => Some(flags(of)?),
         },
+        skew: skew.split_once(',').and_then(|(a, b)| Some([a.parse().ok()?, b.parse().ok()?]))?,
         rows: Rows::Free,
         whole: false,
     };
