@@ -14,10 +14,12 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The suites that the program carries, by name.
-const CARRIED: [(&str, &str); 12] = [
+const CARRIED: [(&str, &str); 14] = [
     ("square", include_str!("../suites/square.csv")),
     ("between", include_str!("../suites/between.csv")),
+    ("random", include_str!("../suites/random.csv")),
     ("llm", include_str!("../suites/llm.csv")),
+    ("chunks", include_str!("../suites/chunks.csv")),
     ("odd", include_str!("../suites/odd.csv")),
     ("skinny", include_str!("../suites/skinny.csv")),
     ("deep-k", include_str!("../suites/deep-k.csv")),
@@ -30,10 +32,12 @@ const CARRIED: [(&str, &str); 12] = [
 ];
 
 /// The suites that a run on a GPU takes unless told otherwise.
-pub const GPU_SUITES: [&str; 11] = [
+pub const GPU_SUITES: [&str; 13] = [
     "square",
     "between",
+    "random",
     "llm",
+    "chunks",
     "odd",
     "skinny",
     "deep-k",
