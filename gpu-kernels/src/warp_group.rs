@@ -337,6 +337,20 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             // Afresh in lists, or what follows from it for C is kept in registers.
             let to_group = (group * GROUP_ROWS) as u32;
             place.row += u64::from(if W::IS_ONE { to_group } else { misc::afresh(to_group) });
+            // A group without rows passes stages on, of which its boxes of A are not brought.
+            if W::IS_ONE && !W::IS_DIRECT && place.row >= work.params().m {
+                if holds {
+                    ring.before().release();
+                    holds = false;
+                }
+                for _ in 0..steps {
+                    ring.wait_full();
+                    ring.release();
+                    ring.next();
+                }
+                go_on!();
+                continue;
+            }
             let mut sums = [T::Sum::ZERO; SUMS];
             let mut tile = summing.begin(work.params(), (place.row, place.col));
             let mut step = 0;

@@ -60,8 +60,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     W: Work<T, G>,
 {
     let [rows_a, rows_b] = work.box_rows::<A, B>();
-    let rows = G::GROUPS as u32 * rows_a + boxes_b::<T, B>(SUMS) as u32 * rows_b;
-    let bytes = rows * ROW_BYTES as u32;
+    let rows_b = boxes_b::<T, B>(SUMS) as u32 * rows_b;
     let stage_bytes = stage_bytes::<T, B, G, W, SUMS>();
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
     let reads_at_once = work.params().reads == Reads::AtOnce as u32;
@@ -87,7 +86,9 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             let maps = [&*operands.maps[0], &*operands.maps[1]];
             let numbers = work.numbers(tile.slice);
             let stages = stages.cast();
-            let copies = Copies { maps, stages, stage_bytes, tile, numbers, rank, policy };
+            let boxes_a = boxes_a::<T, G, W>(&work, tile.row);
+            let bytes = (boxes_a * rows_a + rows_b) * ROW_BYTES as u32;
+            let copies = Copies { maps, stages, stage_bytes, tile, boxes_a, numbers, rank, policy };
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
             // before this one may write. Behind the first tile it is over at once. Who reads at
             // once leaves it to the groups that multiply, which wait before they touch C.
@@ -121,6 +122,17 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     }
 }
 
+/// Boxes of A that are brought for a tile from that row on: of one product those that have rows,
+/// since others take the copy engine longer than these, and nobody reads them.
+#[inline(always)]
+fn boxes_a<T: WarpGroup, G: Geometry, W: Work<T, G>>(work: &W, row: u64) -> u32 {
+    let boxes = match W::IS_ONE {
+        true => work.params().m.saturating_sub(row).div_ceil(GROUP_ROWS as u64),
+        false => G::GROUPS as u64,
+    };
+    boxes.min(G::GROUPS as u64) as u32
+}
+
 /// The steps of a tile, which may begin anywhere and goes around.
 #[derive(Clone, Copy)]
 struct StepsOfK {
@@ -151,6 +163,8 @@ struct Copies<'a> {
     stages: SharedTile<u8>,
     stage_bytes: usize,
     tile: Place,
+    /// Boxes of A that the tile has rows of.
+    boxes_a: u32,
     /// Of the slice's matrices in the maps.
     numbers: [i32; 2],
     /// Of the block in its cluster.
@@ -175,7 +189,7 @@ impl Copies<'_> {
     /// As [`bring`]; the stage is empty.
     #[inline(always)]
     unsafe fn of_a<T, A: Side<T>, G: Geometry>(&self, ring: Ring<G>, k: i32) {
-        let Copies { tile: Place { row, is_beside, .. }, rank, .. } = *self;
+        let Copies { tile: Place { row, is_beside, .. }, boxes_a, rank, .. } = *self;
         let (row, full) = (row as i32, ring.full());
         // SAFETY: the caller's promise.
         unsafe {
@@ -183,12 +197,16 @@ impl Copies<'_> {
             let at = |i| place::<T, A>(row + 64 * i as i32, k, self.numbers[0]);
             if !G::SHARES || !is_beside {
                 for i in 0..G::GROUPS {
-                    tma::load(a.add(i), self.maps[0], at(i), full);
+                    if (i as u32) < boxes_a {
+                        tma::load(a.add(i), self.maps[0], at(i), full);
+                    }
                 }
             } else if G::GROUPS == G::CLUSTER || ring.stage() % G::CLUSTER == rank {
                 // Here it is A that they share: a tile each, or one in turn.
                 let i = rank % G::GROUPS;
-                tma::load_multicast(a.add(i), self.maps[0], at(i), full, all::<G>());
+                if (i as u32) < boxes_a {
+                    tma::load_multicast(a.add(i), self.maps[0], at(i), full, all::<G>());
+                }
             }
         }
     }

@@ -1,13 +1,13 @@
 //! The choice of a kernel: what can compute a product, and what does so soonest.
 
 use super::invariant::{Rows, keeps_order, may_be_chosen};
-use super::maps::{mappable, mappable_by_rows};
+use super::maps::{mappable, mappable_by_rows, skew};
 use super::model::{Least, Prediction, narrow, part_len, predict, splits};
 use super::{Batch, KernelChoice, Product, Rest, is_mappable_step};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{
-    DType, Kernel, KernelFamily, Layout, MAX_GRID_Y, Precision, Shape, Strides, Tiles, is_along_k,
+    DType, Kernel, KernelFamily, Layout, MAX_GRID_Y, Precision, Shape, Tiles, is_along_k,
 };
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -97,20 +97,6 @@ impl Hash for Task {
         state.write_usize(self.k);
         state.write_usize(self.batch);
         state.write_u64(self.dtype as u64 | (self.output as u64) << 8 | a << 16 | b << 17);
-    }
-}
-
-/// [`Task::skew`] of an operand, which begins with a line: of the places where its rows or columns
-/// begin within lines, as many as there are, all but one are no line's.
-fn skew(layout: &Layout, dtype: DType) -> u8 {
-    let Strides { row, col } = layout.strides;
-    let between = row.unsigned_abs().max(col.unsigned_abs()).saturating_mul(dtype.size_bytes());
-    // 128 bytes and more, 64, 32, 16.
-    match between.trailing_zeros() {
-        7.. => 0,
-        6 => 4,
-        5 => 6,
-        _ => 7,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which matrices tensor maps can describe.
 
-use gemm_spec::{DIRECT_ROWS, DType, Layout};
+use gemm_spec::{DIRECT_ROWS, DType, Layout, Strides};
 
 /// Whether a tensor map can describe a matrix (CUDA driver API, `cuTensorMapEncodeTiled`): it is
 /// contiguous along one extent, and along the other it goes forward by a multiple of 16 bytes, from
@@ -40,4 +40,18 @@ pub(crate) fn mappable_by_rows(
     let extents_fit = rows.saturating_mul(count).max(shape.cols) <= i32::MAX as usize;
     let pitch_fits = pitch > 0 && pitch.saturating_mul(DIRECT_ROWS * dtype.size_bytes()) < 1 << 40;
     is_dense && extents_fit && pitch_fits && shape.rows <= i32::MAX as usize
+}
+
+/// [`Task::skew`](super::choose::Task::skew) of an operand, which begins with a line: of the places
+/// within lines where its rows or columns begin, all but one are no line's first.
+pub(super) fn skew(layout: &Layout, dtype: DType) -> u8 {
+    let Strides { row, col } = layout.strides;
+    let between = row.unsigned_abs().max(col.unsigned_abs()).saturating_mul(dtype.size_bytes());
+    // 128 bytes and more, 64, 32, 16.
+    match between.trailing_zeros() {
+        7.. => 0,
+        6 => 4,
+        5 => 6,
+        _ => 7,
+    }
 }

@@ -21,8 +21,8 @@ const LAUNCH: f64 = 2.0;
 const L2_RATE: f64 = 90e3;
 /// The same for boxes of tensor maps: all of it, for each multiprocessor of an H100, and what one
 /// gets at most.
-const L2_RATE_OF_BOXES: f64 = 56e3;
-const L2_RATE_OF_ONE: f64 = 95e3;
+const L2_RATE_OF_BOXES: f64 = 63e3;
+const L2_RATE_OF_ONE: f64 = 118e3;
 /// The same for narrow tiles, which read more of it than of memory.
 const L2_RATE_OF_NARROW: f64 = 72e3;
 /// The same where K is in parts, and what is read has just come from memory.
@@ -49,6 +49,8 @@ const COPYING: f64 = 0.8;
 const PARTS_RATE: f64 = 3.5e6;
 /// Microseconds of its first and last instructions, and of waiting for 16 parts.
 const FINISH: f64 = 2.5;
+/// The first and last of them behind a kernel of boxes, which lets it get ready.
+const FINISH_BEHIND_BOXES: f64 = 1.05;
 const ROUND: f64 = 0.7;
 /// What part of the shorter of two is not hidden behind the longer.
 const VISIBLE: f64 = 0.2;
@@ -56,6 +58,8 @@ const VISIBLE: f64 = 0.2;
 const VISIBLE_COPIES: f64 = 0.05;
 /// By how much a multiprocessor is faster whose others have nothing to do.
 const ALONE: f64 = 0.3;
+/// The same of kernels of boxes.
+const ALONE_WITH_BOXES: f64 = 0.55;
 /// By how much memory is slower where K is in parts.
 const SPREAD: f64 = 1.25;
 /// Bytes of sums that a multiprocessor writes in a microsecond.
@@ -99,22 +103,24 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
     // Of steps 7 and 8.
     let shallow = 0.11 * kernel.tiles.block[2] as f64;
     match (kernel.variant, kernel.dtype) {
-        ("warp_group_128x256" | "warp_group_stream_k_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
-        ("warp_group_in_step_128x128", _) => (tensor(803.0), 0.25, 1.2, 1),
-        ("warp_group_128x224", _) => (tensor(800.0), 0.29, 1.6, 1),
-        ("warp_group_128x192", _) => (tensor(795.0), 0.28, 1.4, 1),
+        ("warp_group_stream_k_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
+        ("warp_group_128x256", _) => (tensor(805.0), 0.3, 2.6, 1),
+        ("warp_group_in_step_128x128", _) => (tensor(803.0), 0.25, 2.0, 1),
+        ("warp_group_128x224", _) => (tensor(800.0), 0.29, 2.3, 1),
+        ("warp_group_128x192", _) => (tensor(795.0), 0.28, 2.1, 1),
         // Columns of the next tile are brought too.
-        ("warp_group_128x160", _) if !kernel.stored.b_is_along_k() => (tensor(665.0), 0.27, 1.1, 1),
-        ("warp_group_128x160", _) => (tensor(755.0), 0.27, 1.1, 1),
-        ("warp_group_128x128", _) => (tensor(692.0), 0.25, 1.2, 1),
-        ("warp_group_in_step_64x128", _) => (tensor(760.0), 0.18, 2.2, 1),
-        ("warp_group_64x256", _) => (tensor(665.0), 0.3, 1.6, 1),
-        ("warp_group_64x192", _) => (tensor(600.0), 0.25, 1.4, 1),
-        ("warp_group_64x160", _) => (tensor(554.0), 0.2, 1.2, 1),
-        ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.0, 1),
-        ("warp_group_64x96", _) => (tensor(428.0), 0.14, 1.0, 1),
-        ("warp_group_pairs_64x64", _) => (tensor(380.0), 0.11, 0.9, 1),
-        ("warp_group_64x64" | "warp_group_stream_k_64x64" | "warp_group_narrow_64x64", _) => {
+        ("warp_group_128x160", _) if !kernel.stored.b_is_along_k() => (tensor(665.0), 0.27, 1.5, 1),
+        ("warp_group_128x160", _) => (tensor(740.0), 0.27, 1.5, 1),
+        ("warp_group_128x128", _) => (tensor(692.0), 0.25, 2.1, 1),
+        ("warp_group_in_step_64x128", _) => (tensor(680.0), 0.18, 1.4, 1),
+        ("warp_group_64x256", _) => (tensor(630.0), 0.3, 1.5, 1),
+        ("warp_group_64x192", _) => (tensor(545.0), 0.25, 1.1, 1),
+        ("warp_group_64x160", _) => (tensor(512.0), 0.2, 1.4, 1),
+        ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.2, 1),
+        ("warp_group_64x96", _) => (tensor(412.0), 0.14, 1.3, 1),
+        ("warp_group_pairs_64x64", _) => (tensor(365.0), 0.11, 0.5, 1),
+        ("warp_group_64x64", _) => (tensor(359.0), 0.12, 0.6, 1),
+        ("warp_group_stream_k_64x64" | "warp_group_narrow_64x64", _) => {
             (tensor(346.0), 0.12, 0.8, 1)
         }
         // Both blocks share one way to rows that begin anywhere.
@@ -241,8 +247,8 @@ impl Least {
         let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
         let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
         let most = multiprocessors.max(kernel.cluster() as f64) * Speed::of(kernel).operations;
-        let working = 2.0 * m * n * k * task.batch as f64 / (most * (1.0 + ALONE));
-        Least { whole: LAUNCH + working, of_parts: 2.0 * LAUNCH + FINISH + working }
+        let working = 2.0 * m * n * k * task.batch as f64 / (most * (1.0 + alone(kernel)));
+        Least { whole: LAUNCH + working, of_parts: 2.0 * LAUNCH + finishing(kernel) + working }
     }
 }
 
@@ -313,7 +319,7 @@ pub(super) fn predict(
         let finish = gemm_spec::finish(task.dtype.accumulator(), parts, task.shape, has);
         // Those that one warp adds up.
         let of_one = parts.div_ceil(finish.tiles.block[2]);
-        prediction.adding = FINISH + (of_one / 16) as f64 * ROUND + bytes / rate;
+        prediction.adding = finishing(kernel) + (of_one / 16) as f64 * ROUND + bytes / rate;
     }
     prediction
 }
@@ -426,6 +432,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
         false => L2_RATE,
     };
     let skewed = skewed(kernel, task);
+    let not_shared = not_shared(kernel, task);
     step = least_step(step, kernel, task);
     let resident = blocks as f64;
     let cluster = cluster as f64;
@@ -433,9 +440,9 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     // With so many blocks on a multiprocessor, and that part of them at work: the fewer there are,
     // the faster each is.
     let of_tile = |blocks: f64, part: f64| {
-        let read = blocks * bytes_of_step / l2_rate(part);
-        let work =
-            (blocks * operations_of_step / operations / (1.0 + ALONE * (1.0 - part))).max(read);
+        let read = blocks * bytes_of_step / l2_rate(part) * not_shared;
+        let alone = 1.0 + alone(kernel) * (1.0 - part);
+        let work = (blocks * operations_of_step / operations / alone).max(read);
         tile + steps * (skewed * work).max(step)
     };
     let (waves, rest) = ((tiles / at_once).floor(), tiles % at_once);
@@ -456,15 +463,45 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     }
 }
 
+/// Microseconds of the first and last instructions of the kernel that adds up parts, behind this
+/// one.
+fn finishing(kernel: &Kernel) -> f64 {
+    if kernel.takes_maps() { FINISH_BEHIND_BOXES } else { FINISH }
+}
+
+/// By how much a multiprocessor is faster whose others have nothing to do.
+fn alone(kernel: &Kernel) -> f64 {
+    if kernel.takes_maps() { ALONE_WITH_BOXES } else { ALONE }
+}
+
+/// What part of its boxes a kernel of small tiles waits for: some of what neighbours ask for at one
+/// time is answered together. Less is where rows of tiles read one B, which does not stay in the L2
+/// cache, without a cluster that keeps them together.
+fn not_shared(kernel: &Kernel, task: &Task) -> f64 {
+    let b = task.k.saturating_mul(task.shape.cols).saturating_mul(task.dtype.size_bytes());
+    match kernel.variant {
+        "warp_group_pairs_64x64" => 0.82,
+        "warp_group_64x64" if b as f64 > L2_BYTES && task.shape.rows > 64 => 1.1,
+        "warp_group_64x64" => 0.65,
+        _ => 1.0,
+    }
+}
+
 /// By how much a step takes longer whose boxes' rows lie in two lines of the L2 cache each, as far
 /// as they do.
 fn skewed(kernel: &Kernel, task: &Task) -> f64 {
     let of_all = match kernel.variant {
-        "warp_group_in_step_64x128" => 1.0,
-        "warp_group_in_step_128x128" => 0.5,
-        "warp_group_64x64" | "warp_group_stream_k_64x64" => 0.4,
+        "warp_group_in_step_64x128" => 0.88,
+        "warp_group_64x64" => 0.65,
+        "warp_group_pairs_64x64" | "warp_group_in_step_128x128" => 0.43,
         "warp_group_128x256" | "warp_group_stream_k_128x256" => 0.12,
-        _ if kernel.takes_maps() => 0.22,
+        _ if kernel.takes_maps() => {
+            if kernel.tiles.block[0] == 64 {
+                0.33
+            } else {
+                0.21
+            }
+        }
         _ => return 1.0,
     };
     let [rows, cols, _] = kernel.tiles.block;
