@@ -72,6 +72,9 @@ pub enum Reads {
     /// At once: nothing that was enqueued before and has not ended writes to them. C is written in
     /// order nevertheless, and what an epilogue and scales are made of is read so.
     AtOnce = 1,
+    /// As [`Reads::InOrder`], where what was enqueued just before does write to them, so that it
+    /// is no use to have them brought near meanwhile.
+    Behind = 2,
 }
 
 /// Products that one launch computes alike, its slices: those of a batch, or parts of one product,

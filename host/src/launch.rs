@@ -309,9 +309,11 @@ unsafe fn launch_all(
 fn reads_of(product: &Product, launch: &Launch, of_tile: u32, multiprocessors: u32) -> Reads {
     let (x, y) = launch.grid;
     let blocks = x.saturating_mul(y).saturating_mul(of_tile);
-    match blocks > multiprocessors / 2 && blocks <= multiprocessors {
-        true => Reads::InOrder,
-        false => product.reads,
+    match product.reads {
+        Reads::AtOnce if blocks > multiprocessors / 2 && blocks <= multiprocessors => {
+            Reads::InOrder
+        }
+        reads => reads,
     }
 }
 

@@ -24,6 +24,7 @@ mod maps;
 mod model;
 mod rest;
 mod scaled;
+mod speed;
 mod transfer;
 
 pub use batch::Batch;

@@ -63,8 +63,8 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     let rows_b = boxes_b::<T, B>(SUMS) as u32 * rows_b;
     let stage_bytes = stage_bytes::<T, B, G, W, SUMS>();
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
-    let reads_at_once = work.params().reads == Reads::AtOnce as u32;
-    let mut is_first = true;
+    let reads = work.params().reads;
+    let mut is_first = reads == Reads::InOrder as u32;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
@@ -92,7 +92,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
             // before this one may write. Behind the first tile it is over at once. Who reads at
             // once leaves it to the groups that multiply, which wait before they touch C.
-            if !reads_at_once {
+            if reads != Reads::AtOnce as u32 {
                 copies.wait::<T, B, G, SUMS>(k, is_first);
                 is_first = false;
             }

@@ -49,7 +49,7 @@ pub(super) unsafe fn enqueue<'a>(
     let batch = product.batch;
     if copy_a || copy_b {
         // Copies are read when they have ended.
-        copies.product.reads = Reads::InOrder;
+        copies.product.reads = Reads::Behind;
     }
     let (mut of_a, mut of_b) = (Pending::default(), Pending::default());
     if copy_a {

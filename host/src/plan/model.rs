@@ -6,11 +6,12 @@
 //! much roughly; docs/performance.md compares the model with what was measured.
 
 use super::choose::Task;
+use super::speed::{Speed, not_shared, skewed};
 use crate::device::DeviceInfo;
 use gemm_spec::{DType, Kernel, KernelFamily, Shape, order};
 
 /// Multiprocessors of the GPU that was measured.
-const MULTIPROCESSORS: f64 = 132.0;
+pub(super) const MULTIPROCESSORS: f64 = 132.0;
 /// Bytes that its memory moves in a microsecond, and how much of that a kernel gets.
 const BANDWIDTH: f64 = 3.352e6;
 const OF_BANDWIDTH: f64 = 0.895;
@@ -36,10 +37,12 @@ const SPLIT_SECTORS: f64 = 0.4;
 const ROWS_OF_C: f64 = 0.7;
 /// What part of the memory's rate tiles of two groups get where one of them has no rows.
 const EMPTY_GROUP: f64 = 0.9;
+/// What part of it wide tiles of one group get side by side, in few and long steps.
+const WIDE: f64 = 0.93;
 /// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row.
 const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
-const L2_BYTES: f64 = 30e6;
+pub(super) const L2_BYTES: f64 = 30e6;
 
 /// What part of the memory's rate copies of operands get, those of one matrix and those of many.
 const COPIES: [f64; 2] = [0.85, 0.5];
@@ -47,6 +50,8 @@ const COPIES: [f64; 2] = [0.85, 0.5];
 const COPYING: f64 = 0.8;
 /// Bytes of parts that the kernel `finish` reads in a microsecond from the L2 cache.
 const PARTS_RATE: f64 = 3.5e6;
+/// The same behind a kernel of boxes.
+const PARTS_RATE_BEHIND_BOXES: f64 = 2.4e6;
 /// Microseconds of its first and last instructions, and of waiting for 16 parts.
 const FINISH: f64 = 2.5;
 /// The first and last of them behind a kernel of boxes, which lets it get ready.
@@ -74,99 +79,9 @@ const JOIN: f64 = 2.3;
 /// Bytes of another's sums that a multiprocessor reads in a microsecond.
 const JOIN_RATE: f64 = 60e3;
 
-/// A kernel's speed.
-struct Speed {
-    /// Operations that a multiprocessor does in a microsecond, while all have work.
-    operations: f64,
-    /// The least microseconds of a step along K.
-    step: f64,
-    /// Microseconds of a tile of C beside its steps.
-    tile: f64,
-    /// Blocks that are on a multiprocessor at one time.
-    blocks: usize,
-}
-
 /// Bytes that memory gives in a microsecond, as much as a kernel gets of it.
 fn memory_rate(info: &DeviceInfo) -> f64 {
     OF_BANDWIDTH * info.memory_bandwidth.map_or(BANDWIDTH, |bytes| bytes as f64 / 1e6)
-}
-
-/// Trillions of operations a second, the least microseconds of a step, those of a tile, and blocks
-/// on a multiprocessor.
-fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
-    use DType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32};
-    let tensor = |of_16_bits: f64| match kernel.dtype {
-        I8 | F8E4M3 | F8E5M2 => 1.95 * of_16_bits,
-        F32 => 0.5 * of_16_bits,
-        _ => of_16_bits,
-    };
-    // Of steps 7 and 8.
-    let shallow = 0.11 * kernel.tiles.block[2] as f64;
-    match (kernel.variant, kernel.dtype) {
-        ("warp_group_stream_k_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
-        ("warp_group_128x256", _) => (tensor(805.0), 0.3, 2.6, 1),
-        ("warp_group_in_step_128x128", _) => (tensor(803.0), 0.25, 2.0, 1),
-        ("warp_group_128x224", _) => (tensor(800.0), 0.29, 2.3, 1),
-        ("warp_group_128x192", _) => (tensor(795.0), 0.28, 2.1, 1),
-        // Columns of the next tile are brought too.
-        ("warp_group_128x160", _) if !kernel.stored.b_is_along_k() => (tensor(665.0), 0.27, 1.5, 1),
-        ("warp_group_128x160", _) => (tensor(740.0), 0.27, 1.5, 1),
-        ("warp_group_128x128", _) => (tensor(692.0), 0.25, 2.1, 1),
-        ("warp_group_in_step_64x128", _) => (tensor(680.0), 0.18, 1.4, 1),
-        ("warp_group_64x256", _) => (tensor(630.0), 0.3, 1.5, 1),
-        ("warp_group_64x192", _) => (tensor(545.0), 0.25, 1.1, 1),
-        ("warp_group_64x160", _) => (tensor(512.0), 0.2, 1.4, 1),
-        ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.2, 1),
-        ("warp_group_64x96", _) => (tensor(412.0), 0.14, 1.3, 1),
-        ("warp_group_pairs_64x64", _) => (tensor(365.0), 0.11, 0.5, 1),
-        ("warp_group_64x64", _) => (tensor(359.0), 0.12, 0.6, 1),
-        ("warp_group_stream_k_64x64" | "warp_group_narrow_64x64", _) => {
-            (tensor(346.0), 0.12, 0.8, 1)
-        }
-        // Both blocks share one way to rows that begin anywhere.
-        ("warp_group_direct_64x64", _) => (173.0, 0.5, 2.4, 2),
-        ("warp_group_direct_128x192", _) => (362.0, 1.1, 4.5, 1),
-        ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
-        ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
-        ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
-        ("k11_tensor_core", F64) => (62.5, 1.1, 2.0, 1),
-        ("k11_tensor_64x64", F16 | BF16) => (168.0, 0.7, 2.0, 4),
-        ("k11_tensor_64x64", I8) => (296.0, 0.7, 2.0, 4),
-        ("k11_tensor_64x128", _) => (60.0, 0.55, 2.0, 1),
-        ("k11_tensor_64x64", _) => (53.5, 0.44, 1.2, 2),
-        ("k11_tensor_32x64", _) => (40.0, 0.42, 0.3, 1),
-        ("k11_tensor_32x32", _) => (33.0, 0.2, 0.8, 2),
-        ("k11_tensor_core", _) => (56.0, 1.3, 4.0, 1),
-        ("k12_warp_specialized", _) => (54.0, 2.5, 6.0, 1),
-        ("k10_grouped_order", F32) => (49.0, 1.6, 3.0, 2),
-        ("k10_grouped_64x64", _) => (31.0, 0.54, 2.0, 4),
-        ("k10_grouped_order", F64) => (19.4, 0.95, 3.0, 1),
-        ("k10_grouped_order", _) => (31.2, 0.9, 3.0, 1),
-        ("k08_double_buffer", F32) => (21.9, shallow, 3.0, 2),
-        ("k08_double_buffer", F64) => (17.2, shallow, 3.0, 1),
-        ("k08_double_buffer", I32) => (27.0, shallow, 3.0, 1),
-        ("k08_double_buffer", _) => (29.2, shallow, 3.0, 1),
-        ("k07_warp_tile", F32) => (31.6, shallow, 3.0, 2),
-        ("k07_warp_tile", F64) => (12.2, shallow, 3.0, 1),
-        ("k07_warp_tile", I32) => (28.0, shallow, 3.0, 2),
-        ("k07_warp_tile", I8 | F8E4M3 | F8E5M2) => (25.4, shallow, 3.0, 1),
-        ("k07_warp_tile", _) => (42.5, shallow, 3.0, 2),
-        ("skinny_rows" | "skinny_row", F64) => (12.0, 1.0, 2.0, kernel.tiles.min_blocks),
-        ("skinny_rows" | "skinny_row", I8 | F8E4M3 | F8E5M2) => {
-            (15.0, 1.0, 2.0, kernel.tiles.min_blocks)
-        }
-        ("skinny_rows" | "skinny_row", _) => (25.0, 1.0, 2.0, kernel.tiles.min_blocks),
-        // Step 2, and what is not chosen among.
-        (_, F64) => (4.7, 0.9, 2.0, 8),
-        _ => (8.3, 0.9, 2.0, 8),
-    }
-}
-
-impl Speed {
-    fn of(kernel: &Kernel) -> Speed {
-        let (trillions, step, tile, blocks) = measured(kernel);
-        Speed { operations: trillions * 1e6 / MULTIPROCESSORS, step, tile, blocks }
-    }
 }
 
 /// Blocks of a kernel that are on a multiprocessor at one time.
@@ -248,7 +163,7 @@ impl Least {
         let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
         let most = multiprocessors.max(kernel.cluster() as f64) * Speed::of(kernel).operations;
         let working = 2.0 * m * n * k * task.batch as f64 / (most * (1.0 + alone(kernel)));
-        Least { whole: LAUNCH + working, of_parts: 2.0 * LAUNCH + finishing(kernel) + working }
+        Least { whole: LAUNCH + working, of_parts: 2.0 * LAUNCH + finishing(kernel).0 + working }
     }
 }
 
@@ -313,13 +228,14 @@ pub(super) fn predict(
     }
     if parts > 1 {
         let bytes = of_c + m * n * size(task.output);
-        let rate = if bytes < L2_BYTES { PARTS_RATE } else { memory_rate };
+        let (of_finish, rate) = finishing(kernel);
+        let rate = if bytes < L2_BYTES { rate } else { memory_rate };
         prediction.launches += LAUNCH;
         let has = info.compute_capability.unwrap_or_default();
         let finish = gemm_spec::finish(task.dtype.accumulator(), parts, task.shape, has);
         // Those that one warp adds up.
         let of_one = parts.div_ceil(finish.tiles.block[2]);
-        prediction.adding = finishing(kernel) + (of_one / 16) as f64 * ROUND + bytes / rate;
+        prediction.adding = of_finish + (of_one / 16) as f64 * ROUND + bytes / rate;
     }
     prediction
 }
@@ -331,7 +247,7 @@ fn visible_of_c(kernel: &Kernel) -> f64 {
     match kernel.variant {
         "warp_group_128x128" => 0.105,
         "warp_group_128x160" | "warp_group_128x192" | "warp_group_128x224" => 0.45,
-        "warp_group_128x256" => 0.15,
+        "warp_group_128x256" => 0.3,
         _ => 0.2,
     }
 }
@@ -360,6 +276,8 @@ fn waiting(
     let of_one = MEMORY_RATE_OF_ONE * (rate / (OF_BANDWIDTH * BANDWIDTH)).sqrt();
     let is_half_empty = kernel.takes_maps() && rows > 64 && task.shape.rows <= rows / 2;
     let rate = if is_half_empty { EMPTY_GROUP * rate } else { rate };
+    let is_wide = rows == 64 && cols > 128 && task.shape.rows <= rows && task.batch == 1;
+    let rate = if is_wide { WIDE * rate } else { rate };
     let cluster = kernel.cluster() as f64;
     let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
     let at_once = f64::from(kernel.clusters_at_once(multiprocessors as u32));
@@ -464,52 +382,17 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
 }
 
 /// Microseconds of the first and last instructions of the kernel that adds up parts, behind this
-/// one.
-fn finishing(kernel: &Kernel) -> f64 {
-    if kernel.takes_maps() { FINISH_BEHIND_BOXES } else { FINISH }
+/// one, and bytes of parts that it reads in one.
+fn finishing(kernel: &Kernel) -> (f64, f64) {
+    match kernel.takes_maps() {
+        true => (FINISH_BEHIND_BOXES, PARTS_RATE_BEHIND_BOXES),
+        false => (FINISH, PARTS_RATE),
+    }
 }
 
 /// By how much a multiprocessor is faster whose others have nothing to do.
 fn alone(kernel: &Kernel) -> f64 {
     if kernel.takes_maps() { ALONE_WITH_BOXES } else { ALONE }
-}
-
-/// What part of its boxes a kernel of small tiles waits for: some of what neighbours ask for at one
-/// time is answered together. Less is where rows of tiles read one B, which does not stay in the L2
-/// cache, without a cluster that keeps them together.
-fn not_shared(kernel: &Kernel, task: &Task) -> f64 {
-    let b = task.k.saturating_mul(task.shape.cols).saturating_mul(task.dtype.size_bytes());
-    match kernel.variant {
-        "warp_group_pairs_64x64" => 0.82,
-        "warp_group_64x64" if b as f64 > L2_BYTES && task.shape.rows > 64 => 1.1,
-        "warp_group_64x64" => 0.65,
-        _ => 1.0,
-    }
-}
-
-/// By how much a step takes longer whose boxes' rows lie in two lines of the L2 cache each, as far
-/// as they do.
-fn skewed(kernel: &Kernel, task: &Task) -> f64 {
-    let of_all = match kernel.variant {
-        "warp_group_in_step_64x128" => 0.88,
-        "warp_group_64x64" => 0.65,
-        "warp_group_pairs_64x64" | "warp_group_in_step_128x128" => 0.43,
-        "warp_group_128x256" | "warp_group_stream_k_128x256" => 0.12,
-        _ if kernel.takes_maps() => {
-            if kernel.tiles.block[0] == 64 {
-                0.33
-            } else {
-                0.21
-            }
-        }
-        _ => return 1.0,
-    };
-    let [rows, cols, _] = kernel.tiles.block;
-    let [down, across] = kernel.cluster_tiles();
-    let rows = rows.min(task.shape.rows) as f64 / across as f64;
-    let cols = cols.min(task.shape.cols) as f64 / down as f64;
-    let [a, b] = task.skew.map(|skew| f64::from(skew) / 8.0);
-    1.0 + of_all * (rows * a + cols * b) / (rows + cols)
 }
 
 /// Microseconds of a kernel whose clusters have equal shares of the steps of all tiles, and join
@@ -601,6 +484,9 @@ pub(super) fn splits(
     let most = if kernel.takes_slices() { most } else { 1 };
     // With K whole such tiles take clusters of two as long, on more multiprocessors.
     let least = if kernel.takes_steps_in_turn() && kernel.tiles.block[0] == 128 { 2 } else { 1 };
-    let is_tried = move |&parts: &usize| parts >= least && (parts == 1 || parts <= most);
-    tries.into_iter().filter(is_tried)
+    let is_tried = move |&i: &usize| {
+        let parts = tries[i];
+        parts >= least && (parts == 1 || parts <= most) && !tries[..i].contains(&parts)
+    };
+    (0..tries.len()).filter(is_tried).map(move |i| tries[i])
 }

@@ -1,0 +1,128 @@
+//! What was measured of each kernel on an H100 SXM, for the [model](super::model).
+
+use super::choose::Task;
+use super::model::{L2_BYTES, MULTIPROCESSORS};
+use gemm_spec::{DType, Kernel};
+
+/// A kernel's speed.
+pub(super) struct Speed {
+    /// Operations that a multiprocessor does in a microsecond, while all have work.
+    pub operations: f64,
+    /// The least microseconds of a step along K.
+    pub step: f64,
+    /// Microseconds of a tile of C beside its steps.
+    pub tile: f64,
+    /// Blocks that are on a multiprocessor at one time.
+    pub blocks: usize,
+}
+
+/// Trillions of operations a second, the least microseconds of a step, those of a tile, and blocks
+/// on a multiprocessor.
+fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
+    use DType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32};
+    let tensor = |of_16_bits: f64| match kernel.dtype {
+        I8 | F8E4M3 | F8E5M2 => 1.95 * of_16_bits,
+        F32 => 0.5 * of_16_bits,
+        _ => of_16_bits,
+    };
+    // Of steps 7 and 8.
+    let shallow = 0.11 * kernel.tiles.block[2] as f64;
+    match (kernel.variant, kernel.dtype) {
+        ("warp_group_stream_k_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
+        ("warp_group_128x256", _) => (tensor(805.0), 0.3, 2.2, 1),
+        ("warp_group_in_step_128x128", _) => (tensor(803.0), 0.25, 2.0, 1),
+        ("warp_group_128x224", _) => (tensor(800.0), 0.29, 2.3, 1),
+        ("warp_group_128x192", _) => (tensor(795.0), 0.28, 2.1, 1),
+        // Columns of the next tile are brought too.
+        ("warp_group_128x160", _) if !kernel.stored.b_is_along_k() => (tensor(665.0), 0.27, 1.5, 1),
+        ("warp_group_128x160", _) => (tensor(740.0), 0.27, 1.5, 1),
+        ("warp_group_128x128", _) => (tensor(692.0), 0.25, 2.1, 1),
+        ("warp_group_in_step_64x128", _) => (tensor(680.0), 0.18, 1.4, 1),
+        ("warp_group_64x256", _) => (tensor(630.0), 0.3, 1.5, 1),
+        ("warp_group_64x192", _) => (tensor(545.0), 0.25, 1.1, 1),
+        ("warp_group_64x160", _) => (tensor(512.0), 0.2, 1.4, 1),
+        ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.2, 1),
+        ("warp_group_64x96", _) => (tensor(412.0), 0.14, 1.3, 1),
+        ("warp_group_pairs_64x64", _) => (tensor(365.0), 0.11, 0.5, 1),
+        ("warp_group_64x64", _) => (tensor(359.0), 0.12, 0.6, 1),
+        ("warp_group_stream_k_64x64" | "warp_group_narrow_64x64", _) => {
+            (tensor(346.0), 0.12, 0.8, 1)
+        }
+        // Both blocks share one way to rows that begin anywhere.
+        ("warp_group_direct_64x64", _) => (173.0, 0.5, 2.4, 2),
+        ("warp_group_direct_128x192", _) => (362.0, 1.1, 4.5, 1),
+        ("k11_tensor_deep", _) => (640.0, 1.3, 4.0, 1),
+        ("k11_tensor_core", F16 | BF16) => (344.0, 1.3, 4.0, 1),
+        ("k11_tensor_core", I8) => (590.0, 1.3, 4.0, 1),
+        ("k11_tensor_core", F64) => (62.5, 1.1, 2.0, 1),
+        ("k11_tensor_64x64", F16 | BF16) => (168.0, 0.7, 2.0, 4),
+        ("k11_tensor_64x64", I8) => (296.0, 0.7, 2.0, 4),
+        ("k11_tensor_64x128", _) => (60.0, 0.55, 2.0, 1),
+        ("k11_tensor_64x64", _) => (53.5, 0.44, 1.2, 2),
+        ("k11_tensor_32x64", _) => (40.0, 0.42, 0.3, 1),
+        ("k11_tensor_32x32", _) => (33.0, 0.2, 0.8, 2),
+        ("k11_tensor_core", _) => (56.0, 1.3, 4.0, 1),
+        ("k12_warp_specialized", _) => (54.0, 2.5, 6.0, 1),
+        ("k10_grouped_order", F32) => (49.0, 1.6, 3.0, 2),
+        ("k10_grouped_64x64", _) => (31.0, 0.54, 2.0, 4),
+        ("k10_grouped_order", F64) => (19.4, 0.95, 3.0, 1),
+        ("k10_grouped_order", _) => (31.2, 0.9, 3.0, 1),
+        ("k08_double_buffer", F32) => (21.9, shallow, 3.0, 2),
+        ("k08_double_buffer", F64) => (17.2, shallow, 3.0, 1),
+        ("k08_double_buffer", I32) => (27.0, shallow, 3.0, 1),
+        ("k08_double_buffer", _) => (29.2, shallow, 3.0, 1),
+        ("k07_warp_tile", F32) => (31.6, shallow, 3.0, 2),
+        ("k07_warp_tile", F64) => (12.2, shallow, 3.0, 1),
+        ("k07_warp_tile", I32) => (28.0, shallow, 3.0, 2),
+        ("k07_warp_tile", I8 | F8E4M3 | F8E5M2) => (25.4, shallow, 3.0, 1),
+        ("k07_warp_tile", _) => (42.5, shallow, 3.0, 2),
+        ("skinny_rows" | "skinny_row", F64) => (12.0, 1.0, 2.0, kernel.tiles.min_blocks),
+        ("skinny_rows" | "skinny_row", I8 | F8E4M3 | F8E5M2) => {
+            (15.0, 1.0, 2.0, kernel.tiles.min_blocks)
+        }
+        ("skinny_rows" | "skinny_row", _) => (25.0, 1.0, 2.0, kernel.tiles.min_blocks),
+        // Step 2, and what is not chosen among.
+        (_, F64) => (4.7, 0.9, 2.0, 8),
+        _ => (8.3, 0.9, 2.0, 8),
+    }
+}
+
+impl Speed {
+    pub fn of(kernel: &Kernel) -> Speed {
+        let (trillions, step, tile, blocks) = measured(kernel);
+        Speed { operations: trillions * 1e6 / MULTIPROCESSORS, step, tile, blocks }
+    }
+}
+
+/// What part of its boxes a kernel of small tiles waits for: some of what neighbours ask for at one
+/// time is answered together. Less is where rows of tiles read one B, which does not stay in the L2
+/// cache, without a cluster that keeps them together.
+pub(super) fn not_shared(kernel: &Kernel, task: &Task) -> f64 {
+    let b = task.k.saturating_mul(task.shape.cols).saturating_mul(task.dtype.size_bytes());
+    match kernel.variant {
+        "warp_group_pairs_64x64" => 0.82,
+        "warp_group_64x64" if b as f64 > L2_BYTES && task.shape.rows > 64 => 1.1,
+        "warp_group_64x64" => 0.65,
+        _ => 1.0,
+    }
+}
+
+/// By how much a step takes longer whose boxes' rows lie in two lines of the L2 cache each, as far
+/// as they do.
+pub(super) fn skewed(kernel: &Kernel, task: &Task) -> f64 {
+    let of_all = match kernel.variant {
+        "warp_group_in_step_64x128" => 0.88,
+        "warp_group_64x64" => 0.65,
+        "warp_group_pairs_64x64" | "warp_group_in_step_128x128" => 0.43,
+        "warp_group_128x256" | "warp_group_stream_k_128x256" => 0.12,
+        _ if kernel.takes_maps() && kernel.tiles.block[0] == 64 => 0.33,
+        _ if kernel.takes_maps() => 0.21,
+        _ => return 1.0,
+    };
+    let [rows, cols, _] = kernel.tiles.block;
+    let [down, across] = kernel.cluster_tiles();
+    let rows = rows.min(task.shape.rows) as f64 / across as f64;
+    let cols = cols.min(task.shape.cols) as f64 / down as f64;
+    let [a, b] = task.skew.map(|skew| f64::from(skew) / 8.0);
+    1.0 + of_all * (rows * a + cols * b) / (rows + cols)
+}
