@@ -262,7 +262,7 @@ unsafe fn launch_all(
         let (slices, k) = parts.slices(kernel, product, &range);
         let product = &product.at_number(range.start);
         let blocks = slices.count.saturating_mul(kernel.blocks_of_tile(k));
-        let reads = reads_of(product, &launch, blocks, multiprocessors);
+        let reads = reads_of(product, (kernel, &launch), blocks, multiprocessors);
         let launch = kernel.resident(launch, blocks, multiprocessors);
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
@@ -306,13 +306,22 @@ unsafe fn launch_all(
 /// When a launch reads A and B that may be read at once: in order where its blocks are one wave
 /// that fills most of the GPU. Those of the launch before end together then, so that nothing is
 /// gained, and copies would only take bandwidth from them.
-fn reads_of(product: &Product, launch: &Launch, of_tile: u32, multiprocessors: u32) -> Reads {
+///
+/// Of one column of tiles that is narrower than they are nothing is brought near: it is little, and
+/// all ask for it.
+fn reads_of(
+    product: &Product,
+    (kernel, launch): (&Kernel, &Launch),
+    of_tile: u32,
+    multiprocessors: u32,
+) -> Reads {
     let (x, y) = launch.grid;
     let blocks = x.saturating_mul(y).saturating_mul(of_tile);
     match product.reads {
         Reads::AtOnce if blocks > multiprocessors / 2 && blocks <= multiprocessors => {
             Reads::InOrder
         }
+        Reads::InOrder if launch.shape.cols < kernel.tiles.block[1] => Reads::Behind,
         reads => reads,
     }
 }

@@ -6,7 +6,7 @@
 //! much roughly; docs/performance.md compares the model with what was measured.
 
 use super::choose::Task;
-use super::speed::{Speed, not_shared, skewed};
+use super::speed::{Speed, not_shared};
 use crate::device::DeviceInfo;
 use gemm_spec::{DType, Kernel, KernelFamily, Shape, order};
 
@@ -39,6 +39,8 @@ const ROWS_OF_C: f64 = 0.7;
 const EMPTY_GROUP: f64 = 0.9;
 /// What part of it wide tiles of one group get side by side, in few and long steps.
 const WIDE: f64 = 0.93;
+/// The same of tiles whose boxes have 32 rows.
+const IN_HALVES: f64 = 0.95;
 /// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row.
 const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
@@ -51,7 +53,7 @@ const COPYING: f64 = 0.8;
 /// Bytes of parts that the kernel `finish` reads in a microsecond from the L2 cache.
 const PARTS_RATE: f64 = 3.5e6;
 /// The same behind a kernel of boxes.
-const PARTS_RATE_BEHIND_BOXES: f64 = 2.4e6;
+const PARTS_RATE_BEHIND_BOXES: f64 = 3.0e6;
 /// Microseconds of its first and last instructions, and of waiting for 16 parts.
 const FINISH: f64 = 2.5;
 /// The first and last of them behind a kernel of boxes, which lets it get ready.
@@ -210,7 +212,7 @@ pub(super) fn predict(
         launches: LAUNCH,
         visible: match kernel.takes_maps() {
             true => {
-                let of_c = (of_c / traffic.max(1.0)).powi(2) * visible_of_c(kernel);
+                let of_c = (of_c / traffic.max(1.0)).powi(2) * Speed::of(kernel).visible_of_c;
                 of_c + visible_of_copies(kernel, task)
             }
             false => VISIBLE,
@@ -240,18 +242,6 @@ pub(super) fn predict(
     prediction
 }
 
-/// What part of multiplying is not hidden behind memory where all of its traffic is C, which the
-/// groups write that multiply: one group does one thing at a time, and a tile of 256 columns keeps
-/// a stage until it is written.
-fn visible_of_c(kernel: &Kernel) -> f64 {
-    match kernel.variant {
-        "warp_group_128x128" => 0.105,
-        "warp_group_128x160" | "warp_group_128x192" | "warp_group_128x224" => 0.45,
-        "warp_group_128x256" => 0.3,
-        _ => 0.2,
-    }
-}
-
 /// What part of multiplying is not hidden behind copies of operands: more where tiles have few
 /// columns, for each of which the rows of A come from the L2 cache.
 fn visible_of_copies(kernel: &Kernel, task: &Task) -> f64 {
@@ -276,8 +266,12 @@ fn waiting(
     let of_one = MEMORY_RATE_OF_ONE * (rate / (OF_BANDWIDTH * BANDWIDTH)).sqrt();
     let is_half_empty = kernel.takes_maps() && rows > 64 && task.shape.rows <= rows / 2;
     let rate = if is_half_empty { EMPTY_GROUP * rate } else { rate };
-    let is_wide = rows == 64 && cols > 128 && task.shape.rows <= rows && task.batch == 1;
-    let rate = if is_wide { WIDE * rate } else { rate };
+    let is_one_row = rows == 64 && task.shape.rows <= rows && task.batch == 1;
+    let rate = match is_one_row {
+        true if cols > 128 => WIDE * rate,
+        true if !cols.is_multiple_of(64) && !kernel.narrows() => IN_HALVES * rate,
+        _ => rate,
+    };
     let cluster = kernel.cluster() as f64;
     let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
     let at_once = f64::from(kernel.clusters_at_once(multiprocessors as u32));
@@ -310,7 +304,8 @@ fn least_step(step: f64, kernel: &Kernel, task: &Task) -> f64 {
 
 /// Microseconds of a kernel that waits for nothing but the L2 cache.
 fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64) -> f64 {
-    let Speed { mut operations, mut step, mut tile, blocks } = Speed::of(kernel);
+    let speed = Speed::of(kernel);
+    let Speed { mut operations, mut step, mut tile, blocks, .. } = speed;
     if kernel.family == KernelFamily::TensorCore && task.dtype.size_bytes() < 4 && !task.maps {
         // Elements that are too small for asynchronous copies come through registers.
         (operations, step) = (0.2 * operations, 3.0 * step);
@@ -349,8 +344,8 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
         false if kernel.takes_maps() => (L2_RATE_OF_BOXES / part).min(L2_RATE_OF_ONE),
         false => L2_RATE,
     };
-    let skewed = skewed(kernel, task);
-    let not_shared = not_shared(kernel, task);
+    let skewed = speed.skewed_by(kernel, task);
+    let not_shared = not_shared(kernel, parts, task);
     step = least_step(step, kernel, task);
     let resident = blocks as f64;
     let cluster = cluster as f64;
@@ -398,7 +393,8 @@ fn alone(kernel: &Kernel) -> f64 {
 /// Microseconds of a kernel whose clusters have equal shares of the steps of all tiles, and join
 /// what they have.
 fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
-    let Speed { operations, step, tile, .. } = Speed::of(kernel);
+    let speed = Speed::of(kernel);
+    let Speed { operations, step, tile, .. } = speed;
     let [rows, cols, depth] = kernel.tiles.block;
     let cluster = kernel.cluster() as f64;
     let tiles = f64::from(kernel.joined_tiles(task.shape));
@@ -409,7 +405,7 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
     let bytes = (task.dtype.size_bytes() * depth) as f64;
     let bytes_of_step = bytes * (rows.min(m) as f64 + cols.min(n) as f64 / cluster);
     let work = (2.0 * (rows * cols * depth) as f64 / operations).max(bytes_of_step / L2_RATE);
-    let work = skewed(kernel, task) * work;
+    let work = speed.skewed_by(kernel, task) * work;
     let part = clusters * cluster / multiprocessors;
     let step = (work / (1.0 + ALONE * (1.0 - part).max(0.0))).max(least_step(step, kernel, task));
     let share = tiles / clusters;

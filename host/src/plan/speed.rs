@@ -2,9 +2,12 @@
 
 use super::choose::Task;
 use super::model::{L2_BYTES, MULTIPROCESSORS};
-use gemm_spec::{DType, Kernel};
+use gemm_spec::{DType, Kernel, KernelFamily};
+use std::cell::Cell;
+use std::ptr;
 
 /// A kernel's speed.
+#[derive(Clone, Copy)]
 pub(super) struct Speed {
     /// Operations that a multiprocessor does in a microsecond, while all have work.
     pub operations: f64,
@@ -14,6 +17,18 @@ pub(super) struct Speed {
     pub tile: f64,
     /// Blocks that are on a multiprocessor at one time.
     pub blocks: usize,
+    /// By how much a step takes longer whose boxes' rows lie in two lines of the L2 cache each.
+    pub skewed: f64,
+    /// What part of multiplying is not hidden behind memory where all of its traffic is C, which
+    /// the groups write that multiply: one group does one thing at a time, and a tile of 256
+    /// columns keeps a stage until it is written.
+    pub visible_of_c: f64,
+}
+
+thread_local! {
+    /// The kernel that was asked for last, by where its name is, since one is asked for many times
+    /// in a row, and to find what is known of it takes as long as a prediction.
+    static LAST: Cell<(*const u8, Speed)> = const { Cell::new((ptr::null(), Speed::NONE)) };
 }
 
 /// Trillions of operations a second, the least microseconds of a step, those of a tile, and blocks
@@ -29,25 +44,23 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
     let shallow = 0.11 * kernel.tiles.block[2] as f64;
     match (kernel.variant, kernel.dtype) {
         ("warp_group_stream_k_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
-        ("warp_group_128x256", _) => (tensor(805.0), 0.3, 2.2, 1),
-        ("warp_group_in_step_128x128", _) => (tensor(803.0), 0.25, 2.0, 1),
+        ("warp_group_128x256", _) => (tensor(805.0), 0.3, 1.9, 1),
+        ("warp_group_in_step_128x128", _) => (tensor(803.0), 0.25, 1.2, 1),
         ("warp_group_128x224", _) => (tensor(800.0), 0.29, 2.3, 1),
         ("warp_group_128x192", _) => (tensor(795.0), 0.28, 2.1, 1),
         // Columns of the next tile are brought too.
         ("warp_group_128x160", _) if !kernel.stored.b_is_along_k() => (tensor(665.0), 0.27, 1.5, 1),
         ("warp_group_128x160", _) => (tensor(740.0), 0.27, 1.5, 1),
         ("warp_group_128x128", _) => (tensor(692.0), 0.25, 2.1, 1),
-        ("warp_group_in_step_64x128", _) => (tensor(680.0), 0.18, 1.4, 1),
+        ("warp_group_in_step_64x128", _) => (tensor(680.0), 0.18, 2.0, 1),
         ("warp_group_64x256", _) => (tensor(630.0), 0.3, 1.5, 1),
         ("warp_group_64x192", _) => (tensor(545.0), 0.25, 1.1, 1),
         ("warp_group_64x160", _) => (tensor(512.0), 0.2, 1.4, 1),
         ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.2, 1),
         ("warp_group_64x96", _) => (tensor(412.0), 0.14, 1.3, 1),
-        ("warp_group_pairs_64x64", _) => (tensor(365.0), 0.11, 0.5, 1),
-        ("warp_group_64x64", _) => (tensor(359.0), 0.12, 0.6, 1),
-        ("warp_group_stream_k_64x64" | "warp_group_narrow_64x64", _) => {
-            (tensor(346.0), 0.12, 0.8, 1)
-        }
+        ("warp_group_pairs_64x64", _) => (tensor(365.0), 0.11, 0.7, 1),
+        ("warp_group_64x64" | "warp_group_narrow_64x64", _) => (tensor(359.0), 0.12, 0.6, 1),
+        ("warp_group_stream_k_64x64", _) => (tensor(346.0), 0.12, 0.8, 1),
         // Both blocks share one way to rows that begin anywhere.
         ("warp_group_direct_64x64", _) => (173.0, 0.5, 2.4, 2),
         ("warp_group_direct_128x192", _) => (362.0, 1.1, 4.5, 1),
@@ -87,42 +100,71 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
     }
 }
 
-impl Speed {
-    pub fn of(kernel: &Kernel) -> Speed {
-        let (trillions, step, tile, blocks) = measured(kernel);
-        Speed { operations: trillions * 1e6 / MULTIPROCESSORS, step, tile, blocks }
-    }
-}
-
-/// What part of its boxes a kernel of small tiles waits for: some of what neighbours ask for at one
-/// time is answered together. Less is where rows of tiles read one B, which does not stay in the L2
-/// cache, without a cluster that keeps them together.
-pub(super) fn not_shared(kernel: &Kernel, task: &Task) -> f64 {
-    let b = task.k.saturating_mul(task.shape.cols).saturating_mul(task.dtype.size_bytes());
+/// [`Speed::skewed`].
+fn skewed(kernel: &Kernel) -> f64 {
     match kernel.variant {
-        "warp_group_pairs_64x64" => 0.82,
-        "warp_group_64x64" if b as f64 > L2_BYTES && task.shape.rows > 64 => 1.1,
-        "warp_group_64x64" => 0.65,
-        _ => 1.0,
-    }
-}
-
-/// By how much a step takes longer whose boxes' rows lie in two lines of the L2 cache each, as far
-/// as they do.
-pub(super) fn skewed(kernel: &Kernel, task: &Task) -> f64 {
-    let of_all = match kernel.variant {
         "warp_group_in_step_64x128" => 0.88,
         "warp_group_64x64" => 0.65,
         "warp_group_pairs_64x64" | "warp_group_in_step_128x128" => 0.43,
         "warp_group_128x256" | "warp_group_stream_k_128x256" => 0.12,
         _ if kernel.takes_maps() && kernel.tiles.block[0] == 64 => 0.33,
         _ if kernel.takes_maps() => 0.21,
-        _ => return 1.0,
-    };
-    let [rows, cols, _] = kernel.tiles.block;
-    let [down, across] = kernel.cluster_tiles();
-    let rows = rows.min(task.shape.rows) as f64 / across as f64;
-    let cols = cols.min(task.shape.cols) as f64 / down as f64;
-    let [a, b] = task.skew.map(|skew| f64::from(skew) / 8.0);
-    1.0 + of_all * (rows * a + cols * b) / (rows + cols)
+        _ => 0.0,
+    }
+}
+
+/// [`Speed::visible_of_c`].
+fn visible_of_c(kernel: &Kernel) -> f64 {
+    match kernel.variant {
+        "warp_group_128x128" => 0.105,
+        "warp_group_128x160" | "warp_group_128x192" | "warp_group_128x224" => 0.45,
+        _ => 0.2,
+    }
+}
+
+impl Speed {
+    const NONE: Speed =
+        Speed { operations: 0.0, step: 0.0, tile: 0.0, blocks: 0, skewed: 0.0, visible_of_c: 0.0 };
+
+    pub fn of(kernel: &Kernel) -> Speed {
+        let name = kernel.name.as_ptr();
+        let (last, speed) = LAST.get();
+        if last == name {
+            return speed;
+        }
+        let (trillions, step, tile, blocks) = measured(kernel);
+        let operations = trillions * 1e6 / MULTIPROCESSORS;
+        let (skewed, visible_of_c) = (skewed(kernel), visible_of_c(kernel));
+        let speed = Speed { operations, step, tile, blocks, skewed, visible_of_c };
+        LAST.set((name, speed));
+        speed
+    }
+
+    /// By how much a step of a task takes longer, whose rows do not all begin with lines.
+    pub fn skewed_by(&self, kernel: &Kernel, task: &Task) -> f64 {
+        if task.skew == [0; 2] {
+            return 1.0;
+        }
+        let [rows, cols, _] = kernel.tiles.block;
+        let [down, across] = kernel.cluster_tiles();
+        let rows = rows.min(task.shape.rows) as f64 / across as f64;
+        let cols = cols.min(task.shape.cols) as f64 / down as f64;
+        let [a, b] = task.skew.map(|skew| f64::from(skew) / 8.0);
+        1.0 + self.skewed * (rows * a + cols * b) / (rows + cols)
+    }
+}
+
+/// What part of its boxes a kernel of small tiles waits for: some of what neighbours ask for at one
+/// time is answered together. Less is where rows of tiles read one B, which does not stay in the L2
+/// cache, without a cluster that keeps them together, and where K is in parts.
+pub(super) fn not_shared(kernel: &Kernel, parts: usize, task: &Task) -> f64 {
+    let b = task.k.saturating_mul(task.shape.cols).saturating_mul(task.dtype.size_bytes());
+    match (kernel.tiles.block, kernel.cluster()) {
+        _ if kernel.family != KernelFamily::WarpGroup => 1.0,
+        ([64, 64, _], 2) => 0.82,
+        ([64, 64, _], _) if parts > 1 => 0.85,
+        ([64, 64, _], _) if b as f64 > L2_BYTES && task.shape.rows > 64 => 1.1,
+        ([64, 64, _], _) => 0.65,
+        _ => 1.0,
+    }
 }

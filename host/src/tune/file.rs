@@ -4,7 +4,7 @@
 //! one that counts them and has a checksum of all before it:
 //!
 //! ```text
-//! gemmite tuning, version 1
+//! gemmite tuning, version 2
 //! gpu = NVIDIA H100 80GB HBM3
 //! capability = 9.0
 //! multiprocessors = 132

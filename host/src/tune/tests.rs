@@ -106,9 +106,9 @@ fn damage_of_any_byte_is_seen() {
 fn other_versions_gpus_drivers_and_libraries_are_said() {
     let device = gpu();
     let tuning = tuning(&device);
-    let newer = tuning.to_string().replacen("version 1", "version 2", 1);
+    let newer = tuning.to_string().replacen("version 2", "version 3", 1);
     let error = newer.parse::<Tuning>().unwrap_err();
-    assert!(error.is_tuning() && error.to_string().contains("has version 2"), "{error}");
+    assert!(error.is_tuning() && error.to_string().contains("has version 3"), "{error}");
     let change = |change: &dyn Fn(&mut Origin), says: &str| {
         let mut foreign = tuning.clone();
         change(&mut foreign.origin);

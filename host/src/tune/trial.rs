@@ -92,7 +92,7 @@ fn small_of<T: Element, C: OutputOf<T>>(
     };
     let (product, turned) = gemm.product(a, b)?.oriented(&choice, device.info());
     let found = Task::of(&product, [0, 0]);
-    if turned || found != (Task { shape, k, ..*task }) {
+    if turned || found != (Task { shape, k, skew: found.skew, ..*task }) {
         return Ok(Err("no operands lie as it says".into()));
     }
     Trial::<T>::new(device, [a, b])?.run(device, &gemm.kernel(choice))
@@ -145,7 +145,10 @@ pub(super) fn is_alike<T: Element>(
         parts: chosen.parts,
     };
     let planned = crate::plan::choose(&choice, &found, info).map_err(|error| error.to_string())?;
-    match !turned && found == (Task { shape, k, ..*task }) && planned.kernel == chosen.kernel {
+    match !turned
+        && found == (Task { shape, k, skew: found.skew, ..*task })
+        && planned.kernel == chosen.kernel
+    {
         true => Ok(()),
         false => Err(format!("{found:?} for {task:?} by {chosen:?}, turned: {turned}")),
     }
