@@ -26,6 +26,7 @@ mod rest;
 mod scaled;
 mod speed;
 mod transfer;
+mod variants;
 
 pub use batch::Batch;
 pub(crate) use batch::{check_batch, is_mappable_step};

@@ -2,7 +2,8 @@
 
 use super::invariant::{Rows, keeps_order, may_be_chosen};
 use super::maps::{mappable, mappable_by_rows, skew};
-use super::model::{Least, Prediction, narrow, part_len, predict, splits};
+use super::model::{Prediction, narrow, part_len, predict, splits};
+use super::variants::{Variant, candidates_of, variant_of};
 use super::{Batch, KernelChoice, Product, Rest, is_mappable_step};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
@@ -11,44 +12,6 @@ use gemm_spec::{
 };
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
-use std::sync::LazyLock;
-
-/// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 33] = [
-    "warp_group_128x256",
-    "warp_group_128x224",
-    "warp_group_128x192",
-    "warp_group_128x160",
-    "warp_group_128x128",
-    "warp_group_in_step_128x128",
-    "warp_group_64x256",
-    "warp_group_64x192",
-    "warp_group_64x160",
-    "warp_group_64x128",
-    "warp_group_64x96",
-    "warp_group_in_step_64x128",
-    "warp_group_pairs_64x64",
-    "warp_group_64x64",
-    "warp_group_narrow_64x64",
-    "warp_group_direct_128x192",
-    "warp_group_direct_64x64",
-    "warp_group_stream_k_128x256",
-    "warp_group_stream_k_64x64",
-    "k11_tensor_deep",
-    "k11_tensor_core",
-    "k11_tensor_64x128",
-    "k11_tensor_64x64",
-    "k11_tensor_32x64",
-    "k11_tensor_32x32",
-    "k12_warp_specialized",
-    "k10_grouped_order",
-    "k10_grouped_64x64",
-    "k08_double_buffer",
-    "k07_warp_tile",
-    "k02_tiled_16",
-    "skinny_rows",
-    "skinny_row",
-];
 
 /// What the choice of a kernel goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,68 +174,6 @@ impl Task {
         };
         find(self.precision).or_else(|| find(Precision::Full))
     }
-}
-
-/// A variant's kernels of one dtype.
-pub(super) struct Variant {
-    pub name: &'static str,
-    kernels: Vec<&'static Kernel>,
-}
-
-impl Variant {
-    /// One of its kernels, of which all are of one family.
-    fn any(&self) -> &'static Kernel {
-        self.kernels[0]
-    }
-
-    fn instances(&self, precision: Precision) -> impl Iterator<Item = &'static Kernel> {
-        self.kernels.iter().copied().filter(move |kernel| kernel.precision == precision)
-    }
-
-    /// What a task takes at the least, by any of its kernels: they have one rate, and that of the
-    /// largest clusters bounds the others.
-    pub fn least(&self, task: &Task, info: &DeviceInfo) -> Least {
-        let widest = self.kernels.iter().max_by_key(|kernel| kernel.cluster());
-        widest.map_or(Least::NONE, |kernel| Least::of(kernel, task, info))
-    }
-}
-
-/// What the table has of a dtype, looked for once: a plan asks dozens of times.
-struct OfDtype {
-    dtype: DType,
-    /// First those of [`CANDIDATES`], in their order.
-    variants: Vec<Variant>,
-    candidates: usize,
-}
-
-impl OfDtype {
-    fn new(dtype: DType) -> Self {
-        let variant = |name| {
-            let kernels = gemm_spec::kernels().filter(|of| of.dtype == dtype);
-            let kernels: Vec<_> = kernels.filter(|of| of.variant == name).collect();
-            (!kernels.is_empty()).then_some(Variant { name, kernels })
-        };
-        let mut variants: Vec<_> = CANDIDATES.into_iter().filter_map(variant).collect();
-        let candidates = variants.len();
-        let others = gemm_spec::variants().filter(|name| !CANDIDATES.contains(name));
-        variants.extend(others.filter_map(variant));
-        OfDtype { dtype, variants, candidates }
-    }
-}
-
-fn variants_of(dtype: DType) -> Option<&'static OfDtype> {
-    static ALL: LazyLock<Vec<OfDtype>> = LazyLock::new(|| DType::ALL.map(OfDtype::new).into());
-    ALL.iter().find(|of| of.dtype == dtype)
-}
-
-/// Those of [`CANDIDATES`] that have an instance of the dtype.
-pub(super) fn candidates_of(dtype: DType) -> impl Iterator<Item = &'static Variant> {
-    variants_of(dtype).into_iter().flat_map(|of| &of.variants[..of.candidates])
-}
-
-/// The variant of that name, where it has an instance of the dtype.
-fn variant_of(dtype: DType, name: &str) -> Option<&'static Variant> {
-    variants_of(dtype)?.variants.iter().find(|of| of.name == name)
 }
 
 /// A way to compute a product.
@@ -449,7 +350,7 @@ fn planned(
 /// The fastest of [`candidates`].
 fn fastest(task: &Task, info: &DeviceInfo) -> Option<Chosen> {
     let (mut whole, mut least) = (Vec::new(), f64::INFINITY);
-    for variant in candidates_of(task.dtype) {
+    for variant in candidates_of(task.dtype).filter(|variant| !variant.is_too_large(task)) {
         for way in ways_of(variant, least, task, info) {
             least = least.min(way.prediction.total());
             whole.push(way);

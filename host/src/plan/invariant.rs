@@ -15,7 +15,8 @@
 //! Integers are summed exactly: every plan gives the same bits. Kernels that deal out K to warps
 //! (`skinny`) keep to one order too, but their own; they are there for those who name them.
 
-use super::choose::{CANDIDATES, check_launch};
+use super::choose::check_launch;
+use super::variants::CANDIDATES;
 use super::{KernelChoice, Product, Task};
 use crate::device::DeviceInfo;
 use gemm_spec::{Kernel, KernelFamily, Shape};

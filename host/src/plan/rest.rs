@@ -2,8 +2,9 @@
 //! where they would be a wave of their own in which most multiprocessors have nothing to do, or as
 //! many blocks as others where K is in parts.
 
-use super::choose::{Chosen, Task, candidates_of, instance};
+use super::choose::{Chosen, Task, instance};
 use super::model::{Prediction, blocks_at_once, predict, splits};
+use super::variants::candidates_of;
 use super::{FEW, Fusion, KernelChoice, Product};
 use crate::device::DeviceInfo;
 use crate::error::Error;
@@ -191,7 +192,7 @@ fn whole_tiles(kernel: &Kernel, of_rows: bool, task: &Task) -> Option<usize> {
 /// `most` microseconds.
 fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<Chosen> {
     let mut best = None;
-    for variant in candidates_of(task.dtype) {
+    for variant in candidates_of(task.dtype).filter(|variant| !variant.is_too_large(task)) {
         let least = variant.least(task, info);
         let kernel = (least.whole < most).then(|| instance(variant, [false; 2], task, info));
         let is_of_use = |kernel: &&Kernel| {
