@@ -1,3 +1,5 @@
+//! Tests of the order of tiles.
+
 use super::*;
 use std::collections::HashSet;
 use std::vec::Vec;
