@@ -173,6 +173,26 @@ pub const fn of_cluster(
     ((first_row + row).wrapping_mul(cluster), col, is_beside)
 }
 
+/// As [`of_cluster`], but with all tiles of the odd last row behind the others: for equal shares,
+/// whose kernel has no registers for more.
+#[inline]
+pub const fn of_cluster_at_end(
+    number: u32,
+    [rows, cols]: [u32; 2],
+    tiles: u32,
+    cluster: u32,
+    group: u32,
+) -> (u32, u32, bool) {
+    let has_beside = cluster > 1 && tiles != rows.wrapping_mul(cols);
+    let rows = if has_beside { rows.wrapping_sub(1) } else { rows };
+    let first = rows.wrapping_mul(cols);
+    if has_beside && number >= first {
+        return (rows.wrapping_mul(cluster), (number - first).wrapping_mul(cluster), true);
+    }
+    let (row, col) = grouped(number, rows, cols, group);
+    (row.wrapping_mul(cluster), col, false)
+}
+
 /// Rows of a group of so many, of `rows` in all, and the first row of the last group.
 #[inline(always)]
 const fn groups(rows: u32, group: u32) -> (u32, u32) {
