@@ -27,6 +27,7 @@
 //! Copies are each one thread's, so that nothing here has to be convergent. (PTX ISA,
 //! `cp.async.bulk`, `cp.async.bulk.tensor`, "Tensors".)
 
+use crate::cluster::ClusterPtr;
 use crate::gpu_only;
 use crate::mbarrier::Mbarrier;
 use crate::shared::SharedPtr;
@@ -265,6 +266,33 @@ pub unsafe fn load_bytes<T>(
     unsafe {
         asm!("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes \
                 [{}], [{}], {}, [{}];", in(reg32) target.address(), in(reg64) source,
+            in(reg32) bytes, in(reg32) full.address(), options(nostack));
+    }
+}
+
+/// Starts the copy of `bytes` neighbouring bytes from this block's shared memory to that of a block
+/// of the cluster, where they count for `full`.
+///
+/// Lowers to `cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes` (PTX ISA,
+/// `cp.async.bulk`).
+///
+/// # Safety
+/// `bytes` and both addresses are multiples of 16; `target` and `full` are in one block, which has
+/// not ended, and for both [`load`]'s words hold there. This block neither writes at `source` nor
+/// ends before `full` has counted the bytes; they were written before an
+/// [`async_shared`](crate::fence::async_shared).
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn send<T>(
+    target: ClusterPtr<T>,
+    source: SharedPtr<T>,
+    bytes: u32,
+    full: ClusterPtr<Mbarrier>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes \
+                [{}], [{}], {}, [{}];", in(reg32) target.address(), in(reg32) source.address(),
             in(reg32) bytes, in(reg32) full.address(), options(nostack));
     }
 }

@@ -55,6 +55,8 @@ pub enum KernelFamily {
     /// The same with tiles of fewer columns, for as many of them as there are multiprocessors
     /// (`warp_group`).
     WarpGroupNarrow,
+    /// The same, of which both blocks of a cluster take half of K of one tile (`warp_group`).
+    WarpGroupHalves,
     /// The same with eight blocks of a cluster in step, so that the L2 cache is asked once for what
     /// several want (`warp_group`).
     WarpGroupInStep,
@@ -92,6 +94,7 @@ impl KernelFamily {
                 | KernelFamily::WarpGroupDirect
                 | KernelFamily::WarpGroupStreamK
                 | KernelFamily::WarpGroupNarrow
+                | KernelFamily::WarpGroupHalves
                 | KernelFamily::WarpGroupInStep
         )
     }
@@ -132,6 +135,7 @@ impl KernelFamily {
             KernelFamily::WarpGroupDirect => "they cut odd operands out of whole chunks",
             KernelFamily::WarpGroupStreamK => "all have equal shares of all steps of all tiles",
             KernelFamily::WarpGroupNarrow => "tiles have as many columns as make them whole waves",
+            KernelFamily::WarpGroupHalves => "few rows: half of K for each block of a cluster",
             KernelFamily::WarpGroupInStep => "eight blocks of a cluster, in step, share L2 reads",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
@@ -367,6 +371,7 @@ impl Kernel {
             | KernelFamily::WarpGroupDirect
             | KernelFamily::WarpGroupStreamK
             | KernelFamily::WarpGroupNarrow
+            | KernelFamily::WarpGroupHalves
             | KernelFamily::WarpGroupInStep
             | KernelFamily::Skinny
             | KernelFamily::Repack
@@ -432,6 +437,7 @@ impl Kernel {
             | KernelFamily::WarpGroupDirect
             | KernelFamily::WarpGroupStreamK
             | KernelFamily::WarpGroupNarrow
+            | KernelFamily::WarpGroupHalves
             | KernelFamily::WarpGroupInStep => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let row = depth.saturating_mul(bytes);
@@ -440,8 +446,15 @@ impl Kernel {
                 let stage = rows.saturating_add(cols).saturating_mul(row).saturating_add(further);
                 let c =
                     C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);
-                // Two barriers a stage, of 8 bytes.
-                stage.saturating_add(16).saturating_mul(stages).saturating_add(c)
+                // Two barriers a stage, of 8 bytes; for few rows stages may be twice as many. Two
+                // for each warp of halves.
+                let (most, meetings) = match self.family {
+                    KernelFamily::WarpGroupNarrow => (2, 0),
+                    KernelFamily::WarpGroupHalves => (2, 64),
+                    _ => (1, 0),
+                };
+                let stage = stage.saturating_add(16 * most);
+                stage.saturating_mul(stages).saturating_add(c).saturating_add(meetings)
             }
         }
     }
@@ -451,9 +464,18 @@ impl Kernel {
         self.tiles.cluster
     }
 
+    /// Blocks of a cluster that take parts of K of one tile: of most kernels one.
+    pub const fn halves(&self) -> usize {
+        match self.family {
+            KernelFamily::WarpGroupHalves => self.tiles.cluster,
+            _ => 1,
+        }
+    }
+
     /// Rows and columns of tiles that a cluster takes at a time.
     pub const fn cluster_tiles(&self) -> [usize; 2] {
-        let [down, across] = order::cluster_tiles(self.tiles.cluster as u32);
+        let cluster = self.tiles.cluster / self.halves();
+        let [down, across] = order::cluster_tiles(cluster as u32);
         [down as usize, across as usize]
     }
 
@@ -531,7 +553,11 @@ impl Kernel {
     /// Whether its tiles may have fewer columns than [`Tiles::block`] says, for more of them; see
     /// [`Slices::tile_cols`](crate::Slices::tile_cols).
     pub const fn narrows(&self) -> bool {
-        matches!(self.family, KernelFamily::WarpGroupNarrow)
+        match self.family {
+            KernelFamily::WarpGroupNarrow => true,
+            KernelFamily::WarpGroupHalves => self.stored.b_is_along_k(),
+            _ => false,
+        }
     }
 
     /// Whether it takes the sums through biases and activations that the parameter block has.
@@ -591,6 +617,7 @@ impl Kernel {
             | KernelFamily::WarpGroupDirect
             | KernelFamily::WarpGroupStreamK
             | KernelFamily::WarpGroupNarrow
+            | KernelFamily::WarpGroupHalves
             | KernelFamily::WarpGroupInStep => self.shared_bytes(),
             _ => 0,
         }

@@ -54,9 +54,11 @@ mod bring;
 mod direct;
 #[cfg(feature = "sm_90a")]
 pub mod entries;
+mod halves;
 mod ring;
 mod rows;
 mod side;
+mod stage;
 mod stream_k;
 mod summing;
 mod tiles;
@@ -66,17 +68,18 @@ mod write;
 
 use crate::{Element, Epilogue, Plain, SharedTile, Sum, k_of};
 use bring::bring;
-use cuda_std::barrier::NamedBarrier;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Tile};
-use cuda_std::{cluster, fence, grid, misc, registers, shared, thread, warp};
+use cuda_std::{cluster, grid, misc, registers, shared, thread, warp};
 pub use direct::Maps;
 use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
-use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES};
+use gemm_spec::C_BOXES;
+use halves::Meeting;
 use ring::Ring;
 use side::Part;
 pub use side::{Boxes, Side};
+use stage::{Stage, boxes_b};
 pub use stream_k::{Shared, StreamK};
 pub use summing::{BlockScaled, InPlace, Summing};
 pub use work::{List, OneProduct, Table, Work};
@@ -93,6 +96,12 @@ pub trait Geometry: Copy {
     const CLUSTER: usize;
     /// Stages of the ring.
     const STAGES: usize;
+    /// Whether stages have no more rows of A than are brought, and there are as many more of them.
+    const IS_FEW: bool = false;
+    /// The most stages.
+    const MOST_STAGES: usize = if Self::IS_FEW { 2 * Self::STAGES } else { Self::STAGES };
+    /// Blocks of a cluster that take parts of K of one tile, all of it.
+    const PARTS: usize = 1;
     /// Whether the blocks of a cluster bring parts of an operand for all of it.
     const SHARES: bool = Self::CLUSTER == 2;
     /// Whether each brings what it needs, and they stay in step.
@@ -109,6 +118,21 @@ impl<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize> Geometry
     const GROUPS: usize = GROUPS;
     const CLUSTER: usize = CLUSTER;
     const STAGES: usize = STAGES;
+}
+
+/// The same for few rows of C, each tile of which all blocks of a cluster compute, as many as
+/// `PARTS`.
+#[derive(Clone, Copy)]
+pub struct Few<const GROUPS: usize, const PARTS: usize, const STAGES: usize>;
+
+impl<const GROUPS: usize, const PARTS: usize, const STAGES: usize> Geometry
+    for Few<GROUPS, PARTS, STAGES>
+{
+    const GROUPS: usize = GROUPS;
+    const CLUSTER: usize = 1;
+    const STAGES: usize = STAGES;
+    const IS_FEW: bool = true;
+    const PARTS: usize = PARTS;
 }
 
 /// Elements that Hopper's tensor cores multiply.
@@ -136,11 +160,6 @@ pub type Rows64<T> = Tile<T, 64>;
 /// Bytes of those rows.
 const ROW_BYTES: usize = 128;
 
-/// Boxes of B in a stage, for so many sums a thread: two columns each.
-const fn boxes_b<T, B: Side<T>>(sums: usize) -> usize {
-    (2 * sums).div_ceil(B::BOX)
-}
-
 /// The operands of a launch.
 pub struct Operands<T: Element> {
     /// The maps of A, B and C, or null where they have none; C's is used where `write::write` says
@@ -165,18 +184,6 @@ impl<T: Element> Operands<T> {
             tma::prefetch_map(&*c);
         }
     }
-}
-
-/// Bytes of a stage: its tiles, and what chunks that hold their rows have more.
-const fn stage_bytes<T, B, G, W, const SUMS: usize>() -> usize
-where
-    T: WarpGroup,
-    B: Side<T>,
-    G: Geometry,
-    W: Work<T, G>,
-{
-    let rows = G::GROUPS * GROUP_ROWS + boxes_b::<T, B>(SUMS) * B::BOX;
-    rows * ROW_BYTES + if W::IS_DIRECT { DIRECT_FURTHER_BYTES } else { 0 }
 }
 
 /// Computes a cluster's tiles of C, with the blocks of the cluster.
@@ -205,10 +212,12 @@ where
     unsafe {
         const { assert!(!W::IS_DIRECT || G::CLUSTER == 1 && size_of::<T>() == 2) };
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
-        let of_ring = G::STAGES * stage_bytes::<T, B, G, W, SUMS>();
+        let stage = Stage::of::<T, A, B, G, W, SUMS>(&work);
+        let of_ring = G::STAGES * Stage::largest::<T, B, G, W, SUMS>();
         let c = stages.cast::<u8>().add(of_ring).cast::<BoxOfC>();
         let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
-        let ring = Ring::<G>::new(barriers);
+        let ring = Ring::<G>::new(barriers, stage.count::<T, B, G, W, SUMS>());
+        let meetings = barriers.add(2 * G::MOST_STAGES);
         // By two warps: the fence waits for all that its thread has started.
         let thread = thread::thread_idx_x();
         if thread == 32 {
@@ -216,14 +225,17 @@ where
         }
         if thread == 0 {
             ring.init(if W::IS_DIRECT { WRITERS } else { 1 });
+            if G::PARTS > 1 {
+                Meeting::init(meetings);
+            }
             mbarrier::fence_init();
         }
         // That fence covers the barriers, and nothing else was written.
-        if G::CLUSTER > 1 {
+        if G::CLUSTER * G::PARTS > 1 {
             cluster::arrive_relaxed();
         }
         work.begin(2 * SUMS);
-        match G::CLUSTER {
+        match G::CLUSTER * G::PARTS {
             1 => thread::sync_threads(),
             _ => cluster::wait(),
         }
@@ -245,13 +257,11 @@ where
                 // registers that a warp shares.
                 if W::IS_DIRECT {
                     if warp::elect(u32::MAX) {
-                        let stage = (boxes_b::<T, B>(SUMS), stage_bytes::<T, B, G, W, SUMS>());
+                        let stage = (boxes_b::<T, B>(SUMS), stage.bytes);
                         bring_rows::<T, A, B, G, W>(work, ring, stages.cast(), stage);
                     }
                 } else if thread::thread_idx_x() >= 32 {
-                    let stage = stage_bytes::<T, B, G, W, SUMS>();
-                    let boxes = (boxes_b::<T, B>(SUMS), B::BOX);
-                    clear::<G>(work.box_rows::<A, B>(), boxes, stages.cast(), stage);
+                    stage.clear::<G>(stages.cast(), ring.count());
                     // Those of the first tile; while others are multiplied nobody is idle here.
                     if W::IS_ONE
                         && let Some(place) = work.next()
@@ -272,7 +282,7 @@ where
                     registers::increase::<232>();
                 }
                 let number = (group as usize - 1, warp % 4);
-                let memory = (stages, c);
+                let memory = (stages, c, meetings);
                 let how = (summing, epilogue);
                 consume::<T, A, B, G, S, W, E, SUMS>(work, how, ring, memory, number);
             }
@@ -291,7 +301,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     mut work: W,
     (summing, epilogue): (S, E),
     mut ring: Ring<G>,
-    (stages, c): (SharedTile<Rows64<T>>, SharedTile<BoxOfC>),
+    (stages, c, meetings): (SharedTile<Rows64<T>>, SharedTile<BoxOfC>, SharedTile<Mbarrier>),
     (group, warp): (usize, u32),
 ) where
     T: WarpGroup,
@@ -307,11 +317,11 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     // read it are done; the maps' and C's use is as the caller promises.
     unsafe {
         let c = c.add(group * C_BOXES);
-        let stage_bytes = stage_bytes::<T, B, G, W, SUMS>() as u32;
-        let (a, b) = (A::first(stages.add(group)), B::first(stages.add(G::GROUPS)));
-        if is_cleared(work.box_rows::<A, B>(), B::BOX) {
-            sync_cleared::<G>();
-        }
+        let stage = Stage::of::<T, A, B, G, W, SUMS>(&work);
+        let to_b = stages.cast::<u8>().add(stage.to_b).cast();
+        let (a, b) = (A::first(stages.add(group)), B::first(to_b));
+        let mut meeting = Meeting::new::<SUMS>(c, meetings, warp);
+        stage.wait_cleared::<G>();
         // Whether the last stage of the tile before is still this group's.
         let mut holds = false;
         let (mut next, mut own);
@@ -364,7 +374,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             macro_rules! turn {
                 ($turn:literal) => {
                     ring.wait_full();
-                    let further = ring.stage() as u32 * stage_bytes;
+                    let further = ring.stage() as u32 * stage.bytes as u32;
                     if W::IS_DIRECT {
                         let stage = stages.cast().add(further as usize);
                         let k_left = k - u64::from(step * T::DEPTH);
@@ -407,8 +417,15 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             }
             // Up to here only stages were read, whose copies are started when they may be.
             grid::wait_for_grids();
-            if !work.join(&mut sums, group) {
-                go_on!();
+            let rows = work.params().m.saturating_sub(place.row);
+            let is_whole = match G::PARTS {
+                1 => work.join(&mut sums, group),
+                _ => meeting.join::<T::Sum, G, SUMS>(&mut sums, rows, group),
+            };
+            if !is_whole {
+                if !early {
+                    go_on!();
+                }
                 continue;
             }
             if !waits_early {
@@ -427,6 +444,9 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let word_boxes = W::IS_ONE && S::TURNS == 1 && size_of::<T::Output>() == 4;
             let ways = Ways { epilogues, boxes, word_boxes, meet, tile_cols: work.tile_cols() };
             write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
+            if G::PARTS > 1 {
+                meeting.give_back();
+            }
             if !early {
                 go_on!();
             }
@@ -435,67 +455,8 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         if holds {
             ring.before().release();
         }
-    }
-}
-
-/// Writes zeros where no copy writes, since the instructions read whole tiles: rows past those that
-/// are brought of the boxes of A, and of those of B, so many of so many rows.
-///
-/// # Safety
-///
-/// By the 96 threads of the first group that do not start copies.
-#[inline(always)]
-unsafe fn clear<G: Geometry>(
-    rows: [u32; 2],
-    (boxes_b, box_b): (usize, usize),
-    stages: SharedTile<u8>,
-    stage_bytes: usize,
-) {
-    if !is_cleared(rows, box_b) {
-        return;
-    }
-    let boxes = G::GROUPS + boxes_b;
-    // SAFETY: the tiles are the block's own, and no copy touches these rows.
-    unsafe {
-        let mut number = misc::afresh(0) as usize;
-        while number < G::STAGES * boxes {
-            let (stage, i) = (number / boxes, number % boxes);
-            let (row, first, end) = match i.checked_sub(G::GROUPS) {
-                None => (i * GROUP_ROWS, rows[0], GROUP_ROWS),
-                Some(i) => (G::GROUPS * GROUP_ROWS + i * box_b, rows[1], box_b),
-            };
-            let of_box = stages.add(stage * stage_bytes + row * ROW_BYTES).cast::<u128>();
-            // Chunks of 16 bytes, 8 a row.
-            let mut chunk = (8 * first + thread::thread_idx_x() - 32) as usize;
-            while chunk < 8 * end {
-                of_box.add(chunk).write(0);
-                chunk += 96;
-            }
-            number += 1;
-        }
-        fence::async_shared();
-        sync_cleared::<G>();
-    }
-}
-
-/// Whether copies of so many rows of A and of B leave some of a box, of which B's have `box_b`.
-#[inline(always)]
-fn is_cleared([rows_a, rows_b]: [u32; 2], box_b: usize) -> bool {
-    rows_a < GROUP_ROWS as u32 || rows_b < box_b as u32
-}
-
-/// Waits until those rows are cleared.
-///
-/// # Safety
-/// By all threads of the groups that multiply, and by those that clear.
-#[inline(always)]
-unsafe fn sync_cleared<G: Geometry>() {
-    const { assert!(G::GROUPS <= 2) };
-    // SAFETY: the caller's promise.
-    unsafe {
-        match G::GROUPS {
-            1 => NamedBarrier::<4, 224>.sync(),
-            _ => NamedBarrier::<4, 352>.sync(),
+        if G::PARTS > 1 {
+            meeting.end();
         }
     }
 }
@@ -526,7 +487,7 @@ unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>
 /// `with (parameters,) => value`.
 #[macro_export]
 macro_rules! warp_group {
-    (@entries $product:ident; $((
+    (@entries $product:ident, $geometry:ident; $((
         $name:ident, $variant:literal, $element:ident, $stored:ident,
         [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
     ) $(with ($($parameter:tt)*) => $epilogue:expr)?,)*) => {$(
@@ -560,7 +521,7 @@ macro_rules! warp_group {
                 let product = $crate::warp_group::OneProduct::$product(&operands, &p);
                 let epilogue = $crate::epilogue_or_plain!($($epilogue)?);
                 $crate::warp_group!(
-                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
+                    @multiply $stored, $element, $geometry[$bm / 64, $cluster, $stages], $bn,
                     (product, $crate::warp_group::InPlace, epilogue)
                 )
             }
@@ -571,7 +532,8 @@ macro_rules! warp_group {
     (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@of MnMajor, MnMajor, false, $($rest)*) };
     (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@of MnMajor, KMajor, true, $($rest)*) };
     (@of $a:ident, $b:ident, $along_k:literal, $element:ident,
-        [$groups:expr, $cluster:literal, $stages:literal], $bn:literal, $arguments:tt) => {
+        $geometry:ident[$groups:expr, $cluster:literal, $stages:literal], $bn:literal,
+        $arguments:tt) => {
         $crate::warp_group::multiply::<
             $element,
             $crate::warp_group::Boxes<::cuda_std::wgmma::$a, { $crate::warp_group::GROUP_ROWS }>,
@@ -579,12 +541,12 @@ macro_rules! warp_group {
                 ::cuda_std::wgmma::$b,
                 { ::gemm_spec::box_cols($bn, $along_k) },
             >,
-            $crate::warp_group::Blocks<{ $groups }, $cluster, $stages>,
+            $crate::warp_group::$geometry<{ $groups }, $cluster, $stages>,
             _,
             _,
             _,
             { $bn / 2 },
         > $arguments
     };
-    ($($rows:tt)*) => { $crate::warp_group! { @entries new; $($rows)* } };
+    ($($rows:tt)*) => { $crate::warp_group! { @entries new, Blocks; $($rows)* } };
 }

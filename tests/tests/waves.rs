@@ -180,6 +180,46 @@ fn narrow(device: &Device, shapes: &[[usize; 3]]) {
     say(&format!("narrow tiles on {}", device.name()));
 }
 
+/// Few rows, of which both blocks of a cluster take half of K each: of one step, of an odd number of
+/// them, and more tiles than clusters, which meet again and again.
+fn halves(device: &Device, shapes: &[[usize; 3]]) {
+    let kernel = "warp_group_halves_64x64";
+    for (i, &shape) in shapes.iter().enumerate() {
+        for j in 0..4 {
+            let ops = LAYOUTS[(i + j) % 4];
+            match j {
+                0 => check::<bf16, bf16>(device, kernel, shape, (ops, 0)),
+                1 => check::<f16, f32>(device, kernel, shape, (ops, 3)),
+                2 => product::<f16, f16>(device, kernel, shape, (ops, 8), false),
+                _ => check::<bf16, f32>(device, kernel, shape, (ops, 4)),
+            };
+        }
+        check::<F8E4M3, bf16>(device, kernel, shape, (NT, 1));
+        product::<bf16, bf16>(device, kernel, shape, (NT, 0), false);
+    }
+    say(&format!("halves of K on {}", device.name()));
+}
+
+#[test]
+fn emulated_halves() {
+    let shapes = [[16, 800, 192], [1, 400, 80], [24, 200, 1600], [72, 392, 144], [40, 264, 48]];
+    halves(&emulated(6), &shapes);
+}
+
+#[test]
+fn cuda_halves() {
+    let Some(device) = cuda() else { return };
+    let shapes = [
+        [1, 4096, 1024],
+        [16, 12_288, 528],
+        [64, 4104, 2048],
+        [72, 5000, 272],
+        [8, 8192, 8192],
+        [33, 20_000, 64],
+    ];
+    halves(&device, &shapes);
+}
+
 #[test]
 fn emulated_narrow_tiles() {
     narrow(&emulated(10), &[[16, 800, 128], [1, 404, 72], [72, 396, 136]]);

@@ -16,11 +16,12 @@ type tf32 = cuda_std::wgmma::Tf32;
 gemm_spec::warp_group_kernels!(warp_group);
 gemm_spec::warp_group_in_step_kernels!(warp_group);
 
-/// The same in tiles that may have fewer columns.
-macro_rules! narrow {
-    ($($rows:tt)*) => { warp_group! { @entries narrow; $($rows)* } };
+/// The same for few rows, in tiles that may have fewer columns.
+macro_rules! few {
+    ($($rows:tt)*) => { warp_group! { @entries narrow, Few; $($rows)* } };
 }
-gemm_spec::warp_group_narrow_kernels!(narrow);
+gemm_spec::warp_group_narrow_kernels!(few);
+gemm_spec::warp_group_halves_kernels!(few);
 
 /// Makes entry points from rows of a list of kernels that take scales.
 macro_rules! scaled {
@@ -52,7 +53,7 @@ macro_rules! scaled {
             unsafe {
                 let operands = Operands { maps: [a, b, c], start };
                 $crate::warp_group!(
-                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
+                    @multiply $stored, $element, Blocks[$bm / 64, $cluster, $stages], $bn,
                     (OneProduct::new(&operands, &p), scales, Plain)
                 )
             }
@@ -84,7 +85,7 @@ macro_rules! grouped {
             // SAFETY: the host's promise, passed on.
             unsafe {
                 $crate::warp_group!(
-                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
+                    @multiply $stored, $element, Blocks[$bm / 64, $cluster, $stages], $bn,
                     (List::new(table, start, offsets, &p), InPlace, Plain)
                 )
             }
@@ -117,7 +118,7 @@ macro_rules! direct {
             unsafe {
                 let operands = Operands { maps: [ptr::null(); 3], start };
                 $crate::warp_group!(
-                    @multiply $stored, $element, [$bm / 64, 1, $stages], $bn,
+                    @multiply $stored, $element, Blocks[$bm / 64, 1, $stages], $bn,
                     (OneProduct::direct(&operands, &p, [a, b], maps), InPlace, Plain)
                 )
             }
@@ -157,7 +158,7 @@ macro_rules! stream_k {
                 let operands = Operands { maps: [a, b, c], start };
                 let shared = Shared { sums, keys, key };
                 $crate::warp_group!(
-                    @multiply $stored, $element, [$bm / 64, $cluster, $stages], $bn,
+                    @multiply $stored, $element, Blocks[$bm / 64, $cluster, $stages], $bn,
                     (StreamK::new(&operands, &p, shared), InPlace, Plain)
                 )
             }

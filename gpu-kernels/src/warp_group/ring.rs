@@ -12,6 +12,8 @@ use cuda_std::thread;
 pub struct Ring<G> {
     /// Barriers that a stage is full, then those that it is empty.
     barriers: SharedTile<Mbarrier>,
+    /// Its stages.
+    count: u32,
     stage: u32,
     /// How often the ring was gone around.
     round: u32,
@@ -19,10 +21,16 @@ pub struct Ring<G> {
 }
 
 impl<G: Geometry> Ring<G> {
-    /// At the first stage.
+    /// At the first of so many stages.
     #[inline(always)]
-    pub fn new(barriers: SharedTile<Mbarrier>) -> Self {
-        Ring { barriers, stage: 0, round: 0, geometry: PhantomData }
+    pub fn new(barriers: SharedTile<Mbarrier>, count: u32) -> Self {
+        Ring { barriers, count, stage: 0, round: 0, geometry: PhantomData }
+    }
+
+    /// Its stages.
+    #[inline(always)]
+    pub fn count(self) -> usize {
+        self.count as usize
     }
 
     /// Makes the barriers ready: before a stage is full, so many threads have arrived, and before
@@ -33,11 +41,11 @@ impl<G: Geometry> Ring<G> {
     #[inline(always)]
     pub unsafe fn init(self, writers: u32) {
         let readers = (G::GROUPS * G::CLUSTER) as u32;
-        for stage in 0..G::STAGES {
+        for stage in 0..self.count() {
             // SAFETY: the caller's promise.
             unsafe {
                 self.barriers.add(stage).init(writers);
-                self.barriers.add(G::STAGES + stage).init(readers);
+                self.barriers.add(G::MOST_STAGES + stage).init(readers);
             }
         }
     }
@@ -52,7 +60,7 @@ impl<G: Geometry> Ring<G> {
     #[inline(always)]
     pub fn next(&mut self) {
         self.stage += 1;
-        if self.stage == G::STAGES as u32 {
+        if self.stage == self.count {
             self.stage = 0;
             self.round += 1;
         }
@@ -69,7 +77,7 @@ impl<G: Geometry> Ring<G> {
     #[inline(always)]
     pub fn before(self) -> Self {
         match self.stage {
-            0 => Ring { stage: G::STAGES as u32 - 1, round: self.round.wrapping_sub(1), ..self },
+            0 => Ring { stage: self.count - 1, round: self.round.wrapping_sub(1), ..self },
             stage => Ring { stage: stage - 1, ..self },
         }
     }
@@ -84,7 +92,7 @@ impl<G: Geometry> Ring<G> {
     #[inline(always)]
     fn empty(self) -> SharedTile<Mbarrier> {
         // SAFETY: one of the ring's.
-        unsafe { self.barriers.add(G::STAGES + self.stage()) }
+        unsafe { self.barriers.add(G::MOST_STAGES + self.stage()) }
     }
 
     /// Waits until the stage's copies have arrived.
@@ -110,8 +118,8 @@ impl<G: Geometry> Ring<G> {
         }
     }
 
-    /// Gives the stage back to every block of the cluster: as many threads of a group as there are
-    /// blocks tell one each.
+    /// Gives the stage back to every block that fills it, this one or all of the cluster: as many
+    /// threads of a group as there are blocks tell one each.
     ///
     /// # Safety
     /// By all threads of a group, which is done with the stage; the barriers are ready.
@@ -120,7 +128,12 @@ impl<G: Geometry> Ring<G> {
         let thread = thread::thread_idx_x() % 128;
         if thread < G::CLUSTER as u32 {
             // SAFETY: the caller's promise.
-            unsafe { self.empty().in_block(thread).arrive() }
+            unsafe {
+                match G::CLUSTER {
+                    1 => self.empty().arrive(),
+                    _ => self.empty().in_block(thread).arrive(),
+                }
+            }
         }
     }
 }

@@ -36,7 +36,8 @@ impl Place {
         slice: u32,
     ) -> Self {
         let (row, col, is_beside) = at;
-        let rank = cluster::block_rank();
+        // One tile for all of a cluster is that of its number.
+        let rank = if cluster == 1 { 0 } else { cluster::block_rank() };
         let [_, across] = order::cluster_tiles(cluster as u32);
         let (row, col) = match is_beside {
             true => (row, col + rank),

@@ -248,7 +248,13 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     /// K is not 0.
     #[inline(always)]
     fn steps(&self, slice: u32) -> u32 {
-        k_of(self.p, slice).div_ceil(T::DEPTH.into()) as u32
+        let steps = k_of(self.p, slice).div_ceil(T::DEPTH.into()) as u32;
+        match G::PARTS {
+            1 => steps,
+            // Of one step the other block's lies behind K, where copies bring zeros.
+            _ if cluster::block_rank() == 0 => steps.div_ceil(2),
+            _ => (steps / 2).max(1),
+        }
     }
 
     #[inline(always)]
@@ -272,7 +278,12 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn first_k(&self, slice: u32) -> u32 {
-        slice * self.p.slices.map_k
+        let of_slice = slice * self.p.slices.map_k;
+        if G::PARTS == 1 || cluster::block_rank() == 0 {
+            return of_slice;
+        }
+        let steps = k_of(self.p, slice).div_ceil(T::DEPTH.into()) as u32;
+        of_slice + steps.div_ceil(2) * T::DEPTH
     }
 
     /// Parts of K take its steps in turn, where blocks are in step.

@@ -105,7 +105,7 @@ const TENSOR_CORE: &str = "k11_tensor_core";
 /// keep no order.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
     let is_one = |variant: &str| {
-        let others = ["direct", "stream_k", "narrow", "in_step"];
+        let others = ["direct", "stream_k", "narrow", "halves", "in_step"];
         variant.starts_with("warp_group") && !others.iter().any(|other| variant.contains(other))
     };
     CANDIDATES.into_iter().filter(move |variant| is_one(variant))
@@ -140,7 +140,7 @@ pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> 
 pub(super) fn keeps_order(kernel: &Kernel, task: &Task) -> bool {
     match task.rows {
         Rows::Free => true,
-        _ if kernel.joins() || kernel.narrows() => false,
+        _ if kernel.joins() || kernel.narrows() || kernel.halves() > 1 => false,
         Rows::Alike => !begins_anywhere(kernel, task.shape),
         // The kernel has some epilogues itself, others come behind it.
         Rows::AlikeAndFused => !kernel.has_epilogues(),

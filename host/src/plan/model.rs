@@ -106,9 +106,10 @@ const NARROW: [usize; 5] = [56, 48, 40, 32, 24];
 pub(super) fn narrow(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> usize {
     let [rows, all, _] = kernel.tiles.block;
     let multiprocessors = info.multiprocessors.unwrap_or(1).max(1) as usize;
+    let places = multiprocessors.div_ceil(kernel.halves());
     let most_of_one = |cols: usize| {
         let tiles = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
-        tiles.div_ceil(multiprocessors).saturating_mul(cols)
+        tiles.div_ceil(places).saturating_mul(cols)
     };
     // Of equals the first, which is the widest.
     let best = [all].into_iter().chain(NARROW).min_by_key(|&cols| most_of_one(cols));
@@ -286,7 +287,7 @@ fn waiting(
     }
     let of_last = bytes * last / clusters;
     // Each block of a cluster brings what it needs, or some of the boxes of 64 columns.
-    let bringing = match kernel.takes_steps_in_turn() {
+    let bringing = match kernel.takes_steps_in_turn() || kernel.halves() > 1 {
         true => cluster,
         false => cluster.min(task.shape.cols.min(cols).div_ceil(64) as f64),
     };
@@ -333,7 +334,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let cluster = kernel.cluster();
     let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
     let tiles = clusters * cluster as f64;
-    let steps = part_len(kernel, task.k, parts).div_ceil(depth) as f64;
+    let steps = part_len(kernel, task.k, parts).div_ceil(depth).div_ceil(kernel.halves()) as f64;
     let bytes = task.dtype.size_bytes() * depth;
     let [down, across] = kernel.cluster_tiles();
     let bytes_of_step = (rows.min(m) * bytes / across + cols.min(n) * bytes / down) as f64;
@@ -426,7 +427,7 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
 
 /// Tiles of C that clusters take, of as many parts of K or matrices of a batch as `count`.
 fn clusters(kernel: &Kernel, task: &Task, count: usize, multiprocessors: f64) -> f64 {
-    let cluster = kernel.cluster();
+    let cluster = kernel.cluster() / kernel.halves();
     let of_slice = match cluster {
         1 => tiles(kernel, task) as f64,
         _ => {

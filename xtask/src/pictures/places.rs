@@ -73,6 +73,7 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         | KernelFamily::WarpGroupDirect
         | KernelFamily::WarpGroupStreamK
         | KernelFamily::WarpGroupNarrow
+        | KernelFamily::WarpGroupHalves
         | KernelFamily::WarpGroupInStep => of_groups(kernel, thread),
     }
 }
