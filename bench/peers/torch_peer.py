@@ -47,7 +47,7 @@ FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 VIEW = {"u2": torch.int16, "u4": torch.int32, "u8": torch.int64, "i4": torch.int32}
 # A busy wait of some 100 microseconds for each run: longer than Python takes to enqueue it.
 HOLD_CYCLES = 200_000
-L2_FOLD = 3
+L2_FOLD = 40
 
 if triton:
 

@@ -367,7 +367,7 @@ pub fn method(options: &Options) -> Vec<String> {
          that launches do not count, behind one untimed run of the candidate; on the CPU: the \
          system's monotonic clock"
             .to_owned(),
-        "operands on a GPU: as many copies as outgrow its L2 cache three times, used in turn"
+        "operands on a GPU: as many copies as outgrow its L2 cache forty times, used in turn"
             .to_owned(),
         "verification: each candidate's product, into a poisoned C, before it is timed: sampled \
          rows against the reference, and every element written"

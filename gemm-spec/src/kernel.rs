@@ -52,10 +52,8 @@ pub enum KernelFamily {
     WarpGroupDirect,
     /// The same with equal shares of all steps of all tiles (`warp_group`): stream-K.
     WarpGroupStreamK,
-    /// The same with tiles of fewer columns, for as many of them as there are multiprocessors
-    /// (`warp_group`).
-    WarpGroupNarrow,
-    /// The same, of which both blocks of a cluster take half of K of one tile (`warp_group`).
+    /// The same for few rows, of which both blocks of a cluster take half of K of one tile; tiles
+    /// may have fewer columns, for as many of them as there are clusters (`warp_group`).
     WarpGroupHalves,
     /// The same with eight blocks of a cluster in step, so that the L2 cache is asked once for what
     /// several want (`warp_group`).
@@ -93,7 +91,6 @@ impl KernelFamily {
                 | KernelFamily::WarpGroupGrouped
                 | KernelFamily::WarpGroupDirect
                 | KernelFamily::WarpGroupStreamK
-                | KernelFamily::WarpGroupNarrow
                 | KernelFamily::WarpGroupHalves
                 | KernelFamily::WarpGroupInStep
         )
@@ -134,7 +131,6 @@ impl KernelFamily {
             KernelFamily::WarpGroupGrouped => "they go on from product to product",
             KernelFamily::WarpGroupDirect => "they cut odd operands out of whole chunks",
             KernelFamily::WarpGroupStreamK => "all have equal shares of all steps of all tiles",
-            KernelFamily::WarpGroupNarrow => "tiles have as many columns as make them whole waves",
             KernelFamily::WarpGroupHalves => "few rows: half of K for each block of a cluster",
             KernelFamily::WarpGroupInStep => "eight blocks of a cluster, in step, share L2 reads",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
@@ -370,7 +366,6 @@ impl Kernel {
             | KernelFamily::WarpGroupGrouped
             | KernelFamily::WarpGroupDirect
             | KernelFamily::WarpGroupStreamK
-            | KernelFamily::WarpGroupNarrow
             | KernelFamily::WarpGroupHalves
             | KernelFamily::WarpGroupInStep
             | KernelFamily::Skinny
@@ -431,14 +426,7 @@ impl Kernel {
                 let stage = a.saturating_add(b).saturating_mul(bytes);
                 stage.saturating_add(barriers).saturating_mul(stages)
             }
-            KernelFamily::WarpGroup
-            | KernelFamily::WarpGroupScaled
-            | KernelFamily::WarpGroupGrouped
-            | KernelFamily::WarpGroupDirect
-            | KernelFamily::WarpGroupStreamK
-            | KernelFamily::WarpGroupNarrow
-            | KernelFamily::WarpGroupHalves
-            | KernelFamily::WarpGroupInStep => {
+            _ => {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let row = depth.saturating_mul(bytes);
                 let further = if self.takes_row_maps() { DIRECT_FURTHER_BYTES } else { 0 };
@@ -446,15 +434,10 @@ impl Kernel {
                 let stage = rows.saturating_add(cols).saturating_mul(row).saturating_add(further);
                 let c =
                     C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);
-                // Two barriers a stage, of 8 bytes; for few rows stages may be twice as many. Two
-                // for each warp of halves.
-                let (most, meetings) = match self.family {
-                    KernelFamily::WarpGroupNarrow => (2, 0),
-                    KernelFamily::WarpGroupHalves => (2, 64),
-                    _ => (1, 0),
-                };
-                let stage = stage.saturating_add(16 * most);
-                stage.saturating_mul(stages).saturating_add(c).saturating_add(meetings)
+                // Two barriers a stage, of 8 bytes; where halves meet one for each warp, and one.
+                let meetings = if self.parts_of_cluster() > 1 { 5 * 8 } else { 0 };
+                let stages = stage.saturating_add(16).saturating_mul(stages);
+                stages.saturating_add(c).saturating_add(meetings)
             }
         }
     }
@@ -465,7 +448,7 @@ impl Kernel {
     }
 
     /// Blocks of a cluster that take parts of K of one tile: of most kernels one.
-    pub const fn halves(&self) -> usize {
+    pub const fn parts_of_cluster(&self) -> usize {
         match self.family {
             KernelFamily::WarpGroupHalves => self.tiles.cluster,
             _ => 1,
@@ -474,7 +457,7 @@ impl Kernel {
 
     /// Rows and columns of tiles that a cluster takes at a time.
     pub const fn cluster_tiles(&self) -> [usize; 2] {
-        let cluster = self.tiles.cluster / self.halves();
+        let cluster = self.tiles.cluster / self.parts_of_cluster();
         let [down, across] = order::cluster_tiles(cluster as u32);
         [down as usize, across as usize]
     }
@@ -553,11 +536,7 @@ impl Kernel {
     /// Whether its tiles may have fewer columns than [`Tiles::block`] says, for more of them; see
     /// [`Slices::tile_cols`](crate::Slices::tile_cols).
     pub const fn narrows(&self) -> bool {
-        match self.family {
-            KernelFamily::WarpGroupNarrow => true,
-            KernelFamily::WarpGroupHalves => self.stored.b_is_along_k(),
-            _ => false,
-        }
+        matches!(self.family, KernelFamily::WarpGroupHalves) && self.stored.b_is_along_k()
     }
 
     /// Whether it takes the sums through biases and activations that the parameter block has.
@@ -610,15 +589,8 @@ impl Kernel {
             KernelFamily::AsyncCopy
             | KernelFamily::GroupedOrder
             | KernelFamily::TensorCore
-            | KernelFamily::WarpSpecialized
-            | KernelFamily::WarpGroup
-            | KernelFamily::WarpGroupScaled
-            | KernelFamily::WarpGroupGrouped
-            | KernelFamily::WarpGroupDirect
-            | KernelFamily::WarpGroupStreamK
-            | KernelFamily::WarpGroupNarrow
-            | KernelFamily::WarpGroupHalves
-            | KernelFamily::WarpGroupInStep => self.shared_bytes(),
+            | KernelFamily::WarpSpecialized => self.shared_bytes(),
+            family if family.is_warp_group() => self.shared_bytes(),
             _ => 0,
         }
     }

@@ -38,7 +38,7 @@ impl Kernel {
             let x = rows.checked_mul(cols).filter(|&x| x <= MAX_GRID_X)?;
             let x = match self.joins() {
                 true => self.cluster() * self.joined_tiles(shape) as usize,
-                false => x.checked_mul(self.halves()).filter(|&x| x <= MAX_GRID_X)?,
+                false => x.checked_mul(self.parts_of_cluster()).filter(|&x| x <= MAX_GRID_X)?,
             };
             let y = usize::from(!shape.is_empty());
             return Some(Launches { kernel: *self, shape, x, y, next_y: 0 });
@@ -83,7 +83,7 @@ impl Kernel {
             return TileOrder::default();
         }
         let cluster = self.cluster() as u32;
-        let of_tiles = cluster / self.halves() as u32;
+        let of_tiles = cluster / self.parts_of_cluster() as u32;
         let [rows, cols, depth] = self.tiles.block.map(|extent| extent.max(1));
         let count =
             |extent: usize, of: usize| u32::try_from(extent.div_ceil(of)).unwrap_or(u32::MAX);

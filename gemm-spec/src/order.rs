@@ -135,48 +135,13 @@ pub const fn shared_tiles(tiles: u32, clusters: u32) -> u32 {
 /// Row and column of the tile of a cluster's first block, and whether those of the others lie
 /// beside it, and not below: of cluster tile `number` of `tiles`, as [`of_clusters`] or
 /// [`side_by_side`] counts them in `rows` x `cols` tiles of clusters, an odd last row of blocks'
-/// tiles counted as a whole one. They come in groups of `group` rows, as [`grouped`] has them; in
-/// the last group, each two tiles of the odd last row come before the others of their two columns,
-/// so that those columns of B come from memory once. Of 5 x 3 tiles of blocks, by clusters of two
-/// in groups of two rows:
+/// tiles counted as a whole one. They come in groups of `group` rows, as [`grouped`] has them, and
+/// those of an odd last row behind the others.
 ///
-/// ```text
-/// 1 3 6
-/// 1 3 6
-/// 2 4 7
-/// 2 4 7
-/// 0 0 5
-/// ```
+/// [`TileOrder`] has these between the others; for equal shares, whose kernels have this order,
+/// there are no registers for that.
 #[inline]
 pub const fn of_cluster(
-    number: u32,
-    [rows, cols]: [u32; 2],
-    tiles: u32,
-    cluster: u32,
-    group: u32,
-) -> (u32, u32, bool) {
-    let has_beside = cluster > 1 && tiles != rows.wrapping_mul(cols);
-    if !has_beside {
-        let (row, col) = grouped(number, rows, cols, group);
-        return (row.wrapping_mul(cluster), col, false);
-    }
-    let below = rows.wrapping_sub(1);
-    let (group, last_row) = groups(below, group);
-    let of_group = at_least_1(group.wrapping_mul(cols));
-    let first_row = at_most((number / of_group).wrapping_mul(group), last_row);
-    let in_group = number - first_row * cols;
-    let rows = if first_row == last_row { below - last_row } else { group };
-    let (row, col, is_beside) = match first_row == last_row {
-        true => of_pair(in_group / (2 * rows + 1), in_group % (2 * rows + 1), rows),
-        false => (in_group % rows, in_group / rows, false),
-    };
-    ((first_row + row).wrapping_mul(cluster), col, is_beside)
-}
-
-/// As [`of_cluster`], but with all tiles of the odd last row behind the others: for equal shares,
-/// whose kernel has no registers for more.
-#[inline]
-pub const fn of_cluster_at_end(
     number: u32,
     [rows, cols]: [u32; 2],
     tiles: u32,
@@ -246,9 +211,21 @@ impl Divisor {
     }
 }
 
-/// The order in which clusters go through the tiles of all slices, as [`of_clusters`] counts them
-/// and [`of_cluster`] has them, made by the host: the device then finds a tile's place by
-/// multiplications. All 0 for kernels that need none.
+/// The order in which clusters go through the tiles of all slices, as [`of_clusters`] counts them,
+/// made by the host: the device then finds a tile's place by multiplications. All 0 for kernels
+/// that need none.
+///
+/// It is that of [`of_cluster`] but where tiles lie side by side: in the last group of rows each
+/// two of them come before the others of their two columns, so that those columns of B come from
+/// memory once. Of 5 x 3 tiles of blocks, by clusters of two in groups of two rows:
+///
+/// ```text
+/// 1 3 6
+/// 1 3 6
+/// 2 4 7
+/// 2 4 7
+/// 0 0 5
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TileOrder {
@@ -342,7 +319,7 @@ impl TileOrder {
         self.turns != 0 && taken != 0 && taken.is_multiple_of(2)
     }
 
-    /// The slice of tile `number` of all, and its place as [`of_cluster`] has it, by clusters
+    /// The slice of tile `number` of all, and its place in the form of [`of_cluster`], by clusters
     /// of `cluster` blocks; `None` behind the last.
     #[inline(always)]
     pub const fn place(&self, number: u32, cluster: u32) -> Option<(u32, (u32, u32, bool))> {

@@ -399,7 +399,6 @@ static FAMILIES: &[&[Kernel]] = &[
     of_family!(WarpGroup, crate::warp_group_kernels),
     of_family!(WarpGroupDirect, crate::warp_group_direct_kernels),
     of_family!(WarpGroupStreamK, crate::warp_group_stream_k_kernels),
-    of_family!(WarpGroupNarrow, crate::warp_group_narrow_kernels),
     of_family!(WarpGroupHalves, crate::warp_group_halves_kernels),
     of_family!(WarpGroupInStep, crate::warp_group_in_step_kernels),
     SKINNY,

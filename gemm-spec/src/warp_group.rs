@@ -361,50 +361,9 @@ macro_rules! warp_group_stream_k_kernels {
     };
 }
 
-/// Calls `$with!` once with every `warp_group` kernel whose tiles may have fewer columns than its
-/// own: as [`warp_group_kernels!`](crate::warp_group_kernels).
-#[macro_export]
-macro_rules! warp_group_narrow_kernels {
-    ($with:ident) => {
-        $with! {
-        (
-            warp_group_narrow_64x64_nt_f16, "warp_group_narrow_64x64", f16, Nt,
-            [64, 64, 64], 1, 13
-        ),
-        (
-            warp_group_narrow_64x64_tt_f16, "warp_group_narrow_64x64", f16, Tt,
-            [64, 64, 64], 1, 13
-        ),
-        (
-            warp_group_narrow_64x64_nt_bf16, "warp_group_narrow_64x64", bf16, Nt,
-            [64, 64, 64], 1, 13
-        ),
-        (
-            warp_group_narrow_64x64_tt_bf16, "warp_group_narrow_64x64", bf16, Tt,
-            [64, 64, 64], 1, 13
-        ),
-        (
-            warp_group_narrow_64x64_nt_i8, "warp_group_narrow_64x64", i8, Nt,
-            [64, 64, 128], 1, 13
-        ),
-        (
-            warp_group_narrow_64x64_nt_f8e4m3, "warp_group_narrow_64x64", F8E4M3, Nt,
-            [64, 64, 128], 1, 13
-        ),
-        (
-            warp_group_narrow_64x64_nt_f8e5m2, "warp_group_narrow_64x64", F8E5M2, Nt,
-            [64, 64, 128], 1, 13
-        ),
-        (
-            warp_group_narrow_64x64_nt_tf32, "warp_group_narrow_64x64", tf32, Nt,
-            [64, 64, 32], 1, 13
-        ),
-        }
-    };
-}
-
 /// Calls `$with!` once with every `warp_group` kernel for few rows, of which both blocks of a cluster
-/// take half of K each: as [`warp_group_kernels!`](crate::warp_group_kernels).
+/// take half of K each, in tiles that may have fewer columns than its own: as
+/// [`warp_group_kernels!`](crate::warp_group_kernels).
 #[macro_export]
 macro_rules! warp_group_halves_kernels {
     ($with:ident) => {

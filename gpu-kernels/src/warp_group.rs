@@ -15,6 +15,7 @@
 //! With scales for blocks of 128 along K (`BlockScaled`), a step's sums start at 0 and are added to
 //! others, times the scales, while the other group multiplies.
 //!
+//! Of few rows both blocks of a cluster take half of K of one tile, and their sums meet (`halves`).
 //! Of a list of products (`List`) a block goes on from the last tile of one to the first of the
 //! next. With equal shares of all steps (`StreamK`) clusters join what they have of a tile.
 //!
@@ -51,6 +52,7 @@
 //! one extent (`direct`). Compute capability 9.0.
 
 mod bring;
+mod clear;
 mod direct;
 #[cfg(feature = "sm_90a")]
 pub mod entries;
@@ -58,7 +60,6 @@ mod halves;
 mod ring;
 mod rows;
 mod side;
-mod stage;
 mod stream_k;
 mod summing;
 mod tiles;
@@ -68,18 +69,18 @@ mod write;
 
 use crate::{Element, Epilogue, Plain, SharedTile, Sum, k_of};
 use bring::bring;
+use clear::{clear, is_cleared, sync_cleared};
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Tile};
 use cuda_std::{cluster, grid, misc, registers, shared, thread, warp};
 pub use direct::Maps;
 use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
-use gemm_spec::C_BOXES;
+use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES};
 use halves::Meeting;
 use ring::Ring;
 use side::Part;
 pub use side::{Boxes, Side};
-use stage::{Stage, boxes_b};
 pub use stream_k::{Shared, StreamK};
 pub use summing::{BlockScaled, InPlace, Summing};
 pub use work::{List, OneProduct, Table, Work};
@@ -92,15 +93,11 @@ pub const GROUP_ROWS: usize = 64;
 pub trait Geometry: Copy {
     /// Groups that multiply, each 64 rows of the block's tile.
     const GROUPS: usize;
-    /// Blocks of a cluster.
+    /// Blocks of a cluster that compute tiles of their own.
     const CLUSTER: usize;
     /// Stages of the ring.
     const STAGES: usize;
-    /// Whether stages have no more rows of A than are brought, and there are as many more of them.
-    const IS_FEW: bool = false;
-    /// The most stages.
-    const MOST_STAGES: usize = if Self::IS_FEW { 2 * Self::STAGES } else { Self::STAGES };
-    /// Blocks of a cluster that take parts of K of one tile, all of it.
+    /// Blocks of a cluster that take parts of K of one tile, all of it where they do.
     const PARTS: usize = 1;
     /// Whether the blocks of a cluster bring parts of an operand for all of it.
     const SHARES: bool = Self::CLUSTER == 2;
@@ -120,18 +117,16 @@ impl<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize> Geometry
     const STAGES: usize = STAGES;
 }
 
-/// The same for few rows of C, each tile of which all blocks of a cluster compute, as many as
-/// `PARTS`.
+/// The same where all blocks of a cluster, `PARTS` of them, take parts of K of one tile.
 #[derive(Clone, Copy)]
-pub struct Few<const GROUPS: usize, const PARTS: usize, const STAGES: usize>;
+pub struct Parts<const GROUPS: usize, const PARTS: usize, const STAGES: usize>;
 
 impl<const GROUPS: usize, const PARTS: usize, const STAGES: usize> Geometry
-    for Few<GROUPS, PARTS, STAGES>
+    for Parts<GROUPS, PARTS, STAGES>
 {
     const GROUPS: usize = GROUPS;
     const CLUSTER: usize = 1;
     const STAGES: usize = STAGES;
-    const IS_FEW: bool = true;
     const PARTS: usize = PARTS;
 }
 
@@ -160,6 +155,11 @@ pub type Rows64<T> = Tile<T, 64>;
 /// Bytes of those rows.
 const ROW_BYTES: usize = 128;
 
+/// Boxes of B in a stage, for so many sums a thread: two columns each.
+const fn boxes_b<T, B: Side<T>>(sums: usize) -> usize {
+    (2 * sums).div_ceil(B::BOX)
+}
+
 /// The operands of a launch.
 pub struct Operands<T: Element> {
     /// The maps of A, B and C, or null where they have none; C's is used where `write::write` says
@@ -184,6 +184,18 @@ impl<T: Element> Operands<T> {
             tma::prefetch_map(&*c);
         }
     }
+}
+
+/// Bytes of a stage: its tiles, and what chunks that hold their rows have more.
+const fn stage_bytes<T, B, G, W, const SUMS: usize>() -> usize
+where
+    T: WarpGroup,
+    B: Side<T>,
+    G: Geometry,
+    W: Work<T, G>,
+{
+    let rows = G::GROUPS * GROUP_ROWS + boxes_b::<T, B>(SUMS) * B::BOX;
+    rows * ROW_BYTES + if W::IS_DIRECT { DIRECT_FURTHER_BYTES } else { 0 }
 }
 
 /// Computes a cluster's tiles of C, with the blocks of the cluster.
@@ -212,12 +224,11 @@ where
     unsafe {
         const { assert!(!W::IS_DIRECT || G::CLUSTER == 1 && size_of::<T>() == 2) };
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
-        let stage = Stage::of::<T, A, B, G, W, SUMS>(&work);
-        let of_ring = G::STAGES * Stage::largest::<T, B, G, W, SUMS>();
+        let of_ring = G::STAGES * stage_bytes::<T, B, G, W, SUMS>();
         let c = stages.cast::<u8>().add(of_ring).cast::<BoxOfC>();
         let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
-        let ring = Ring::<G>::new(barriers, stage.count::<T, B, G, W, SUMS>());
-        let meetings = barriers.add(2 * G::MOST_STAGES);
+        let ring = Ring::<G>::new(barriers);
+        let meetings = barriers.add(2 * G::STAGES);
         // By two warps: the fence waits for all that its thread has started.
         let thread = thread::thread_idx_x();
         if thread == 32 {
@@ -257,11 +268,13 @@ where
                 // registers that a warp shares.
                 if W::IS_DIRECT {
                     if warp::elect(u32::MAX) {
-                        let stage = (boxes_b::<T, B>(SUMS), stage.bytes);
+                        let stage = (boxes_b::<T, B>(SUMS), stage_bytes::<T, B, G, W, SUMS>());
                         bring_rows::<T, A, B, G, W>(work, ring, stages.cast(), stage);
                     }
                 } else if thread::thread_idx_x() >= 32 {
-                    stage.clear::<G>(stages.cast(), ring.count());
+                    let stage = stage_bytes::<T, B, G, W, SUMS>();
+                    let boxes = (boxes_b::<T, B>(SUMS), B::BOX);
+                    clear::<G>(work.box_rows::<A, B>(), boxes, stages.cast(), stage);
                     // Those of the first tile; while others are multiplied nobody is idle here.
                     if W::IS_ONE
                         && let Some(place) = work.next()
@@ -317,11 +330,12 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     // read it are done; the maps' and C's use is as the caller promises.
     unsafe {
         let c = c.add(group * C_BOXES);
-        let stage = Stage::of::<T, A, B, G, W, SUMS>(&work);
-        let to_b = stages.cast::<u8>().add(stage.to_b).cast();
-        let (a, b) = (A::first(stages.add(group)), B::first(to_b));
+        let stage_bytes = stage_bytes::<T, B, G, W, SUMS>() as u32;
+        let (a, b) = (A::first(stages.add(group)), B::first(stages.add(G::GROUPS)));
+        if is_cleared(work.box_rows::<A, B>(), B::BOX) {
+            sync_cleared::<G>();
+        }
         let mut meeting = Meeting::new::<SUMS>(c, meetings, warp);
-        stage.wait_cleared::<G>();
         // Whether the last stage of the tile before is still this group's.
         let mut holds = false;
         let (mut next, mut own);
@@ -374,7 +388,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             macro_rules! turn {
                 ($turn:literal) => {
                     ring.wait_full();
-                    let further = ring.stage() as u32 * stage.bytes as u32;
+                    let further = ring.stage() as u32 * stage_bytes;
                     if W::IS_DIRECT {
                         let stage = stages.cast().add(further as usize);
                         let k_left = k - u64::from(step * T::DEPTH);

@@ -130,7 +130,7 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let has_words =
         kernel.family == KernelFamily::WarpGroup && kernel.dtype.output().size_bytes() == 4;
     let by_words = if has_words { outputs.filter(|o| o.size_bytes() == 4).count() } else { 0 };
-    let has_boxes = kernel.takes_maps() && !kernel.narrows();
+    let has_boxes = kernel.takes_maps() && kernel.parts_of_cluster() == 1;
     let by_boxes = if has_boxes { by_boxes } else { 0 };
     // The usual C once more, with an epilogue, where the kernel has these.
     let finished = kernel.has_epilogues() && kernel.dtype.output().size_bytes() == 2;
@@ -200,7 +200,7 @@ fn no_barrier_was_copied() {
                 | KernelFamily::WarpGroupGrouped
                 | KernelFamily::WarpGroupDirect
                 | KernelFamily::WarpGroupStreamK
-                | KernelFamily::WarpGroupNarrow
+                | KernelFamily::WarpGroupHalves
                 | KernelFamily::WarpGroupInStep => barriers_of_hopper(kernel),
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);

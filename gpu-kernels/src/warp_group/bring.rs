@@ -3,7 +3,7 @@
 use super::ring::Ring;
 use super::tiles::Place;
 use super::{
-    GROUP_ROWS, Geometry, ROW_BYTES, Rows64, Side, Stage, WarpGroup, Work, boxes_b, write,
+    GROUP_ROWS, Geometry, ROW_BYTES, Rows64, Side, WarpGroup, Work, boxes_b, stage_bytes, write,
 };
 use crate::SharedTile;
 use cuda_std::tma::{CachePolicy, TensorMap};
@@ -11,8 +11,11 @@ use cuda_std::{cluster, grid, tma};
 use gemm_spec::Reads;
 
 /// Steps of its first tile of which a block of one group has B brought into the L2 cache while the
-/// kernel before this one ends. That is no read: what is written meanwhile is written there.
-const AHEAD: usize = 2;
+/// kernel before this one ends: most of a ring where memory is all that counts. That is no read:
+/// what is written meanwhile is written there.
+const fn ahead<G: Geometry>() -> usize {
+    if G::PARTS > 1 { 8 } else { 2 }
+}
 
 /// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
 /// until the last ones are.
@@ -61,7 +64,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
 {
     let [rows_a, rows_b] = work.box_rows::<A, B>();
     let rows_b = boxes_b::<T, B>(SUMS) as u32 * rows_b;
-    let stage = Stage::of::<T, A, B, G, W, SUMS>(&work);
+    let stage_bytes = stage_bytes::<T, B, G, W, SUMS>();
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
     let reads = work.params().reads;
     let mut is_first = reads == Reads::InOrder as u32;
@@ -88,7 +91,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             let stages = stages.cast();
             let boxes_a = boxes_a::<T, G, W>(&work, tile.row);
             let bytes = (boxes_a * rows_a + rows_b) * ROW_BYTES as u32;
-            let copies = Copies { maps, stages, stage, tile, boxes_a, numbers, rank, policy };
+            let copies = Copies { maps, stages, stage_bytes, tile, boxes_a, numbers, rank, policy };
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
             // before this one may write. Behind the first tile it is over at once. Who reads at
             // once leaves it to the groups that multiply, which wait before they touch C.
@@ -115,7 +118,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             }
         }
         // The other blocks give stages back here, in shared memory that goes when the block does.
-        for _ in 0..ring.count() {
+        for _ in 0..G::STAGES {
             ring.wait_empty();
             ring.next();
         }
@@ -161,7 +164,7 @@ impl StepsOfK {
 struct Copies<'a> {
     maps: [&'a TensorMap<3>; 2],
     stages: SharedTile<u8>,
-    stage: Stage,
+    stage_bytes: usize,
     tile: Place,
     /// Boxes of A that the tile has rows of.
     boxes_a: u32,
@@ -180,7 +183,7 @@ impl Copies<'_> {
     #[inline(always)]
     unsafe fn stage<G: Geometry>(&self, ring: Ring<G>) -> SharedTile<u8> {
         // SAFETY: the caller's promise.
-        unsafe { self.stages.add(ring.stage() * self.stage.bytes) }
+        unsafe { self.stages.add(ring.stage() * self.stage_bytes) }
     }
 
     /// Starts this block's copies of a step's tile of A into the stage.
@@ -233,7 +236,7 @@ impl Copies<'_> {
         G: Geometry,
     {
         if G::GROUPS == 1 && is_first {
-            for _ in 0..AHEAD {
+            for _ in 0..ahead::<G>() {
                 // SAFETY: the caller's promise.
                 unsafe { self.prefetch_b::<T, B, G, SUMS>(k.next()) };
             }
@@ -266,7 +269,7 @@ impl Copies<'_> {
         let (map, boxes) = (self.maps[1], boxes_b::<T, B>(SUMS));
         // SAFETY: the caller's promise.
         unsafe {
-            let b = self.stage(ring).add(self.stage.to_b);
+            let b = self.stage(ring).add(G::GROUPS * GROUP_ROWS * ROW_BYTES);
             let at = |i: usize| place::<T, B>(col + (i * B::BOX) as i32, k, self.numbers[1]);
             let to = |i: usize| b.add(i * B::BOX * ROW_BYTES);
             if !G::SHARES || !is_beside {

@@ -16,12 +16,11 @@ type tf32 = cuda_std::wgmma::Tf32;
 gemm_spec::warp_group_kernels!(warp_group);
 gemm_spec::warp_group_in_step_kernels!(warp_group);
 
-/// The same for few rows, in tiles that may have fewer columns.
-macro_rules! few {
-    ($($rows:tt)*) => { warp_group! { @entries narrow, Few; $($rows)* } };
+/// The same of which blocks take halves of K, in tiles that may have fewer columns.
+macro_rules! halves {
+    ($($rows:tt)*) => { warp_group! { @entries narrow, Parts; $($rows)* } };
 }
-gemm_spec::warp_group_narrow_kernels!(few);
-gemm_spec::warp_group_halves_kernels!(few);
+gemm_spec::warp_group_halves_kernels!(halves);
 
 /// Makes entry points from rows of a list of kernels that take scales.
 macro_rules! scaled {

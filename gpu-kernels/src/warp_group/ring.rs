@@ -12,8 +12,6 @@ use cuda_std::thread;
 pub struct Ring<G> {
     /// Barriers that a stage is full, then those that it is empty.
     barriers: SharedTile<Mbarrier>,
-    /// Its stages.
-    count: u32,
     stage: u32,
     /// How often the ring was gone around.
     round: u32,
@@ -21,31 +19,25 @@ pub struct Ring<G> {
 }
 
 impl<G: Geometry> Ring<G> {
-    /// At the first of so many stages.
+    /// At the first stage.
     #[inline(always)]
-    pub fn new(barriers: SharedTile<Mbarrier>, count: u32) -> Self {
-        Ring { barriers, count, stage: 0, round: 0, geometry: PhantomData }
-    }
-
-    /// Its stages.
-    #[inline(always)]
-    pub fn count(self) -> usize {
-        self.count as usize
+    pub fn new(barriers: SharedTile<Mbarrier>) -> Self {
+        Ring { barriers, stage: 0, round: 0, geometry: PhantomData }
     }
 
     /// Makes the barriers ready: before a stage is full, so many threads have arrived, and before
-    /// it is empty, the groups of all blocks of the cluster give it back.
+    /// it is empty, the groups of all blocks that fill it give it back.
     ///
     /// # Safety
     /// By one thread, before anybody uses them.
     #[inline(always)]
     pub unsafe fn init(self, writers: u32) {
         let readers = (G::GROUPS * G::CLUSTER) as u32;
-        for stage in 0..self.count() {
+        for stage in 0..G::STAGES {
             // SAFETY: the caller's promise.
             unsafe {
                 self.barriers.add(stage).init(writers);
-                self.barriers.add(G::MOST_STAGES + stage).init(readers);
+                self.barriers.add(G::STAGES + stage).init(readers);
             }
         }
     }
@@ -60,7 +52,7 @@ impl<G: Geometry> Ring<G> {
     #[inline(always)]
     pub fn next(&mut self) {
         self.stage += 1;
-        if self.stage == self.count {
+        if self.stage == G::STAGES as u32 {
             self.stage = 0;
             self.round += 1;
         }
@@ -77,7 +69,7 @@ impl<G: Geometry> Ring<G> {
     #[inline(always)]
     pub fn before(self) -> Self {
         match self.stage {
-            0 => Ring { stage: self.count - 1, round: self.round.wrapping_sub(1), ..self },
+            0 => Ring { stage: G::STAGES as u32 - 1, round: self.round.wrapping_sub(1), ..self },
             stage => Ring { stage: stage - 1, ..self },
         }
     }
@@ -92,7 +84,7 @@ impl<G: Geometry> Ring<G> {
     #[inline(always)]
     fn empty(self) -> SharedTile<Mbarrier> {
         // SAFETY: one of the ring's.
-        unsafe { self.barriers.add(G::MOST_STAGES + self.stage()) }
+        unsafe { self.barriers.add(G::STAGES + self.stage()) }
     }
 
     /// Waits until the stage's copies have arrived.

@@ -151,7 +151,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
             return None;
         };
         let group = CLUSTER_GROUP / G::CLUSTER as u32;
-        let at = order::of_cluster_at_end(tile, self.extent, self.tiles, G::CLUSTER as u32, group);
+        let at = order::of_cluster(tile, self.extent, self.tiles, G::CLUSTER as u32, group);
         let tile = [(G::GROUPS * GROUP_ROWS) as u32, self.width];
         Some(Place::of_block(at, G::CLUSTER, tile, 0))
     }

@@ -259,7 +259,7 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32 {
-        if G::IN_STEP {
+        if G::IN_STEP || G::PARTS > 1 {
             return 0;
         }
         let order = &self.p.order;

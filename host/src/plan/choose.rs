@@ -212,11 +212,11 @@ impl Chosen {
     }
 
     /// The same, with a kernel that has an epilogue of its own in the place of the one that has not
-    /// and was the library's choice: tiles may be narrow for nothing else.
+    /// and was the library's choice: halves of K are for nothing else.
     #[inline]
     pub(crate) fn for_epilogue(self, product: &Product, choice: &KernelChoice) -> Self {
         let is_free = || *choice == KernelChoice::Auto && !product.fusion.is_none();
-        if !self.kernel.narrows() || !is_free() {
+        if self.kernel.parts_of_cluster() == 1 || !is_free() {
             return self;
         }
         let Kernel { dtype, stored, .. } = *self.kernel;

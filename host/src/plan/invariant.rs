@@ -86,7 +86,7 @@ impl Class {
                     | WarpGroupScaled
                     | WarpGroupDirect
                     | WarpGroupStreamK
-                    | WarpGroupNarrow
+                    | WarpGroupHalves
                     | WarpGroupInStep
                     | Skinny
                     | Repack
@@ -101,11 +101,11 @@ const TENSOR_CORE: &str = "k11_tensor_core";
 
 /// The variants of [`Class::WarpGroups`] that take maps. Those that do not always begin with the
 /// first k, run where these do, and are no reason to turn a product; nor are clusters in step,
-/// which always do. Shares of a tile's steps and narrow tiles, which go by the number of tiles,
-/// keep no order.
+/// which always do. Shares of a tile's steps, which go by the number of tiles, keep no order, nor do
+/// halves, whose tiles' columns go by it.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
     let is_one = |variant: &str| {
-        let others = ["direct", "stream_k", "narrow", "halves", "in_step"];
+        let others = ["direct", "stream_k", "halves", "in_step"];
         variant.starts_with("warp_group") && !others.iter().any(|other| variant.contains(other))
     };
     CANDIDATES.into_iter().filter(move |variant| is_one(variant))
@@ -140,7 +140,7 @@ pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> 
 pub(super) fn keeps_order(kernel: &Kernel, task: &Task) -> bool {
     match task.rows {
         Rows::Free => true,
-        _ if kernel.joins() || kernel.narrows() || kernel.halves() > 1 => false,
+        _ if kernel.joins() || kernel.parts_of_cluster() > 1 => false,
         Rows::Alike => !begins_anywhere(kernel, task.shape),
         // The kernel has some epilogues itself, others come behind it.
         Rows::AlikeAndFused => !kernel.has_epilogues(),
@@ -335,8 +335,8 @@ mod tests {
         let error = plan("warp_group_128x128", 200, 200).unwrap_err();
         assert!(error.is_unsupported() && error.to_string().contains("200x200"), "{error}");
         assert!(plan("warp_group_128x128", 200, 2000).unwrap().turned);
-        // Those that join sums or narrow tiles do it by the number of tiles.
-        for kernel in ["warp_group_stream_k_64x64", "warp_group_narrow_64x64"] {
+        // Those that join sums or halves do it by the number of tiles.
+        for kernel in ["warp_group_stream_k_64x64", "warp_group_halves_64x64"] {
             let of = |invariant| {
                 let gemm = Gemm::<crate::bf16>::new().kernel(kernel).batch_invariant(invariant);
                 let layouts = [(100, 512), (512, 400)].map(|(rows, cols)| Shape::new(rows, cols));

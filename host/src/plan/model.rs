@@ -106,7 +106,7 @@ const NARROW: [usize; 5] = [56, 48, 40, 32, 24];
 pub(super) fn narrow(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> usize {
     let [rows, all, _] = kernel.tiles.block;
     let multiprocessors = info.multiprocessors.unwrap_or(1).max(1) as usize;
-    let places = multiprocessors.div_ceil(kernel.halves());
+    let places = multiprocessors.div_ceil(kernel.parts_of_cluster());
     let most_of_one = |cols: usize| {
         let tiles = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
         tiles.div_ceil(places).saturating_mul(cols)
@@ -248,7 +248,7 @@ pub(super) fn predict(
 fn visible_of_copies(kernel: &Kernel, task: &Task) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
     let rows = rows.min(task.shape.rows);
-    match kernel.narrows() {
+    match kernel.parts_of_cluster() > 1 {
         true => 1.75 * VISIBLE_COPIES * (rows as f64 / cols as f64).max(1.0),
         false => VISIBLE_COPIES,
     }
@@ -270,7 +270,7 @@ fn waiting(
     let is_one_row = rows == 64 && task.shape.rows <= rows && task.batch == 1;
     let rate = match is_one_row {
         true if cols > 128 => WIDE * rate,
-        true if !cols.is_multiple_of(64) && !kernel.narrows() => IN_HALVES * rate,
+        true if !cols.is_multiple_of(64) && kernel.parts_of_cluster() == 1 => IN_HALVES * rate,
         _ => rate,
     };
     let cluster = kernel.cluster() as f64;
@@ -287,7 +287,7 @@ fn waiting(
     }
     let of_last = bytes * last / clusters;
     // Each block of a cluster brings what it needs, or some of the boxes of 64 columns.
-    let bringing = match kernel.takes_steps_in_turn() || kernel.halves() > 1 {
+    let bringing = match kernel.takes_steps_in_turn() || kernel.parts_of_cluster() > 1 {
         true => cluster,
         false => cluster.min(task.shape.cols.min(cols).div_ceil(64) as f64),
     };
@@ -334,14 +334,15 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let cluster = kernel.cluster();
     let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
     let tiles = clusters * cluster as f64;
-    let steps = part_len(kernel, task.k, parts).div_ceil(depth).div_ceil(kernel.halves()) as f64;
+    let steps =
+        part_len(kernel, task.k, parts).div_ceil(depth).div_ceil(kernel.parts_of_cluster()) as f64;
     let bytes = task.dtype.size_bytes() * depth;
     let [down, across] = kernel.cluster_tiles();
     let bytes_of_step = (rows.min(m) * bytes / across + cols.min(n) * bytes / down) as f64;
     let operations_of_step = 2.0 * (rows * cols * depth) as f64;
     let l2_rate = |part: f64| match parts > 1 {
         true => L2_RATE_OF_PARTS,
-        false if kernel.narrows() => L2_RATE_OF_NARROW,
+        false if kernel.parts_of_cluster() > 1 => L2_RATE_OF_NARROW,
         false if kernel.takes_maps() => (L2_RATE_OF_BOXES / part).min(L2_RATE_OF_ONE),
         false => L2_RATE,
     };
@@ -427,7 +428,7 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
 
 /// Tiles of C that clusters take, of as many parts of K or matrices of a batch as `count`.
 fn clusters(kernel: &Kernel, task: &Task, count: usize, multiprocessors: f64) -> f64 {
-    let cluster = kernel.cluster() / kernel.halves();
+    let cluster = kernel.cluster() / kernel.parts_of_cluster();
     let of_slice = match cluster {
         1 => tiles(kernel, task) as f64,
         _ => {

@@ -107,7 +107,7 @@ impl Chosen {
     /// where there is none, and where it all takes `most` microseconds or more.
     fn cut_at(&self, of_rows: bool, most: f64, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
         let Chosen { kernel, copied, parts, prediction: whole, .. } = *self;
-        if kernel.joins() || kernel.narrows() || kernel.halves() > 1 || !task.splits || task.whole {
+        if kernel.joins() || kernel.parts_of_cluster() > 1 || !task.splits || task.whole {
             return None;
         }
         let from = match parts {
@@ -196,7 +196,9 @@ fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<
         let least = variant.least(task, info);
         let kernel = (least.whole < most).then(|| instance(variant, [false; 2], task, info));
         let is_of_use = |kernel: &&Kernel| {
-            kernel.takes_maps() == maps && !kernel.narrows() && !kernel.takes_steps_in_turn() && kernel.halves() == 1
+            kernel.takes_maps() == maps
+                && !kernel.takes_steps_in_turn()
+                && kernel.parts_of_cluster() == 1
         };
         let Some(kernel) = kernel.flatten().filter(is_of_use) else { continue };
         for parts in splits(kernel, task, info) {

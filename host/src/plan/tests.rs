@@ -456,7 +456,7 @@ proptest! {
             let tile = if rest.of_rows { rows * down } else { cols * across };
             prop_assert!(rest.from.is_multiple_of(tile));
             prop_assert_eq!(rest.kernel.takes_maps(), kernel.takes_maps());
-            prop_assert!(!rest.kernel.narrows());
+            prop_assert!(rest.kernel.parts_of_cluster() == 1);
             prop_assert!(rest.kernel.stored.takes(found.along_k));
             let len = part_len(rest.kernel, k, rest.parts);
             prop_assert!(rest.parts == 1 || (rest.parts - 1) * len < k && k <= rest.parts * len);

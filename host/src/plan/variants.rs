@@ -23,7 +23,7 @@ pub(super) const CANDIDATES: [&str; 33] = [
     "warp_group_in_step_64x128",
     "warp_group_pairs_64x64",
     "warp_group_64x64",
-    "warp_group_narrow_64x64",
+    "warp_group_halves_64x64",
     "warp_group_direct_128x192",
     "warp_group_direct_64x64",
     "warp_group_stream_k_128x256",

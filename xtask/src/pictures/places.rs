@@ -72,7 +72,6 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         | KernelFamily::WarpGroupGrouped
         | KernelFamily::WarpGroupDirect
         | KernelFamily::WarpGroupStreamK
-        | KernelFamily::WarpGroupNarrow
         | KernelFamily::WarpGroupHalves
         | KernelFamily::WarpGroupInStep => of_groups(kernel, thread),
     }

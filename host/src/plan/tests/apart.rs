@@ -15,7 +15,7 @@ fn what_would_be_a_wave_of_its_own_is_computed_apart() {
     let rest = cut.rest.unwrap();
     assert_eq!((cut.kernel.variant, rest.of_rows, rest.from), ("warp_group_128x256", true, 3328));
     // By what begins while the other ends, whatever else would be faster for a few rows.
-    assert!(rest.kernel.takes_maps() && !rest.kernel.narrows());
+    assert!(rest.kernel.takes_maps() && rest.kernel.parts_of_cluster() == 1);
     let task_of_all =
         Task { k: 3840, shape: Shape::new(3840, 3840), maps: true, ..task(DType::BF16, (1, 1)) };
     let all = Task { along_k: [true; 2], ..task_of_all };

@@ -12,7 +12,7 @@ fn chosen(cols: usize, k: usize) -> Chosen {
 fn they_are_as_many_as_fill_waves() {
     // 128 tiles of 32 on 132 multiprocessors, where 64 columns make 64.
     let narrow = chosen(4096, 4096);
-    assert_eq!((narrow.kernel.variant, narrow.tile_cols), ("warp_group_narrow_64x64", 32));
+    assert_eq!((narrow.kernel.variant, narrow.tile_cols), ("warp_group_halves_64x64", 32));
     assert_eq!(chosen(2560, 4096).tile_cols, 24);
     // 80 tiles of 128 side by side, which read their rows of A but once for two.
     let beside = chosen(10_240, 8192);
@@ -36,7 +36,7 @@ fn kernels_with_epilogues_take_their_place_where_there_is_one() {
     assert_eq!(found, ("warp_group_64x64", narrow.kernel.stored, 0));
     // Not for a product without, nor for a kernel that was asked for, nor one with an epilogue.
     assert_eq!(narrow.for_epilogue(&plain, &auto), narrow);
-    assert_eq!(narrow.for_epilogue(&layer, &"warp_group_narrow_64x64".into()), narrow);
+    assert_eq!(narrow.for_epilogue(&layer, &"warp_group_halves_64x64".into()), narrow);
     let other = chosen(8192, 8192);
     assert_eq!(other.for_epilogue(&layer, &auto), other);
 }
@@ -49,7 +49,7 @@ fn a_faster_memory_changes_plans() {
     let on = |info| super::super::choose(&KernelChoice::Auto, &task, info).unwrap();
     let (slow, fast) = (on(&h100()), on(&h200));
     assert_eq!((slow.kernel.variant, slow.tile_cols), ("warp_group_64x64", 0));
-    assert_eq!((fast.kernel.variant, fast.tile_cols), ("warp_group_narrow_64x64", 56));
+    assert_eq!((fast.kernel.variant, fast.tile_cols), ("warp_group_halves_64x64", 56));
     assert!(fast.prediction.memory < 0.7 * slow.prediction.memory);
 }
 

@@ -29,9 +29,9 @@ fn plans_say_what_they_launch() {
     );
     assert_eq!(plan(0, 9), "k02_tiled_8_f32");
     let narrow =
-        Kernel::find_for("warp_group_narrow_64x64", DType::BF16, Precision::Full, [true; 2]);
+        Kernel::find_for("warp_group_halves_64x64", DType::BF16, Precision::Full, [true; 2]);
     let narrow = Plan { kernel: narrow, tile_cols: 24, ..of(65, 60) }.to_string();
-    let text = "warp_group_narrow_64x64_nt_bf16, tiles of 24 columns, grid 6x1 of 256x1 threads";
+    let text = "warp_group_halves_64x64_nt_bf16, tiles of 24 columns, grid 12x1 of 256x1 threads";
     assert_eq!(narrow, text);
     let rest = Rest { of_rows: false, from: 16, kernel: kernel.unwrap(), parts: 2, turned: false };
     let cut = Plan { rest: Some(rest), ..of(9, 20) };
