@@ -28,9 +28,13 @@ const L2_RATE_OF_ONE: f64 = 118e3;
 const L2_RATE_OF_NARROW: f64 = 72e3;
 /// The same where K is in parts, and what is read has just come from memory.
 const L2_RATE_OF_PARTS: f64 = 54e3;
-/// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles: more by the
-/// root of what another memory moves (46e3 on an H200).
-const MEMORY_RATE_OF_ONE: f64 = 38e3;
+/// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles, where it is
+/// alone: more by the root of what another memory moves.
+const MEMORY_RATE_OF_ONE: f64 = 57e3;
+/// How much more than a kernel gets of it memory would move, were they asked for by more of them.
+const OF_COPIES: f64 = 1.12;
+/// To what power of its columns a block asks for more.
+const OF_WIDE: f64 = 0.68;
 /// The least microseconds of a step that reads sectors twice ([`Task::splits_sectors`]).
 const SPLIT_SECTORS: f64 = 0.4;
 /// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
@@ -38,13 +42,22 @@ const ROWS_OF_C: f64 = 0.7;
 /// What part of the memory's rate tiles of two groups get where one of them has no rows.
 const EMPTY_GROUP: f64 = 0.9;
 /// What part of it wide tiles of one group get side by side, in few and long steps.
-const WIDE: f64 = 0.93;
+const WIDE: f64 = 0.87;
 /// The same of tiles whose boxes have 32 rows.
-const IN_HALVES: f64 = 0.95;
+const IN_HALVES: f64 = 0.91;
+/// The same of tiles of two boxes of 64.
+const IN_WHOLES: f64 = 0.93;
+/// The same of tiles of one in clusters of two.
+const IN_PAIRS: f64 = 0.975;
 /// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row.
 const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 pub(super) const L2_BYTES: f64 = 30e6;
+
+/// Microseconds until the first copy of a tile has come; the same of other kernels, of K in parts,
+/// and of halves, with their last.
+const FIRST_COPY: f64 = 0.4;
+const FIRST_OF_OTHERS: f64 = 1.0;
 
 /// What part of the memory's rate copies of operands get, those of one matrix and those of many.
 const COPIES: [f64; 2] = [0.85, 0.5];
@@ -76,8 +89,12 @@ const SKEW: f64 = 0.1;
 /// What part of the memory's rate equal shares get, in which most multiprocessors go from one tile
 /// to another at a time of their own: where all tiles are cut, and where some are whole.
 const SHARES: [f64; 2] = [0.93, 0.85];
+/// The same of few rows.
+const SHARES_OF_FEW: [f64; 2] = [0.86, 0.93];
 /// Microseconds from a key to who waits for it.
 const JOIN: f64 = 2.3;
+/// The same for each other one, of few rows.
+const JOIN_OF_FEW: f64 = 0.6;
 /// Bytes of another's sums that a multiprocessor reads in a microsecond.
 const JOIN_RATE: f64 = 60e3;
 
@@ -111,9 +128,13 @@ pub(super) fn narrow(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> usize 
         let tiles = shape.rows.div_ceil(rows).saturating_mul(shape.cols.div_ceil(cols));
         tiles.div_ceil(places).saturating_mul(cols)
     };
-    // Of equals the first, which is the widest.
-    let best = [all].into_iter().chain(NARROW).min_by_key(|&cols| most_of_one(cols));
-    best.filter(|&cols| cols != all).unwrap_or(0)
+    // The widest, but where another has a twentieth less.
+    let better = |best: usize, cols: usize| match 20 * most_of_one(cols) < 19 * most_of_one(best) {
+        true => cols,
+        false => best,
+    };
+    let best = NARROW.into_iter().fold(all, better);
+    if best == all { 0 } else { best }
 }
 
 /// Microseconds that a plan takes, by a model of the device that is fitted to measurements. All
@@ -208,7 +229,11 @@ pub(super) fn predict(
         true => sharing(kernel, task, multiprocessors),
         false => multiplying(kernel, parts, task, multiprocessors),
     };
-    let memory = waiting(kernel, parts, task, (traffic, memory_rate), multiprocessors) + 1.0;
+    let first = match kernel.takes_maps() && kernel.parts_of_cluster() == 1 && parts == 1 {
+        true => FIRST_COPY,
+        false => FIRST_OF_OTHERS,
+    };
+    let memory = waiting(kernel, parts, task, (traffic, memory_rate), multiprocessors) + first;
     let mut prediction = Prediction {
         launches: LAUNCH,
         visible: match kernel.takes_maps() {
@@ -249,7 +274,7 @@ fn visible_of_copies(kernel: &Kernel, task: &Task) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
     let rows = rows.min(task.shape.rows);
     match kernel.parts_of_cluster() > 1 {
-        true => 1.75 * VISIBLE_COPIES * (rows as f64 / cols as f64).max(1.0),
+        true => VISIBLE_COPIES * (0.5 + 2.0 * rows as f64 / cols as f64),
         false => VISIBLE_COPIES,
     }
 }
@@ -270,6 +295,8 @@ fn waiting(
     let is_one_row = rows == 64 && task.shape.rows <= rows && task.batch == 1;
     let rate = match is_one_row {
         true if cols > 128 => WIDE * rate,
+        true if cols == 128 => IN_WHOLES * rate,
+        true if cols == 64 && kernel.cluster() > kernel.parts_of_cluster() => IN_PAIRS * rate,
         true if !cols.is_multiple_of(64) && kernel.parts_of_cluster() == 1 => IN_HALVES * rate,
         _ => rate,
     };
@@ -278,7 +305,10 @@ fn waiting(
     let at_once = f64::from(kernel.clusters_at_once(multiprocessors as u32));
     // Equal shares have no last ones, but ends within tiles.
     let (clusters, last, rate) = match kernel.joins() {
-        true => (at_once, 0.0, rate * SHARES[usize::from(clusters > at_once)]),
+        true => {
+            let shares = if is_one_row { SHARES_OF_FEW } else { SHARES };
+            (at_once, 0.0, rate * shares[usize::from(clusters > at_once)])
+        }
         false => (clusters, clusters % at_once, rate),
     };
     // Of an empty C there are no last ones.
@@ -287,11 +317,23 @@ fn waiting(
     }
     let of_last = bytes * last / clusters;
     // Each block of a cluster brings what it needs, or some of the boxes of 64 columns.
-    let bringing = match kernel.takes_steps_in_turn() || kernel.parts_of_cluster() > 1 {
+    let bringing = match kernel.takes_steps_in_turn() {
         true => cluster,
+        // The fewer columns, the fewer bytes on their way.
+        false if kernel.parts_of_cluster() > 1 => cluster * (cols as f64 / 64.0).sqrt(),
+        // Side by side each brings its own.
+        false if is_one_row => {
+            let tiles = task.shape.cols.div_ceil(cols) as f64;
+            let each = (cols as f64 / 64.0).powf(OF_WIDE);
+            each * if clusters < tiles { cluster } else { 1.0 }
+        }
         false => cluster.min(task.shape.cols.min(cols).div_ceil(64) as f64),
     };
-    let rate_of = |clusters: f64| rate.min(clusters.max(1.0) * bringing * of_one);
+    let rate = OF_COPIES * rate;
+    let rate_of = |clusters: f64| {
+        let asked = clusters.max(1.0) * bringing * of_one;
+        rate * asked / rate.hypot(asked)
+    };
     (bytes - of_last) / rate_of(at_once) + of_last / rate_of(last)
 }
 
@@ -417,9 +459,10 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
     // What is open is written, and read by who closes it.
     let sums = (rows.min(m) * cols.min(n) * size_of::<f32>()) as f64;
     let others = if cut < 1.0 { (1.0 / cut).ceil() } else { 1.0 };
+    let next = if m <= rows && rows == 64 { JOIN_OF_FEW } else { JOIN };
     let joining = match cut {
         0.0 => 0.0,
-        _ => sums / SUMS_RATE + others * (JOIN + sums / JOIN_RATE),
+        _ => sums / SUMS_RATE + JOIN + (others - 1.0) * next + others * sums / JOIN_RATE,
     };
     // Clusters at different steps do not find each other's strips in the L2 cache.
     let alone = if tiles > clusters { SKEW * cut } else { 0.0 };
