@@ -1,6 +1,7 @@
 //! `cuda_std::cluster` and `cuda_std::grid`.
 
-use cuda_std::{cluster, grid, kernel, shared_array, thread};
+use cuda_std::mbarrier::{Mbarrier, Parity, fence_init};
+use cuda_std::{cluster, fence, grid, kernel, shared_array, thread, tma};
 
 /// Blocks of one thread in clusters of 2 x 1 x 2. Block (x, y, z) leaves in 8 words of `out`, from
 /// 8 * its number in x, y, z order on: its rank in the cluster, the cluster's size, the cluster's
@@ -53,6 +54,50 @@ pub unsafe fn neighbours(out: *mut u32) {
             sum += words.add(31 - thread as usize).in_block((rank + 2) % 4).read();
             cluster::arrive_relaxed();
             cluster::wait();
+        }
+        out.add((32 * rank + thread) as usize).write(sum);
+    }
+}
+
+/// Words that the copy engine takes from block to block.
+#[repr(align(16))]
+#[derive(Clone, Copy)]
+pub struct Words([u32; 4]);
+
+/// A cluster of 2 blocks of 32 threads. Each thread writes 1000 * rank + thread + `round` four times
+/// into its shared memory, which is sent to the other block, for 20 rounds; in `out[32 * rank + t]`
+/// it leaves the sum of what came for thread 31 - t.
+///
+/// # Safety
+/// `out` points to 64 words that nothing else accesses.
+#[kernel(max_threads = 32, cluster = 2)]
+pub unsafe fn sends(out: *mut u32) {
+    let (thread, rank) = (thread::thread_idx_x(), cluster::block_rank());
+    // SAFETY: each block writes memory of its own, and again when the other has got it and the
+    // cluster has met; it reads what has been counted.
+    unsafe {
+        let own = shared_array![Words; 32];
+        let come = shared_array![Words; 32];
+        let full = shared_array![Mbarrier; 1];
+        if thread == 0 {
+            full.init(1);
+            fence_init();
+        }
+        cluster::sync();
+        let mut sum = 0;
+        for round in 0..20 {
+            own.add(thread as usize).write(Words([1000 * rank + thread + round; 4]));
+            fence::async_shared();
+            thread::sync_threads();
+            if thread == 0 {
+                full.arrive_expect(512);
+                let other = 1 - rank;
+                tma::send(come.in_block(other), own, 512, full.in_block(other));
+            }
+            full.wait(Parity::of(round));
+            let words = come.add(31 - thread as usize).read().0;
+            sum += words.iter().sum::<u32>();
+            cluster::sync();
         }
         out.add((32 * rank + thread) as usize).write(sum);
     }

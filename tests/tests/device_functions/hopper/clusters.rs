@@ -35,6 +35,20 @@ fn blocks_reach_one_another() {
 }
 
 #[test]
+fn blocks_send_to_one_another() {
+    sm_90a(|gpu| {
+        let out = Buffer::<u32>::zeros(64);
+        Launch::new(2, 32).run(gpu, "sends", &[(&out).into()]);
+        let rounds: u32 = (0..20).sum();
+        let expected: Vec<u32> = (0..64)
+            .map(|i| (i / 32, i % 32))
+            .map(|(rank, thread)| 4 * (20 * (1000 * (1 - rank) + 31 - thread) + rounds))
+            .collect();
+        assert_eq!(out.download(), expected);
+    });
+}
+
+#[test]
 fn a_dependent_kernel_overlaps_and_waits() {
     sm_90a(|gpu| {
         let (word, out) = (Buffer::new(&[0u32]), Buffer::<u32>::zeros(2));

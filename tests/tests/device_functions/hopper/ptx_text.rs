@@ -38,6 +38,7 @@ const LOWERINGS: &[(&str, &[&str])] = &[
     ("neighbours", &["barrier.cluster.arrive.aligned;", "barrier.cluster.wait.aligned;"]),
     ("neighbours", &["barrier.cluster.arrive.relaxed.aligned;", "ld.shared::cluster.b32"]),
     ("neighbours", &["st.shared::cluster.b32"]),
+    ("sends", &["cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes ["]),
     ("launches_dependents", &["griddepcontrol.launch_dependents;"]),
     ("waits_for_grid", &["griddepcontrol.wait;"]),
     ("register_counts", &["setmaxnreg.inc.sync.aligned.u32 240;"]),
