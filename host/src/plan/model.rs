@@ -48,7 +48,9 @@ const IN_HALVES: f64 = 0.91;
 /// The same of tiles of two boxes of 64.
 const IN_WHOLES: f64 = 0.93;
 /// The same of tiles of one in clusters of two.
-const IN_PAIRS: f64 = 0.975;
+const IN_PAIRS: f64 = 0.965;
+/// The same of tiles of one.
+const IN_ONES: f64 = 0.985;
 /// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row.
 const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
@@ -297,6 +299,7 @@ fn waiting(
         true if cols > 128 => WIDE * rate,
         true if cols == 128 => IN_WHOLES * rate,
         true if cols == 64 && kernel.cluster() > kernel.parts_of_cluster() => IN_PAIRS * rate,
+        true if cols == 64 && kernel.cluster() == 1 => IN_ONES * rate,
         true if !cols.is_multiple_of(64) && kernel.parts_of_cluster() == 1 => IN_HALVES * rate,
         _ => rate,
     };
