@@ -28,13 +28,15 @@ const L2_RATE_OF_ONE: f64 = 118e3;
 const L2_RATE_OF_NARROW: f64 = 72e3;
 /// The same where K is in parts, and what is read has just come from memory.
 const L2_RATE_OF_PARTS: f64 = 54e3;
-/// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles, where it is
-/// alone: more by the root of what another memory moves.
-const MEMORY_RATE_OF_ONE: f64 = 57e3;
-/// How much more than a kernel gets of it memory would move, were they asked for by more of them.
+/// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles: more by the
+/// root of what another memory moves (46e3 on an H200).
+const MEMORY_RATE_OF_ONE: f64 = 38e3;
+/// The same of few rows, where it is alone.
+const MEMORY_RATE_ALONE: f64 = 57e3;
+/// How much more than a kernel gets of it memory would move for few rows, were there more to ask.
 const OF_COPIES: f64 = 1.12;
-/// To what power of its columns a block asks for more.
-const OF_WIDE: f64 = 0.68;
+/// How much more a block asks for with each 64 columns more.
+const OF_WIDE: f64 = 0.6;
 /// The least microseconds of a step that reads sectors twice ([`Task::splits_sectors`]).
 const SPLIT_SECTORS: f64 = 0.4;
 /// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
@@ -56,8 +58,8 @@ const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 pub(super) const L2_BYTES: f64 = 30e6;
 
-/// Microseconds until the first copy of a tile has come; the same of other kernels, of K in parts,
-/// and of halves, with their last.
+/// Microseconds until the first copy of a tile has come, of few rows; the same of others, of K in
+/// parts, and of halves, with their last.
 const FIRST_COPY: f64 = 0.4;
 const FIRST_OF_OTHERS: f64 = 1.0;
 
@@ -231,7 +233,7 @@ pub(super) fn predict(
         true => sharing(kernel, task, multiprocessors),
         false => multiplying(kernel, parts, task, multiprocessors),
     };
-    let first = match kernel.takes_maps() && kernel.parts_of_cluster() == 1 && parts == 1 {
+    let first = match is_one_row(kernel, task) && kernel.parts_of_cluster() == 1 && parts == 1 {
         true => FIRST_COPY,
         false => FIRST_OF_OTHERS,
     };
@@ -281,6 +283,12 @@ fn visible_of_copies(kernel: &Kernel, task: &Task) -> f64 {
     }
 }
 
+/// Whether C has few rows, all in one row of tiles of tensor maps, of which memory is what counts.
+fn is_one_row(kernel: &Kernel, task: &Task) -> bool {
+    let rows = kernel.tiles.block[0];
+    kernel.takes_maps() && rows == 64 && task.shape.rows <= rows && task.batch <= 1
+}
+
 /// Microseconds that memory takes for so many bytes. The last tiles of kernels that copy them,
 /// fewer than there are multiprocessors, do not get all that it could give.
 fn waiting(
@@ -291,10 +299,10 @@ fn waiting(
     multiprocessors: f64,
 ) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
-    let of_one = MEMORY_RATE_OF_ONE * (rate / (OF_BANDWIDTH * BANDWIDTH)).sqrt();
+    let faster = (rate / (OF_BANDWIDTH * BANDWIDTH)).sqrt();
     let is_half_empty = kernel.takes_maps() && rows > 64 && task.shape.rows <= rows / 2;
     let rate = if is_half_empty { EMPTY_GROUP * rate } else { rate };
-    let is_one_row = rows == 64 && task.shape.rows <= rows && task.batch == 1;
+    let is_one_row = is_one_row(kernel, task);
     let rate = match is_one_row {
         true if cols > 128 => WIDE * rate,
         true if cols == 128 => IN_WHOLES * rate,
@@ -327,15 +335,18 @@ fn waiting(
         // Side by side each brings its own.
         false if is_one_row => {
             let tiles = task.shape.cols.div_ceil(cols) as f64;
-            let each = (cols as f64 / 64.0).powf(OF_WIDE);
+            let each = 1.0 + OF_WIDE * (cols as f64 / 64.0 - 1.0);
             each * if clusters < tiles { cluster } else { 1.0 }
         }
         false => cluster.min(task.shape.cols.min(cols).div_ceil(64) as f64),
     };
-    let rate = OF_COPIES * rate;
     let rate_of = |clusters: f64| {
-        let asked = clusters.max(1.0) * bringing * of_one;
-        rate * asked / rate.hypot(asked)
+        let bringing = clusters.max(1.0) * bringing * faster;
+        if !is_one_row {
+            return rate.min(bringing * MEMORY_RATE_OF_ONE);
+        }
+        let (rate, asked) = (OF_COPIES * rate, bringing * MEMORY_RATE_ALONE);
+        rate * asked / (rate * rate + asked * asked).sqrt()
     };
     (bytes - of_last) / rate_of(at_once) + of_last / rate_of(last)
 }
@@ -462,7 +473,7 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
     // What is open is written, and read by who closes it.
     let sums = (rows.min(m) * cols.min(n) * size_of::<f32>()) as f64;
     let others = if cut < 1.0 { (1.0 / cut).ceil() } else { 1.0 };
-    let next = if m <= rows && rows == 64 { JOIN_OF_FEW } else { JOIN };
+    let next = if is_one_row(kernel, task) { JOIN_OF_FEW } else { JOIN };
     let joining = match cut {
         0.0 => 0.0,
         _ => sums / SUMS_RATE + JOIN + (others - 1.0) * next + others * sums / JOIN_RATE,
