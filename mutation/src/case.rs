@@ -176,7 +176,8 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     let b = if matches!(kernel.stored, Stored::Nt | Stored::Tt) { in_cols } else { in_rows };
     let of = |tiles: usize, steps: usize, c: Way, reads_c: bool| Plan {
         shape: Shape::new((2 * tiles - 1) * rows + 16, cols - 16),
-        k: steps * depth - 16,
+        // Of each block that takes a part of K.
+        k: steps * depth * kernel.parts_of_cluster() - 16,
         ways: [a, b, c],
         reads_c,
         biased: false,
@@ -206,6 +207,11 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     let beside = Plan {
         shape: Shape::new(2 * rows + 16, 3 * cols - 16),
         ..of(1, stages + 1, Way::Rows, false)
+    };
+    // Or, of halves, one row of them, each byte of whose B is read once.
+    let beside = match kernel.parts_of_cluster() {
+        1 => beside,
+        _ => Plan { shape: Shape::new(24, 3 * cols - 16), ..beside },
     };
     let beside = (kernel.cluster() > 1).then_some(beside);
     // Beside shares there are whole tiles, two for each cluster, that meet nobody.

@@ -149,13 +149,17 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     // operand along K, for both sides; but in lists.
     let clears =
         ![KernelFamily::WarpGroupGrouped, KernelFamily::WarpGroupDirect].contains(&kernel.family);
-    let cleared = 2 * usize::from(clears && !kernel.stored.takes([false; 2]));
+    // Whose tiles may have fewer columns asks for both, whatever its operands.
+    let asks = !kernel.stored.takes([false; 2]) || kernel.parts_of_cluster() > 1;
+    let cleared = 2 * usize::from(clears && asks);
     // Behind sums that are put down for others, and behind those that were read.
     let joined = if kernel.joins() { 2 * groups } else { 0 };
+    // Behind those of the other half of K.
+    let met = usize::from(kernel.parts_of_cluster() > 1);
     // Before rows are put where others were, and before they are multiplied.
     let settled = if kernel.takes_row_maps() { 2 } else { 0 };
     let of_boxes = settled + (by_boxes + finished) * groups + copied;
-    of_boxes + of_words + 2 * groups + cleared + joined + alone
+    of_boxes + of_words + 2 * groups + cleared + joined + met + alone
 }
 
 /// A barrier that the compiler copies into both sides of a branch makes a block wait for itself for

@@ -144,8 +144,14 @@ impl Context<'_> {
             self.order_access(Actor::Op(op), mbarrier, 8, Kind::StrongWrite, line)?;
             self.order_access(Actor::Op(op), to, bytes.into(), Kind::Write, line)?;
             for piece in &load.pieces {
-                if let Piece::Global { global, bytes, .. } = piece {
-                    self.order_run(op, lane, (*global, *bytes), (Kind::Read, line))?;
+                match *piece {
+                    Piece::Global { global, bytes, .. } => {
+                        self.order_run(op, lane, (global, bytes), (Kind::Read, line))?;
+                    }
+                    Piece::Shared { from, bytes, .. } => {
+                        self.order_access(Actor::Op(op), from, bytes.into(), Kind::Read, line)?;
+                    }
+                    Piece::Fill { .. } => {}
                 }
             }
         }
