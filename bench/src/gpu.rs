@@ -241,9 +241,9 @@ pub struct Operands {
 }
 
 impl Operands {
-    /// Between two uses of a copy, others of this many times the size of the L2 cache are used. With
-    /// 3 a kernel that has the cache let its reads go first found a tenth of them there again: where
-    /// all lines are such, the oldest stay.
+    /// Between two uses of a copy, others of this many times the size of the L2 cache are used.
+    /// With 3 a kernel that has the cache let its reads go first found a tenth of them there again:
+    /// where all lines are such, the oldest stay.
     const L2_FOLD: usize = 40;
 
     /// Uploads a case.

@@ -361,8 +361,8 @@ macro_rules! warp_group_stream_k_kernels {
     };
 }
 
-/// Calls `$with!` once with every `warp_group` kernel for few rows, of which both blocks of a cluster
-/// take half of K each, in tiles that may have fewer columns than its own: as
+/// Calls `$with!` once with every `warp_group` kernel for few rows, of which both blocks of a
+/// cluster take half of K each, in tiles that may have fewer columns than its own: as
 /// [`warp_group_kernels!`](crate::warp_group_kernels).
 #[macro_export]
 macro_rules! warp_group_halves_kernels {

@@ -367,11 +367,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     ring.before().release();
                     holds = false;
                 }
-                for _ in 0..steps {
-                    ring.wait_full();
-                    ring.release();
-                    ring.next();
-                }
+                ring.pass(steps);
                 go_on!();
                 continue;
             }
@@ -431,12 +427,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             }
             // Up to here only stages were read, whose copies are started when they may be.
             grid::wait_for_grids();
-            let rows = work.params().m.saturating_sub(place.row);
-            let is_whole = match G::PARTS {
-                1 => work.join(&mut sums, group),
-                _ => meeting.join::<T::Sum, G, SUMS>(&mut sums, rows, group),
-            };
-            if !is_whole {
+            if !halves::join::<T, G, W, SUMS>(&work, &mut meeting, &mut sums, (place.row, group)) {
                 if !early {
                     go_on!();
                 }
@@ -445,22 +436,19 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             if !waits_early {
                 write::wait_for_copies(warp);
             }
-            let memory = (c, group);
             work.read();
             let (operands, p) = (work.operands(), work.params());
             write::finish(epilogue, p, place, &mut sums);
-            let boxes = work.has_box(place.row);
             let may_meet = W::IS_ONE && S::TURNS == 1 && G::GROUPS > 1;
             let meet = may_meet && waits_early && block_end <= p.m;
             let epilogues = S::EPILOGUES && W::EPILOGUES;
             // Elsewhere than in kernels of one plain product whose usual C they are, registers do
             // not suffice for them.
             let word_boxes = W::IS_ONE && S::TURNS == 1 && size_of::<T::Output>() == 4;
-            let ways = Ways { epilogues, boxes, word_boxes, meet, tile_cols: work.tile_cols() };
-            write::write::<T, G, SUMS>(operands, p, place, memory, &sums, ways);
-            if G::PARTS > 1 {
-                meeting.give_back();
-            }
+            let (boxes, tile_cols) = (work.has_box(place.row), work.tile_cols());
+            let ways = Ways { epilogues, boxes, word_boxes, meet, tile_cols };
+            write::write::<T, G, SUMS>(operands, p, place, (c, group), &sums, ways);
+            meeting.give_back::<G>();
             if !early {
                 go_on!();
             }
@@ -469,9 +457,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         if holds {
             ring.before().release();
         }
-        if G::PARTS > 1 {
-            meeting.end();
-        }
+        meeting.end::<G>();
     }
 }
 

@@ -166,8 +166,8 @@ fn cuda_clusters_in_step() {
     in_step(&device, &[[520, 264, 328], [512, 512, 8200], [1040, 2056, 1032], [16, 304, 20_000]]);
 }
 
-/// Few rows, of which both blocks of a cluster take half of K each: of one step, of an odd number of
-/// them, and more tiles than clusters, which meet again and again.
+/// Few rows, of which both blocks of a cluster take half of K each: of one step, of an odd number
+/// of them, and more tiles than clusters, which meet again and again.
 fn halves(device: &Device, shapes: &[[usize; 3]]) {
     let kernel = "warp_group_halves_64x64";
     let mut has_narrow = false;

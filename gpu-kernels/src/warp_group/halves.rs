@@ -6,7 +6,7 @@
 //! first block adds up, and those without rows of C nothing.
 
 use super::write::{BoxOfC, sync};
-use super::{GROUP_ROWS, Geometry};
+use super::{GROUP_ROWS, Geometry, WarpGroup, Work};
 use crate::{SharedTile, Sum};
 use cuda_std::mbarrier::{Mbarrier, Parity};
 use cuda_std::{cluster, fence, thread, tma, warp};
@@ -105,7 +105,7 @@ impl Meeting {
                 // Their memory is that of rows of C on their way, too.
                 sync::<G>(group);
             } else if has_rows {
-                self.end();
+                self.end::<G>();
                 for i in 0..SUMS / 4 {
                     let word: [S; 4] = core::array::from_fn(|j| sums[4 * i + j]);
                     self.sums.add(i * 32 + lane as usize).write(core::mem::transmute_copy(&word));
@@ -128,7 +128,10 @@ impl Meeting {
     /// # Safety
     /// By all threads of the warp, of the first block.
     #[inline(always)]
-    pub unsafe fn give_back(&self) {
+    pub unsafe fn give_back<G: Geometry>(&self) {
+        if G::PARTS == 1 {
+            return;
+        }
         fence::async_shared();
         // SAFETY: the caller's promise; the other block waits for it before it ends.
         unsafe {
@@ -144,10 +147,35 @@ impl Meeting {
     /// # Safety
     /// By all threads of the warp.
     #[inline(always)]
-    pub unsafe fn end(&self) {
-        if cluster::block_rank() != 0 && self.tiles > 0 {
+    pub unsafe fn end<G: Geometry>(&self) {
+        if G::PARTS > 1 && cluster::block_rank() != 0 && self.tiles > 0 {
             // SAFETY: the caller's promise.
             unsafe { self.read.wait(Parity::of(self.tiles - 1)) }
+        }
+    }
+}
+
+/// Joins a group's sums of a tile, from a row of C on, with those that other blocks of the cluster
+/// have of it, or other clusters. Whether they are all of the tile's then, and this block writes
+/// them.
+///
+/// # Safety
+/// As [`Meeting::join`] or [`Work::join`].
+#[inline(always)]
+pub unsafe fn join<T: WarpGroup, G: Geometry, W: Work<T, G>, const SUMS: usize>(
+    work: &W,
+    meeting: &mut Meeting,
+    sums: &mut [T::Sum; SUMS],
+    (row, group): (u64, usize),
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match G::PARTS {
+            1 => work.join(sums, group),
+            _ => {
+                let rows = work.params().m.saturating_sub(row);
+                meeting.join::<T::Sum, G, SUMS>(sums, rows, group)
+            }
         }
     }
 }

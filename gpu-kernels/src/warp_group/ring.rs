@@ -110,6 +110,22 @@ impl<G: Geometry> Ring<G> {
         }
     }
 
+    /// Gives so many stages back that nobody reads here.
+    ///
+    /// # Safety
+    /// As [`Self::release`].
+    #[inline(always)]
+    pub unsafe fn pass(&mut self, stages: u32) {
+        for _ in 0..stages {
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.wait_full();
+                self.release();
+            }
+            self.next();
+        }
+    }
+
     /// Gives the stage back to every block that fills it, this one or all of the cluster: as many
     /// threads of a group as there are blocks tell one each.
     ///

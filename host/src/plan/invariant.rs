@@ -101,8 +101,8 @@ const TENSOR_CORE: &str = "k11_tensor_core";
 
 /// The variants of [`Class::WarpGroups`] that take maps. Those that do not always begin with the
 /// first k, run where these do, and are no reason to turn a product; nor are clusters in step,
-/// which always do. Shares of a tile's steps, which go by the number of tiles, keep no order, nor do
-/// halves, whose tiles' columns go by it.
+/// which always do. Shares of a tile's steps, which go by the number of tiles, keep no order, nor
+/// do halves, whose tiles' columns go by it.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
     let is_one = |variant: &str| {
         let others = ["direct", "stream_k", "halves", "in_step"];
