@@ -65,8 +65,8 @@ pub unsafe fn neighbours(out: *mut u32) {
 pub struct Words([u32; 4]);
 
 /// A cluster of 2 blocks of 32 threads. Each thread writes 1000 * rank + thread + `round` four
-/// times into its shared memory, which is sent to the other block, for 20 rounds; in `out[32 * rank + t]`
-/// it leaves the sum of what came for thread 31 - t.
+/// times into its shared memory, which is sent to the other block, for 20 rounds; in
+/// `out[32 * rank + t]` it leaves the sum of what came for thread 31 - t.
 ///
 /// # Safety
 /// `out` points to 64 words that nothing else accesses.
