@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::boxes::{C_BOX_BYTES, C_BOXES, DIRECT_FURTHER_BYTES, box_cols};
 use crate::skinny::THREADS;
-use crate::warp_group::{C_BOX_BYTES, C_BOXES, DIRECT_FURTHER_BYTES, box_cols};
 use crate::{DType, Precision, Target, order};
 
 /// Threads that bring tiles for those that multiply ([`KernelFamily::WarpSpecialized`]).
@@ -55,8 +55,8 @@ pub enum KernelFamily {
     /// The same for few rows, of which both blocks of a cluster take half of K of one tile; tiles
     /// may have fewer columns, for as many of them as there are clusters (`warp_group`).
     WarpGroupHalves,
-    /// The same with eight blocks of a cluster in step, so that the L2 cache is asked once for what
-    /// several want (`warp_group`).
+    /// The same with clusters of eight blocks, in step, which bring tiles for each other, so that
+    /// the L2 cache is asked once for what several want (`warp_group`).
     WarpGroupInStep,
     /// Few rows of C: B is read once, K is dealt out to warps (`skinny`).
     Skinny,
@@ -132,7 +132,7 @@ impl KernelFamily {
             KernelFamily::WarpGroupDirect => "they cut odd operands out of whole chunks",
             KernelFamily::WarpGroupStreamK => "all have equal shares of all steps of all tiles",
             KernelFamily::WarpGroupHalves => "few rows: half of K for each block of a cluster",
-            KernelFamily::WarpGroupInStep => "eight blocks of a cluster, in step, share L2 reads",
+            KernelFamily::WarpGroupInStep => "eight blocks of a cluster bring tiles for each other",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",

@@ -10,6 +10,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod boxes;
 mod dtype;
 mod epilogue;
 mod kernel;
@@ -23,6 +24,10 @@ mod table;
 mod target;
 mod warp_group;
 
+pub use boxes::{
+    C_BOXES, DIRECT_FURTHER_BYTES, DIRECT_ROWS, box_cols, box_rows, c_row_bytes, halves_boxes,
+    shared_box_rows,
+};
 pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
 pub use kernel::{BRINGERS, Kernel, KernelFamily, Stored, ThreadOrder, Tiles, purpose};
@@ -36,4 +41,3 @@ pub use params::{
 pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};
 pub use table::{entries, finish, grouped, kernels, of_module, repack, scaled, variants};
 pub use target::Target;
-pub use warp_group::{C_BOXES, DIRECT_FURTHER_BYTES, DIRECT_ROWS, box_cols, box_rows, c_row_bytes};

@@ -1,37 +1,4 @@
-//! Hopper's kernels: their lists, and the boxes of their tensor maps.
-
-/// Boxes of C that each group of a kernel has shared memory of its own for.
-pub const C_BOXES: usize = 2;
-/// Bytes of a box of C: 64 rows of 128.
-pub(crate) const C_BOX_BYTES: usize = 64 * 128;
-
-/// Bytes that a stage of rows that begin anywhere has more than its tiles: a chunk of 16 for each
-/// of 64 rows of A and of B.
-pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
-/// Columns of B in a box, for tiles of so many columns of C, where they are rows along K, or where
-/// they are not: 32 rows where boxes of 64 do not make a tile. Rows of 64 bytes would take the copy
-/// engine as long as those of 128, so that of columns that are no rows whole boxes of 64 are
-/// brought, the last half of which is the next tile's.
-pub const fn box_cols(cols: usize, along_k: bool) -> usize {
-    if cols.is_multiple_of(64) || !along_k { 64 } else { 32 }
-}
-
-/// Bytes of a row of C's boxes, for tiles of so many columns of elements of `bytes` bytes: 64 where
-/// rows of 128 do not make a tile.
-pub const fn c_row_bytes(cols: usize, bytes: usize) -> usize {
-    if cols.saturating_mul(bytes).is_multiple_of(128) { 128 } else { 64 }
-}
-
-/// Rows of an operand of which each has a map of its own, with every eighth behind it.
-pub const DIRECT_ROWS: usize = 8;
-
-/// Rows of the boxes in which tensor maps have an operand of so many rows along K: those it has, in
-/// whole swizzled patterns of 8, and 64 at most. Rows past its end would cost the copy engine more
-/// than rows that are there.
-pub const fn box_rows(extent: u64) -> u32 {
-    let rows = if extent < 64 { extent as u32 } else { 64 };
-    (rows + 7) & !7
-}
+//! Hopper's kernels: their lists.
 
 /// Calls `$with!` once with every `warp_group` kernel: entry point, variant, element, how A and B
 /// are stored, and the numbers of [`Tiles::of_groups`](crate::Tiles::of_groups): block, cluster,
@@ -489,6 +456,70 @@ macro_rules! warp_group_in_step_kernels {
         (
             warp_group_in_step_64x128_tt_bf16, "warp_group_in_step_64x128", bf16, Tt,
             [64, 128, 64], 8, 8
+        ),
+        (
+            warp_group_in_step_128x192_nn_f16, "warp_group_in_step_128x192", f16, Nn,
+            [128, 192, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x192_nt_f16, "warp_group_in_step_128x192", f16, Nt,
+            [128, 192, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x192_tn_f16, "warp_group_in_step_128x192", f16, Tn,
+            [128, 192, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x192_tt_f16, "warp_group_in_step_128x192", f16, Tt,
+            [128, 192, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x192_nn_bf16, "warp_group_in_step_128x192", bf16, Nn,
+            [128, 192, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x192_nt_bf16, "warp_group_in_step_128x192", bf16, Nt,
+            [128, 192, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x192_tn_bf16, "warp_group_in_step_128x192", bf16, Tn,
+            [128, 192, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x192_tt_bf16, "warp_group_in_step_128x192", bf16, Tt,
+            [128, 192, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_64x192_nn_f16, "warp_group_in_step_64x192", f16, Nn,
+            [64, 192, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_64x192_nt_f16, "warp_group_in_step_64x192", f16, Nt,
+            [64, 192, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_64x192_tn_f16, "warp_group_in_step_64x192", f16, Tn,
+            [64, 192, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_64x192_tt_f16, "warp_group_in_step_64x192", f16, Tt,
+            [64, 192, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_64x192_nn_bf16, "warp_group_in_step_64x192", bf16, Nn,
+            [64, 192, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_64x192_nt_bf16, "warp_group_in_step_64x192", bf16, Nt,
+            [64, 192, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_64x192_tn_bf16, "warp_group_in_step_64x192", bf16, Tn,
+            [64, 192, 64], 8, 6
+        ),
+        (
+            warp_group_in_step_64x192_tt_bf16, "warp_group_in_step_64x192", bf16, Tt,
+            [64, 192, 64], 8, 6
         ),
         }
     };

@@ -24,10 +24,10 @@
 //! The blocks of a cluster take tiles of C that lie one below the other. Each brings its own rows
 //! of A, and a part of the columns of B for all. In the last row of tiles, where their number is
 //! odd, they may lie side by side; then they share A, and each brings its own columns of B.
-//! Clusters of eight take four rows of two tiles and share nothing. But they are in one GPC and, by
-//! a stage that is empty when all eight have given it back, in step; what several of them ask for
-//! at nearly one time comes out of the L2 cache once (measured; in no manual). Parts of K take its
-//! steps in turn there, so that all clusters read what lies beside each other.
+//! Clusters of eight take four rows of two tiles. Each of their blocks brings half of a tile of A
+//! for the one beside it too, and a quarter of a tile of B for those above and below; a stage is
+//! empty when all eight have given it back, so that they are in step. Parts of K take its steps in
+//! turn there, so that all clusters read what lies beside each other.
 //! Clusters take tiles in groups of rows, as in step 10 of the ladder, each the next one that is as
 //! many further as there are clusters. Where the host says so every other tile of a cluster takes K
 //! from its end, where the tile before, of the same rows or columns, has left A or B in the L2
@@ -47,9 +47,10 @@
 //! Those of [`GemmParams`](gemm_spec::GemmParams), K not 0 but in a list, and a grid from
 //! `Kernel::launches` as `Kernel::resident` says.
 //! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous, or
-//! of fewer as [`box_rows`](gemm_spec::box_rows) and [`box_cols`](gemm_spec::box_cols) say; C in
-//! any strides, as a map where its rows allow one. Or as maps of every eighth row, contiguous along
-//! one extent (`direct`). Compute capability 9.0.
+//! of fewer as [`box_rows`](gemm_spec::box_rows), [`box_cols`](gemm_spec::box_cols) and
+//! [`shared_box_rows`](gemm_spec::shared_box_rows) say; C in any strides, as a map where its rows
+//! allow one. Or as maps of every eighth row, contiguous along one extent (`direct`). Compute
+//! capability 9.0.
 
 mod bring;
 mod clear;
@@ -69,7 +70,7 @@ mod write;
 
 use crate::{Element, Epilogue, Plain, SharedTile, Sum, k_of};
 use bring::bring;
-use clear::{clear, is_cleared, sync_cleared};
+use clear::{clear, clear_rows, is_cleared, sync_cleared};
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Tile};
@@ -101,7 +102,7 @@ pub trait Geometry: Copy {
     const PARTS: usize = 1;
     /// Whether the blocks of a cluster bring parts of an operand for all of it.
     const SHARES: bool = Self::CLUSTER == 2;
-    /// Whether each brings what it needs, and they stay in step.
+    /// Whether they are rows of several tiles, whose blocks bring parts of A and of B for others.
     const IN_STEP: bool = Self::CLUSTER > 2;
 }
 
@@ -241,9 +242,18 @@ where
             }
             mbarrier::fence_init();
         }
-        // That fence covers the barriers, and nothing else was written.
-        if G::CLUSTER * G::PARTS > 1 {
-            cluster::arrive_relaxed();
+        let clears = work.halves_boxes::<A>();
+        if clears {
+            // Before any block may bring rows to where these are.
+            let number = (thread, 128 + 128 * G::GROUPS);
+            let (of_b, stage) = ((0, B::BOX), stage_bytes::<T, B, G, W, SUMS>());
+            clear_rows::<G>([32, B::BOX as u32], of_b, stages.cast(), stage, number);
+        }
+        // The fence covers the barriers, and nothing else was written but that.
+        match G::CLUSTER * G::PARTS {
+            1 => {}
+            _ if clears => cluster::arrive(),
+            _ => cluster::arrive_relaxed(),
         }
         work.begin(2 * SUMS);
         match G::CLUSTER * G::PARTS {

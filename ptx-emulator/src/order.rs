@@ -39,8 +39,8 @@ pub use sync::SyncObject;
 
 use clock::Clock;
 use ops::Ops;
+use rustc_hash::FxHashMap;
 use shadow::{Cell, Flags, OP, Shadow, Stamp, Tables};
-use std::collections::HashMap;
 use sync::Slots;
 use warp::Warp;
 
@@ -114,9 +114,9 @@ pub struct Access {
 pub struct Order {
     warps: Vec<Warp>,
     ops: Ops,
-    slots: HashMap<SyncObject, Slots>,
+    slots: FxHashMap<SyncObject, Slots>,
     shared: Vec<Shadow>,
-    global: HashMap<u64, Box<[Cell]>>,
+    global: FxHashMap<u64, Box<[Cell]>>,
     tables: Tables,
 }
 
@@ -134,9 +134,9 @@ impl Order {
         Order {
             warps: live.iter().zip(blocks_of_warps).map(warp).collect(),
             ops: Ops::default(),
-            slots: HashMap::new(),
+            slots: FxHashMap::default(),
             shared: (0..blocks).map(|_| shadow()).collect(),
-            global: HashMap::new(),
+            global: FxHashMap::default(),
             tables: Tables::default(),
         }
     }

@@ -136,10 +136,11 @@ fn cuda_odd_rows_of_tiles() {
     beside(&device, &shapes);
 }
 
-/// Kernels whose clusters of eight blocks are in step, over shapes with clusters that are partly
-/// and mostly past C's end, with K whole and in parts, which take its steps in turn.
+/// Kernels whose clusters of eight blocks bring tiles for each other, over shapes with clusters that
+/// are partly and mostly past C's end, with K whole and in parts, which take its steps in turn.
 fn in_step(device: &Device, shapes: &[[usize; 3]]) {
-    for kernel in ["warp_group_in_step_128x128", "warp_group_in_step_64x128"] {
+    for tile in ["128x192", "128x128", "64x192", "64x128"] {
+        let kernel = &format!("warp_group_in_step_{tile}");
         for (i, &shape) in shapes.iter().enumerate() {
             let ops = LAYOUTS[i % 4];
             check::<bf16, bf16>(device, kernel, shape, (ops, 0));
@@ -207,4 +208,33 @@ fn cuda_halves() {
         [40, 20_000, 64],
     ];
     halves(&device, &shapes);
+}
+
+/// Rows of which the last tile has no more than 32, of A in boxes of so many, by all ways in which
+/// blocks bring them: alone, one below the other, side by side, by halves of K, in parts.
+fn last_rows(device: &Device, rows: &[usize], [n, k]: [usize; 2]) {
+    let kernels = ["64x64", "pairs_64x64", "64x128", "128x128", "128x256", "halves_64x64"];
+    for (i, &m) in rows.iter().enumerate() {
+        for (j, kernel) in kernels.into_iter().enumerate() {
+            let kernel = format!("warp_group_{kernel}");
+            let shape = [m, n, k + 8 * j];
+            check::<bf16, bf16>(device, &kernel, shape, (LAYOUTS[(i + j) % 2], 0));
+            product::<f16, f32>(device, &kernel, shape, (LAYOUTS[(i + j + 1) % 2], 3), false);
+        }
+        check::<F8E4M3, f32>(device, "warp_group_128x128", [m, n, k + 8], (NT, 1));
+        check::<bf16, f32>(device, "warp_group_64x128/2", [m, n, 2 * k], (LAYOUTS[i % 2], 0));
+    }
+    say(&format!("last rows on {}", device.name()));
+}
+
+#[test]
+fn emulated_last_rows() {
+    // With few multiprocessors blocks go on from whole tiles to the last one, and back.
+    last_rows(&emulated(4), &[65, 96, 136, 288], [264, 136]);
+}
+
+#[test]
+fn cuda_last_rows() {
+    let Some(device) = cuda() else { return };
+    last_rows(&device, &[65, 96, 160, 288, 400, 1312], [5000, 1032]);
 }

@@ -38,3 +38,19 @@ fn warps_have_32_lanes() {
     assert_eq!(extent("k03_thread_column"), [8, 32]);
     assert_eq!(extent("k06_no_conflicts"), [16, 128]);
 }
+
+/// Boxes are whole patterns of 8 rows, and the blocks that bring them bring all of a tile, equally
+/// many each.
+#[test]
+fn blocks_bring_equal_parts_of_tiles() {
+    let shared = |kernel: &Kernel| Some((kernel.shared_box_rows()?, kernel.tiles.block));
+    for (boxes, [rows, cols, _]) in kernels().filter_map(shared) {
+        for (of_box, (extent, blocks)) in boxes.into_iter().zip([(rows, 2), (cols, 4)]) {
+            assert!(of_box <= 64 && of_box % 8 == 0 && extent % (of_box * blocks) == 0);
+        }
+    }
+    let of = |variant| Kernel::find(variant, DType::BF16).unwrap().shared_box_rows();
+    assert_eq!(of("warp_group_in_step_64x128"), Some([32, 32]));
+    assert_eq!(of("warp_group_in_step_128x192"), Some([64, 16]));
+    assert_eq!(of("warp_group_128x192"), None);
+}

@@ -8,7 +8,7 @@ use super::{
 use crate::SharedTile;
 use cuda_std::tma::{CachePolicy, TensorMap};
 use cuda_std::{cluster, grid, tma};
-use gemm_spec::Reads;
+use gemm_spec::{Reads, order, shared_box_rows};
 
 /// Steps of its first tile of which a block of one group has B brought into the L2 cache while the
 /// kernel before this one ends: most of a ring where memory is all that counts. That is no read:
@@ -63,6 +63,8 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     W: Work<T, G>,
 {
     let [rows_a, rows_b] = work.box_rows::<A, B>();
+    let is_halved = work.halves_boxes::<A>();
+    let rows_a = if is_halved { HALF } else { rows_a };
     let rows_b = boxes_b::<T, B>(SUMS) as u32 * rows_b;
     let stage_bytes = stage_bytes::<T, B, G, W, SUMS>();
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
@@ -89,8 +91,10 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             let maps = [&*operands.maps[0], &*operands.maps[1]];
             let numbers = work.numbers(tile.slice);
             let stages = stages.cast();
-            let boxes_a = boxes_a::<T, G, W>(&work, tile.row);
-            let bytes = (boxes_a * rows_a + rows_b) * ROW_BYTES as u32;
+            let from_row = |row| boxes_a::<T, G, W>(&work, row);
+            let of_halves = if is_halved { from_row(tile.row + u64::from(HALF)) } else { 0 };
+            let boxes_a = [from_row(tile.row), of_halves];
+            let bytes = ((boxes_a[0] + boxes_a[1]) * rows_a + rows_b) * ROW_BYTES as u32;
             let copies = Copies { maps, stages, stage_bytes, tile, boxes_a, numbers, rank, policy };
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
             // before this one may write. Behind the first tile it is over at once. Who reads at
@@ -124,6 +128,9 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
         }
     }
 }
+
+/// Rows of a box of A that is one of two of 64.
+const HALF: u32 = 32;
 
 /// Boxes of A that are brought for a tile from that row on: of one product those that have rows,
 /// since others take the copy engine longer than these, and nobody reads them.
@@ -166,8 +173,8 @@ struct Copies<'a> {
     stages: SharedTile<u8>,
     stage_bytes: usize,
     tile: Place,
-    /// Boxes of A that the tile has rows of.
-    boxes_a: u32,
+    /// Boxes of A that the tile has rows of, and where they are halves the second ones of 64 rows.
+    boxes_a: [u32; 2],
     /// Of the slice's matrices in the maps.
     numbers: [i32; 2],
     /// Of the block in its cluster.
@@ -194,21 +201,72 @@ impl Copies<'_> {
     unsafe fn of_a<T, A: Side<T>, G: Geometry>(&self, ring: Ring<G>, k: i32) {
         let Copies { tile: Place { row, is_beside, .. }, boxes_a, rank, .. } = *self;
         let (row, full) = (row as i32, ring.full());
+        if G::IN_STEP {
+            let share = Share::of_a::<G>(rank);
+            // SAFETY: the caller's promise.
+            return unsafe { self.bring_share::<T, A, G>(ring, share, (row, k)) };
+        }
         // SAFETY: the caller's promise.
         unsafe {
             let a = self.stage(ring).cast::<Rows64<T>>();
             let at = |i| place::<T, A>(row + 64 * i as i32, k, self.numbers[0]);
+            let at_second = |i| place::<T, A>(row + (64 * i as i32 + 32), k, self.numbers[0]);
+            let second = |i| a.add(i).cast::<u8>().add(HALF as usize * ROW_BYTES);
             if !G::SHARES || !is_beside {
                 for i in 0..G::GROUPS {
-                    if (i as u32) < boxes_a {
+                    if (i as u32) < boxes_a[0] {
                         tma::load(a.add(i), self.maps[0], at(i), full);
+                    }
+                }
+                if boxes_a[1] > 0 {
+                    for i in 0..G::GROUPS {
+                        if (i as u32) < boxes_a[1] {
+                            tma::load(second(i), self.maps[0], at_second(i), full);
+                        }
                     }
                 }
             } else if G::GROUPS == G::CLUSTER || ring.stage() % G::CLUSTER == rank {
                 // Here it is A that they share: a tile each, or one in turn.
                 let i = rank % G::GROUPS;
-                if (i as u32) < boxes_a {
+                if (i as u32) < boxes_a[0] {
                     tma::load_multicast(a.add(i), self.maps[0], at(i), full, all::<G>());
+                }
+                if (i as u32) < boxes_a[1] {
+                    let at = at_second(i);
+                    tma::load_multicast(second(i), self.maps[0], at, full, all::<G>());
+                }
+            }
+        }
+    }
+
+    /// Starts the copies of what this block brings of a step's tile, which begins there, for all that
+    /// read it.
+    ///
+    /// # Safety
+    /// As [`bring`]; the stage is empty.
+    #[inline(always)]
+    unsafe fn bring_share<T, M: Side<T>, G: Geometry>(
+        &self,
+        ring: Ring<G>,
+        share: Share,
+        (outer, k): (i32, i32),
+    ) {
+        let (map, batch) = (self.maps[share.operand], self.numbers[share.operand]);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let tile = self.stage(ring).add(share.operand * G::GROUPS * GROUP_ROWS * ROW_BYTES);
+            for i in 0..share.each() {
+                let (row, at) = share.copy::<T, M>(i, (outer, k, batch));
+                // Of A's boxes those that are there.
+                if share.operand == 1 || ((row / GROUP_ROWS) as u32) < self.boxes_a[0] {
+                    let (to, full) = (tile.add(row * ROW_BYTES), ring.full());
+                    match self.policy {
+                        Some(policy) if share.operand == 1 => {
+                            let blocks = share.readers;
+                            tma::load_multicast_with_policy(to, map, at, full, blocks, policy)
+                        }
+                        _ => tma::load_multicast(to, map, at, full, share.readers),
+                    }
                 }
             }
         }
@@ -250,7 +308,17 @@ impl Copies<'_> {
     /// The map's use is as [`bring`] has it.
     #[inline(always)]
     unsafe fn prefetch_b<T, B: Side<T>, G: Geometry, const SUMS: usize>(&self, k: i32) {
-        let (first, of_each) = self.boxes_of_b::<G>(boxes_b::<T, B>(SUMS), self.tile.is_beside);
+        let boxes = boxes_b::<T, B>(SUMS);
+        if G::IN_STEP {
+            let share = Share::of_b::<G>(self.rank, boxes);
+            for i in 0..share.each() {
+                let (_, at) = share.copy::<T, B>(i, (self.tile.col as i32, k, self.numbers[1]));
+                // SAFETY: the caller's promise.
+                unsafe { tma::prefetch(self.maps[1], at) };
+            }
+            return;
+        }
+        let (first, of_each) = self.boxes_of_b::<G>(boxes, self.tile.is_beside);
         for i in first..first + of_each {
             let col = self.tile.col as i32 + (i * B::BOX) as i32;
             // SAFETY: the caller's promise.
@@ -267,6 +335,11 @@ impl Copies<'_> {
         let Copies { tile: Place { col, is_beside, .. }, rank, policy, .. } = *self;
         let (col, full) = (col as i32, ring.full());
         let (map, boxes) = (self.maps[1], boxes_b::<T, B>(SUMS));
+        if G::IN_STEP {
+            let share = Share::of_b::<G>(rank, boxes);
+            // SAFETY: the caller's promise.
+            return unsafe { self.bring_share::<T, B, G>(ring, share, (col, k)) };
+        }
         // SAFETY: the caller's promise.
         unsafe {
             let b = self.stage(ring).add(G::GROUPS * GROUP_ROWS * ROW_BYTES);
@@ -299,6 +372,71 @@ impl Copies<'_> {
                 }
             }
         }
+    }
+}
+
+/// What a block brings of a tile that several of its cluster read.
+#[derive(Clone, Copy)]
+struct Share {
+    /// 0 of A, 1 of B.
+    operand: usize,
+    /// Boxes of 64 rows of the tile.
+    boxes: usize,
+    /// The blocks that bring it for each other, and which of them this one is.
+    blocks: usize,
+    number: usize,
+    /// Who reads it.
+    readers: u16,
+}
+
+impl Share {
+    /// Of the tile of A that the blocks beside this one read too.
+    #[inline(always)]
+    fn of_a<G: Geometry>(rank: usize) -> Self {
+        let [_, across] = const { order::cluster_tiles(G::CLUSTER as u32) };
+        let (blocks, first) = (across as usize, rank - rank % across as usize);
+        let readers = ((1 << blocks) - 1) << first;
+        Share { operand: 0, boxes: G::GROUPS, blocks, number: rank - first, readers }
+    }
+
+    /// Of the tile of B that the blocks above and below this one read too.
+    #[inline(always)]
+    fn of_b<G: Geometry>(rank: usize, boxes: usize) -> Self {
+        let [down, across] = const { order::cluster_tiles(G::CLUSTER as u32) };
+        let (blocks, number) = (down as usize, rank / across as usize);
+        let readers = all::<G>() / ((1 << across) - 1) << (rank % across as usize);
+        Share { operand: 1, boxes, blocks, number, readers }
+    }
+
+    /// Rows of a copy.
+    #[inline(always)]
+    fn rows(self) -> usize {
+        shared_box_rows(self.boxes, self.blocks)
+    }
+
+    /// This block's copies.
+    #[inline(always)]
+    fn each(self) -> usize {
+        self.boxes * GROUP_ROWS / self.rows() / self.blocks
+    }
+
+    /// To which of the tile's rows copy number `i` goes, and from where: rows follow each other
+    /// box by box, along K or along the extent that C keeps.
+    #[inline(always)]
+    fn copy<T, M: Side<T>>(
+        self,
+        i: usize,
+        (outer, k, batch): (i32, i32, i32),
+    ) -> (usize, [i32; 3]) {
+        let row = (self.number * self.each() + i) * self.rows();
+        let at = match M::ALONG_K {
+            true => place::<T, M>(outer + row as i32, k, batch),
+            false => {
+                let of_box = row / GROUP_ROWS * GROUP_ROWS;
+                place::<T, M>(outer + of_box as i32, k + (row - of_box) as i32, batch)
+            }
+        };
+        (row, at)
     }
 }
 

@@ -14,15 +14,35 @@ use cuda_std::{fence, misc, thread};
 #[inline(always)]
 pub unsafe fn clear<G: Geometry>(
     rows: [u32; 2],
-    (boxes_b, box_b): (usize, usize),
+    boxes_b: (usize, usize),
     stages: SharedTile<u8>,
     stage_bytes: usize,
 ) {
-    if !is_cleared(rows, box_b) {
-        return;
+    if is_cleared(rows, boxes_b.1) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let number = (thread::thread_idx_x() - 32, 96);
+            clear_rows::<G>(rows, boxes_b, stages, stage_bytes, number);
+            sync_cleared::<G>();
+        }
     }
+}
+
+/// Writes zeros to rows from `rows` on of the boxes of A and of B, of all stages.
+///
+/// # Safety
+///
+/// By thread number `thread` of `threads`, each once, while no copy touches these rows.
+#[inline(always)]
+pub unsafe fn clear_rows<G: Geometry>(
+    rows: [u32; 2],
+    (boxes_b, box_b): (usize, usize),
+    stages: SharedTile<u8>,
+    stage_bytes: usize,
+    (thread, threads): (u32, usize),
+) {
     let boxes = G::GROUPS + boxes_b;
-    // SAFETY: the tiles are the block's own, and no copy touches these rows.
+    // SAFETY: the tiles are the block's own; the rest is the caller's promise.
     unsafe {
         let mut number = misc::afresh(0) as usize;
         while number < G::STAGES * boxes {
@@ -33,15 +53,14 @@ pub unsafe fn clear<G: Geometry>(
             };
             let of_box = stages.add(stage * stage_bytes + row * ROW_BYTES).cast::<u128>();
             // Chunks of 16 bytes, 8 a row.
-            let mut chunk = (8 * first + thread::thread_idx_x() - 32) as usize;
+            let mut chunk = (8 * first + thread) as usize;
             while chunk < 8 * end {
                 of_box.add(chunk).write(0);
-                chunk += 96;
+                chunk += threads;
             }
             number += 1;
         }
         fence::async_shared();
-        sync_cleared::<G>();
     }
 }
 

@@ -14,7 +14,7 @@
 //! order of their numbers, on all GPUs seen so far, which CUB's scans and CUTLASS's stream-K rely
 //! on too: whoever is waited for runs, whatever else the GPU does.
 
-use super::tiles::{Place, SPREAD, TOGETHER};
+use super::tiles::{Place, SPREAD};
 use super::write::{sync, thread_of_group};
 use super::{GROUP_ROWS, Geometry, Operands, Side, WarpGroup, Work};
 use crate::Sum;
@@ -23,6 +23,9 @@ use cuda_std::atomic::{AtomicU64, Ordering};
 use cuda_std::{cluster, misc};
 use gemm_spec::GemmParams;
 use gemm_spec::order::{self, CLUSTER_GROUP};
+
+/// Neighbouring clusters that begin with the same step where B lies along its columns.
+const TOGETHER: u32 = 16;
 
 /// Memory in which clusters join what they have of a tile; where they share
 /// [none](order::shared_tiles), nowhere.

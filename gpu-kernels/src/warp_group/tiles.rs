@@ -8,8 +8,6 @@ use gemm_spec::order::{self, CLUSTER_GROUP};
 /// Steps between the first ones of neighbouring tiles: even, since steps are brought in pairs, and
 /// twice an odd number, so that all pairs of any power of two are gone through.
 pub const SPREAD: u32 = 6;
-/// Neighbouring tiles that begin with the same step where B lies along its columns.
-pub const TOGETHER: u32 = 16;
 
 /// Where a tile is.
 #[derive(Clone, Copy)]
@@ -48,10 +46,10 @@ impl Place {
     }
 }
 
-/// The step along K with which tile number `col` of a row begins: the first, but for a C of one row
-/// of tiles. There nobody shares B, and blocks that are at different places of their columns at one
-/// time spread their reads over the memory, except those that share A, which stay in step. Where B
-/// lies along its columns, neighbours read neighbouring bytes of a row, and stay together.
+/// The step along K with which tile number `col` of a row begins, of so many rows of tiles, where
+/// `together` neighbours share rows of A: the first, but for a C of one row of tiles. There nobody
+/// shares B, and blocks that are at different places of their rows at one time spread their reads
+/// over the memory.
 ///
 /// It is to be taken modulo the tile's steps.
 #[inline(always)]
@@ -59,16 +57,6 @@ pub fn first_step(rows: u32, col: u32, together: u32) -> u32 {
     match rows {
         1 => col / together * SPREAD,
         _ => 0,
-    }
-}
-
-/// How many neighbouring tiles begin with the same step, of a cluster of so many blocks.
-#[inline(always)]
-pub fn together(cluster: usize, tile: Place, b_along_k: bool) -> u32 {
-    match b_along_k {
-        false => TOGETHER,
-        true if cluster > 1 && tile.is_beside => cluster as u32,
-        true => 1,
     }
 }
 
@@ -104,13 +92,6 @@ impl<G: Geometry> ClusterTiles<G> {
         self.rows = rows.div_ceil((G::CLUSTER * Self::HEIGHT) as u64) as u32;
         self.cols = cols.div_ceil(self.width.into()) as u32;
         self.end = self.rows * self.cols;
-    }
-
-    /// The step along K with which a tile begins.
-    #[inline(always)]
-    pub fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32 {
-        let together = together(G::CLUSTER, tile, b_along_k);
-        first_step(self.rows, tile.col as u32 / self.width, together) % steps
     }
 
     /// Where this block's part of the next tile starts.

@@ -1,14 +1,14 @@
 //! What a cluster computes: the tiles of one product and its slices, or of a list of products that
 //! have shapes of their own.
 
-use super::tiles::{ClusterTiles, Place, first_step, together};
+use super::tiles::{ClusterTiles, Place, first_step};
 use super::{GROUP_ROWS, Geometry, Maps, Operands, Side, WarpGroup};
 use crate::k_of;
 use core::marker::PhantomData;
 use core::ptr;
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::{cluster, grid, misc};
-use gemm_spec::{DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct};
+use gemm_spec::{DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, halves_boxes};
 
 /// The tiles that are left to a cluster, one after the other, and the product of each. All threads
 /// that go through it see the same tiles.
@@ -45,6 +45,12 @@ pub trait Work<T: WarpGroup, G> {
     /// Rows that a tile's copy brings, of A and of B.
     fn box_rows<A: Side<T>, B: Side<T>>(&self) -> [u32; 2];
 
+    /// Whether the boxes of A are [halved](gemm_spec::halves_boxes).
+    #[inline(always)]
+    fn halves_boxes<A: Side<T>>(&self) -> bool {
+        false
+    }
+
     /// Where this block's part of the next tile starts; what the other methods say is of that
     /// tile's product from here on.
     fn next(&mut self) -> Option<Place>;
@@ -65,7 +71,10 @@ pub trait Work<T: WarpGroup, G> {
     fn steps(&self, slice: u32) -> u32;
 
     /// The step along K with which a tile begins, of a B that is read in rows along K or is not.
-    fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32;
+    #[inline(always)]
+    fn first_step(&self, _tile: Place, _steps: u32, _b_along_k: bool) -> u32 {
+        0
+    }
 
     /// Whether the tile takes K from its last step back, since the tile before took it from the
     /// first.
@@ -211,7 +220,7 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn box_rows<A: Side<T>, B: Side<T>>(&self) -> [u32; 2] {
-        if DIRECT {
+        if DIRECT || G::IN_STEP {
             return [GROUP_ROWS as u32; 2];
         }
         let (of_a, of_b) = (A::box_rows(self.p.m), B::box_rows(self.p.n));
@@ -219,6 +228,11 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
             0 => [of_a, of_b],
             cols => [of_a, of_b.min(cols)],
         }
+    }
+
+    #[inline(always)]
+    fn halves_boxes<A: Side<T>>(&self) -> bool {
+        A::ALONG_K && !DIRECT && !G::IN_STEP && halves_boxes(self.p.m)
     }
 
     #[inline(always)]
@@ -259,12 +273,14 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32 {
-        if G::IN_STEP || G::PARTS > 1 {
+        // Tiles one below the other want rows of A that all others want too, at one time, and
+        // neighbours read one line of a B that lies along its columns.
+        let is_alone = G::CLUSTER == 1 || tile.is_beside;
+        if G::IN_STEP || G::PARTS > 1 || !is_alone || !b_along_k {
             return 0;
         }
         let order = &self.p.order;
-        let together = together(G::CLUSTER, tile, b_along_k);
-        let step = first_step(order.rows, tile.col as u32 / self.width, together);
+        let step = first_step(order.rows, tile.col as u32 / self.width, G::CLUSTER as u32);
         // The last slice may have fewer.
         if steps == order.steps { order.step(step) } else { step % steps }
     }
@@ -496,11 +512,6 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for List<'_, T, G> {
     #[inline(always)]
     fn steps(&self, _: u32) -> u32 {
         (self.k().div_ceil(T::DEPTH.into()) as u32).max(1)
-    }
-
-    #[inline(always)]
-    fn first_step(&self, tile: Place, steps: u32, b_along_k: bool) -> u32 {
-        self.tiles.first_step(tile, steps, b_along_k)
     }
 
     /// Behind the end of maps that the host makes where K is 0, where copies bring zeros.

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::plan::{Product, is_mappable_step, mappable};
 use gemm_spec::{
     DIRECT_ROWS, DType, Kernel, Layout, Op, Shape, Slices, box_cols, box_rows, c_row_bytes,
-    is_along_k,
+    halves_boxes, is_along_k,
 };
 
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
@@ -26,12 +26,19 @@ pub(super) fn of_operands(
         _ => (slices.count, step),
     };
     let of_b = b_layout.apply(Op::Transpose);
-    let map_a = operand_map(driver, *dtype, a_layout, (a, 64), further(batch.a))?;
     let rows_b = match slices.tile_cols {
         0 => box_cols(kernel.tiles.block[1], true) as u32,
         cols => cols,
     };
-    let map_b = operand_map(driver, *dtype, &of_b, (b, rows_b), further(batch.b))?;
+    let boxes = match kernel.shared_box_rows() {
+        Some(rows) => rows.map(|rows| Boxes::Of(rows as u32)),
+        None => {
+            let halves = kernel.may_halve_boxes() && halves_boxes(a_layout.shape.rows as u64);
+            [Boxes::AtMost(if halves { 32 } else { 64 }), Boxes::AtMost(rows_b)]
+        }
+    };
+    let map_a = operand_map(driver, *dtype, a_layout, (a, boxes[0]), further(batch.a))?;
+    let map_b = operand_map(driver, *dtype, &of_b, (b, boxes[1]), further(batch.b))?;
     // The address is that of the first element, past the layout's offset.
     let from_there = Layout { offset: 0, ..*c_layout };
     let of_c = (slices.count, slices.c as isize / output.size_bytes() as isize);
@@ -131,22 +138,31 @@ pub(super) fn of_rows(
 /// Bytes that the copy engine moves at once.
 const CHUNK: u64 = 16;
 
-/// The map of an operand of (outer, k), whose rows are the extent that is contiguous: of one that
-/// lies along K in boxes of its rows, but so many at most.
+/// Rows of the boxes of an operand.
+#[derive(Clone, Copy)]
+enum Boxes {
+    /// Along K those it has, but so many at most; else 64.
+    AtMost(u32),
+    /// So many, whatever it has.
+    Of(u32),
+}
+
+/// The map of an operand of (outer, k), whose rows are the extent that is contiguous.
 fn operand_map(
     driver: &dyn Driver,
     dtype: DType,
     layout: &Layout,
-    (address, most): (u64, u32),
+    (address, boxes): (u64, Boxes),
     batch: (u32, isize),
 ) -> Result<TensorMap, Error> {
-    match layout.strides.col == 1 && layout.strides.row != 1 {
-        true => {
-            let rows = box_rows(layout.shape.rows as u64).min(most);
-            encode(driver, dtype, layout, address, (rows, 128), batch)
-        }
-        false => encode(driver, dtype, &layout.apply(Op::Transpose), address, (64, 128), batch),
-    }
+    let is_along_k = layout.strides.col == 1 && layout.strides.row != 1;
+    let layout = if is_along_k { *layout } else { layout.apply(Op::Transpose) };
+    let rows = match boxes {
+        Boxes::AtMost(most) if is_along_k => box_rows(layout.shape.rows as u64).min(most),
+        Boxes::AtMost(_) => 64,
+        Boxes::Of(rows) => rows,
+    };
+    encode(driver, dtype, &layout, address, (rows, 128), batch)
 }
 
 /// The map of a matrix with contiguous rows, in boxes of so many rows of 128 or 64 bytes; of so

@@ -117,9 +117,9 @@ fn runs(variant: &str, task: &Task, info: &DeviceInfo) -> bool {
     any.find(variant).is_some_and(|kernel| check_launch(kernel, &any, info).is_ok())
 }
 
-/// Whether the kernel's blocks begin at different k for a C of that shape: see `first_step` in
-/// gpu-kernels/src/warp_group/tiles.rs. What floats of 8 bits lose goes by the order, which is
-/// kept.
+/// Whether the kernel's blocks may begin at different k for a C of that shape: see `first_step` in
+/// gpu-kernels/src/warp_group/work.rs, which has fewer. What floats of 8 bits lose goes by the
+/// order, which is kept.
 fn begins_anywhere(kernel: &Kernel, shape: Shape) -> bool {
     let [rows, cols, _] = kernel.tiles.block;
     kernel.family == KernelFamily::WarpGroup

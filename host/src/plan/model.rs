@@ -28,15 +28,18 @@ const L2_RATE_OF_ONE: f64 = 118e3;
 const L2_RATE_OF_NARROW: f64 = 72e3;
 /// The same where K is in parts, and what is read has just come from memory.
 const L2_RATE_OF_PARTS: f64 = 54e3;
-/// Bytes that memory gives one multiprocessor in a microsecond, by copies of tiles: more by the
-/// root of what another memory moves (46e3 on an H200).
-const MEMORY_RATE_OF_ONE: f64 = 38e3;
+/// Microseconds in which memory answers, while others ask too: less by the root of what another
+/// memory moves (1.42 on an H200).
+const MEMORY_LATENCY: f64 = 1.72;
 /// The same of few rows, where it is alone.
 const MEMORY_RATE_ALONE: f64 = 57e3;
 /// How much more than a kernel gets of it memory would move for few rows, were there more to ask.
 const OF_COPIES: f64 = 1.12;
 /// How much more a block asks for with each 64 columns more.
 const OF_WIDE: f64 = 0.6;
+/// Elements of a tile for which a multiprocessor's tensor cores do a step, a row of 128 bytes of
+/// both operands each, in a microsecond: 32 in a cycle of 1755 MHz.
+const TENSOR_RATE: f64 = 56.2e3;
 /// The least microseconds of a step that reads sectors twice ([`Task::splits_sectors`]).
 const SPLIT_SECTORS: f64 = 0.4;
 /// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
@@ -83,7 +86,7 @@ const VISIBLE_COPIES: f64 = 0.05;
 /// By how much a multiprocessor is faster whose others have nothing to do.
 const ALONE: f64 = 0.3;
 /// The same of kernels of boxes.
-const ALONE_WITH_BOXES: f64 = 0.55;
+const ALONE_WITH_BOXES: f64 = 0.8;
 /// By how much memory is slower where K is in parts.
 const SPREAD: f64 = 1.25;
 /// Bytes of sums that a multiprocessor writes in a microsecond.
@@ -189,8 +192,15 @@ impl Least {
     pub fn of(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> Least {
         let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
         let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
-        let most = multiprocessors.max(kernel.cluster() as f64) * Speed::of(kernel).operations;
-        let working = 2.0 * m * n * k * task.batch as f64 / (most * (1.0 + alone(kernel)));
+        let multiprocessors = multiprocessors.max(kernel.cluster() as f64);
+        let most = multiprocessors * Speed::of(kernel).operations;
+        let products = m * n * k * task.batch as f64;
+        let working = 2.0 * products / (most * (1.0 + alone(kernel)));
+        let steps = products / kernel.tiles.block[2] as f64;
+        let working = match kernel.takes_maps() {
+            true => working.max(steps / (TENSOR_RATE * multiprocessors)),
+            false => working,
+        };
         Least { whole: LAUNCH + working, of_parts: 2.0 * LAUNCH + finishing(kernel).0 + working }
     }
 }
@@ -327,23 +337,21 @@ fn waiting(
         return bytes / rate;
     }
     let of_last = bytes * last / clusters;
-    // Each block of a cluster brings what it needs, or some of the boxes of 64 columns.
-    let bringing = match kernel.takes_steps_in_turn() {
-        true => cluster,
+    let bringing = match is_one_row {
         // The fewer columns, the fewer bytes on their way.
-        false if kernel.parts_of_cluster() > 1 => cluster * (cols as f64 / 64.0).sqrt(),
+        true if kernel.parts_of_cluster() > 1 => cluster * (cols as f64 / 64.0).sqrt(),
         // Side by side each brings its own.
-        false if is_one_row => {
+        true => {
             let tiles = task.shape.cols.div_ceil(cols) as f64;
             let each = 1.0 + OF_WIDE * (cols as f64 / 64.0 - 1.0);
             each * if clusters < tiles { cluster } else { 1.0 }
         }
-        false => cluster.min(task.shape.cols.min(cols).div_ceil(64) as f64),
+        false => cluster,
     };
     let rate_of = |clusters: f64| {
         let bringing = clusters.max(1.0) * bringing * faster;
         if !is_one_row {
-            return rate.min(bringing * MEMORY_RATE_OF_ONE);
+            return rate.min(bringing * under_way(kernel, task) / MEMORY_LATENCY);
         }
         let (rate, asked) = (OF_COPIES * rate, bringing * MEMORY_RATE_ALONE);
         rate * asked / (rate * rate + asked * asked).sqrt()
@@ -351,9 +359,27 @@ fn waiting(
     (bytes - of_last) / rate_of(at_once) + of_last / rate_of(last)
 }
 
-/// The least microseconds of a step, which are `step` but where sectors are read twice.
+/// Bytes of operands that a block of a kernel of boxes has on their way from memory: its part of
+/// all stages, of A as much as not all clusters of a row want.
+fn under_way(kernel: &Kernel, task: &Task) -> f64 {
+    let [rows, cols, depth] = kernel.tiles.block;
+    let [down, across] = kernel.cluster_tiles();
+    let of_a = rows.min(task.shape.rows) as f64 / across as f64;
+    let of_b = cols.min(task.shape.cols) as f64 / down as f64;
+    let wanted_by = task.shape.cols.div_ceil(cols * across).max(1);
+    let rows = of_a / wanted_by as f64 + of_b;
+    (kernel.tiles.stages * depth * task.dtype.size_bytes()) as f64 * rows
+}
+
+/// The least microseconds of a step, which are `step` but where sectors are read twice; of kernels
+/// of boxes no fewer than their tensor cores take.
 fn least_step(step: f64, kernel: &Kernel, task: &Task) -> f64 {
-    match kernel.takes_maps() && (0..2).any(|i| task.splits_sectors(i)) {
+    if !kernel.takes_maps() {
+        return step;
+    }
+    let [rows, cols, _] = kernel.tiles.block;
+    let step = step.max((rows * cols) as f64 / TENSOR_RATE);
+    match (0..2).any(|i| task.splits_sectors(i)) {
         true => step.max(SPLIT_SECTORS),
         false => step,
     }
@@ -417,8 +443,16 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
         tile + steps * (skewed * work).max(step)
     };
     let (waves, rest) = ((tiles / at_once).floor(), tiles % at_once);
+    // Some fill clusters alone.
+    let has_work = match kernel.takes_maps() {
+        true => {
+            let [down, across] = tiles_of_blocks(kernel, task);
+            ((down * across * parts.max(task.batch)) as f64 / tiles.max(1.0)).min(1.0)
+        }
+        false => 1.0,
+    };
     let last = match rest > 0.0 {
-        true => of_tile((rest / (at_once / resident)).ceil(), rest / at_once),
+        true => of_tile((rest / (at_once / resident)).ceil(), has_work * rest / at_once),
         false => 0.0,
     };
     let time = waves * of_tile(resident, 1.0) + last;
@@ -537,11 +571,9 @@ pub(super) fn splits(
     let once = if kernel.takes_row_maps() { once.min(most) } else { once };
     let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
     let most = if kernel.takes_slices() { most } else { 1 };
-    // With K whole such tiles take clusters of two as long, on more multiprocessors.
-    let least = if kernel.takes_steps_in_turn() && kernel.tiles.block[0] == 128 { 2 } else { 1 };
     let is_tried = move |&i: &usize| {
         let parts = tries[i];
-        parts >= least && (parts == 1 || parts <= most) && !tries[..i].contains(&parts)
+        parts > 0 && (parts == 1 || parts <= most) && !tries[..i].contains(&parts)
     };
     (0..tries.len()).filter(is_tried).map(move |i| tries[i])
 }

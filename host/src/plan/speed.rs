@@ -45,14 +45,16 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
     match (kernel.variant, kernel.dtype) {
         ("warp_group_stream_k_128x256", _) => (tensor(805.0), 0.3, 1.8, 1),
         ("warp_group_128x256", _) => (tensor(805.0), 0.3, 1.9, 1),
-        ("warp_group_in_step_128x128", _) => (tensor(803.0), 0.25, 1.2, 1),
+        ("warp_group_in_step_128x192", _) => (tensor(870.0), 0.42, 1.7, 1),
+        ("warp_group_in_step_128x128", _) => (tensor(860.0), 0.285, 1.6, 1),
+        ("warp_group_in_step_64x192", _) => (tensor(800.0), 0.222, 1.1, 1),
         ("warp_group_128x224", _) => (tensor(800.0), 0.29, 2.3, 1),
         ("warp_group_128x192", _) => (tensor(795.0), 0.28, 2.1, 1),
         // Columns of the next tile are brought too.
         ("warp_group_128x160", _) if !kernel.stored.b_is_along_k() => (tensor(665.0), 0.27, 1.5, 1),
         ("warp_group_128x160", _) => (tensor(740.0), 0.27, 1.5, 1),
         ("warp_group_128x128", _) => (tensor(692.0), 0.25, 2.1, 1),
-        ("warp_group_in_step_64x128", _) => (tensor(680.0), 0.18, 2.0, 1),
+        ("warp_group_in_step_64x128", _) => (tensor(740.0), 0.17, 1.7, 1),
         ("warp_group_64x256", _) => (tensor(630.0), 0.3, 1.5, 1),
         ("warp_group_64x192", _) => (tensor(545.0), 0.25, 1.1, 1),
         ("warp_group_64x160", _) => (tensor(512.0), 0.2, 1.4, 1),
@@ -104,9 +106,12 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
 /// [`Speed::skewed`].
 fn skewed(kernel: &Kernel) -> f64 {
     match kernel.variant {
-        "warp_group_in_step_64x128" => 0.88,
+        // Of what each block brings several read.
+        "warp_group_in_step_64x128" => 0.25,
+        "warp_group_in_step_64x192" => 0.2,
+        "warp_group_in_step_128x128" | "warp_group_in_step_128x192" => 0.05,
         "warp_group_64x64" => 0.65,
-        "warp_group_pairs_64x64" | "warp_group_in_step_128x128" => 0.43,
+        "warp_group_pairs_64x64" => 0.43,
         "warp_group_128x256" | "warp_group_stream_k_128x256" => 0.12,
         _ if kernel.takes_maps() && kernel.tiles.block[0] == 64 => 0.33,
         _ if kernel.takes_maps() => 0.21,
@@ -162,7 +167,9 @@ pub(super) fn not_shared(kernel: &Kernel, parts: usize, task: &Task) -> f64 {
     let b = task.k.saturating_mul(task.shape.cols).saturating_mul(task.dtype.size_bytes());
     match (kernel.tiles.block, kernel.cluster()) {
         _ if kernel.family != KernelFamily::WarpGroup => 1.0,
-        ([64, 64, _], 2) => 0.82,
+        // All clusters want the same rows of A at one time.
+        ([64, 64, _], 2) if task.shape.rows <= 128 => 0.72,
+        ([64, 64, _], 2) => 0.78,
         ([64, 64, _], _) if parts > 1 => 0.85,
         ([64, 64, _], _) if b as f64 > L2_BYTES && task.shape.rows > 64 => 1.1,
         ([64, 64, _], _) => 0.65,

@@ -8,18 +8,20 @@ use gemm_spec::{DType, Kernel, Precision};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 33] = [
+pub(super) const CANDIDATES: [&str; 35] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
     "warp_group_128x160",
     "warp_group_128x128",
+    "warp_group_in_step_128x192",
     "warp_group_in_step_128x128",
     "warp_group_64x256",
     "warp_group_64x192",
     "warp_group_64x160",
     "warp_group_64x128",
     "warp_group_64x96",
+    "warp_group_in_step_64x192",
     "warp_group_in_step_64x128",
     "warp_group_64x64",
     "warp_group_pairs_64x64",

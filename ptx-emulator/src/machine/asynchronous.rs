@@ -84,6 +84,10 @@ impl Context<'_> {
         rank: usize,
         address: u64,
     ) -> Result<(), Box<Fault>> {
+        // Rows past a matrix's end are read unwritten again and again, and there are many copies.
+        if !self.cluster.blocks[rank].shared.is_awaited(address) {
+            return Ok(());
+        }
         let warps = self.cluster.blocks.iter().flat_map(|block| &block.warps);
         let mut copies = warps.map(|warp| &warp.copies).chain([&self.warp.copies]);
         let Some(line) = copies.find_map(|copies| copies.writer(rank, address)) else {
@@ -223,7 +227,7 @@ fn start(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         if eager {
             copy.value = Some(c.read_source(lane, &copy)?);
         }
-        c.cluster.blocks[target.0].shared.poison(target.1, bytes.into());
+        c.cluster.blocks[target.0].shared.begin_copy(target.1, bytes.into());
         c.warp.copies.of(lane).push(copy);
         c.warp.copies.started += 1;
     }
@@ -317,6 +321,7 @@ impl Context<'_> {
             None => self.read_source(lane, copy)?,
         };
         let (rank, target) = copy.target;
+        self.cluster.blocks[rank].shared.end_copy(target);
         for word in 0..u64::from(copy.bytes) / 4 {
             let part = value[word as usize / 2] >> (32 * (word % 2));
             self.cluster.blocks[rank].shared.store(target + 4 * word, 4, part & 0xffff_ffff);

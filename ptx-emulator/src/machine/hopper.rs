@@ -27,7 +27,7 @@ use crate::memory::{RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES};
 use crate::order::{OpId, Order};
 use crate::sync::{AsyncGroups, ClusterBarrier, Mbarrier, RegisterPool};
 use crate::syntax::ast;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// A place in the shared memory of a block of the cluster: its rank and the address there.
 pub(crate) type Place = (usize, u64);
@@ -49,21 +49,21 @@ pub(crate) struct Hopper {
     pub acquired: bool,
     /// Warps of a block.
     warps: usize,
-    mbarriers: HashMap<Place, Mbarrier>,
+    mbarriers: FxHashMap<Place, Mbarrier>,
     /// Arrivals at them that wait for copies.
     arrivals: Vec<mbarrier::CopyArrival>,
     barrier: ClusterBarrier,
     /// Copies to shared memory that are under way.
     loads: Vec<copy::Load>,
     /// Copies to global memory that are under way, by their numbers.
-    stores: HashMap<u64, copy::Store>,
+    stores: FxHashMap<u64, copy::Store>,
     next_store: u64,
     /// What their writes are to the checker, until somebody waits for more than the reads.
-    writes: HashMap<u64, OpId>,
+    writes: FxHashMap<u64, OpId>,
     /// The groups of the latter, by rank, warp and lane.
-    groups: HashMap<(usize, usize, usize), AsyncGroups<u64>>,
+    groups: FxHashMap<(usize, usize, usize), AsyncGroups<u64>>,
     /// Of each warpgroup, by rank and number.
-    warpgroups: HashMap<(usize, usize), wgmma::WarpGroup>,
+    warpgroups: FxHashMap<(usize, usize), wgmma::WarpGroup>,
     /// Of each block.
     registers: Vec<Option<RegisterPool>>,
     /// The phase of the barrier at which each warp has last arrived.
@@ -80,15 +80,15 @@ impl Hopper {
                 .then(|| Order::new(&live, blocks.len(), grid.shared_end.min(1 << 24) as u32)),
             acquired: false,
             warps: live.len() / blocks.len().max(1),
-            mbarriers: HashMap::new(),
+            mbarriers: FxHashMap::default(),
             arrivals: Vec::new(),
             barrier: ClusterBarrier::new(&live),
             loads: Vec::new(),
-            stores: HashMap::new(),
+            stores: FxHashMap::default(),
             next_store: 0,
-            writes: HashMap::new(),
-            groups: HashMap::new(),
-            warpgroups: HashMap::new(),
+            writes: FxHashMap::default(),
+            groups: FxHashMap::default(),
+            warpgroups: FxHashMap::default(),
             registers: vec![None; blocks.len()],
             barrier_phases: vec![0; live.len()],
         }

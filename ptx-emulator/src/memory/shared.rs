@@ -14,6 +14,8 @@ pub(crate) struct SharedMemory {
     bytes: u64,
     words: Vec<u32>,
     written: Vec<u8>,
+    /// Asynchronous copies of threads that are under way to each 16 bytes; empty before the first.
+    awaited: Vec<u16>,
     /// Who touched what since the last barrier; empty when races aren't looked for.
     pub shadow: BlockShadow,
     /// The variables, for reports.
@@ -28,9 +30,30 @@ impl SharedMemory {
             bytes: end,
             words: vec![0; words],
             written: vec![0; words],
+            awaited: Vec::new(),
             shadow: BlockShadow::new(if check_races { words } else { 0 }),
             regions,
         }
+    }
+
+    /// A copy of up to 16 bytes, to a multiple of their number, is under way from here on: they count
+    /// as unwritten.
+    pub fn begin_copy(&mut self, address: u64, bytes: u64) {
+        self.poison(address, bytes);
+        if self.awaited.is_empty() {
+            self.awaited = vec![0; self.bytes.div_ceil(16) as usize];
+        }
+        self.awaited[(address / 16) as usize] += 1;
+    }
+
+    /// Such a copy is complete.
+    pub fn end_copy(&mut self, address: u64) {
+        self.awaited[(address / 16) as usize] -= 1;
+    }
+
+    /// Whether a copy to one of the 16 bytes around an address is under way.
+    pub fn is_awaited(&self, address: u64) -> bool {
+        self.awaited.get((address / 16) as usize).is_some_and(|copies| *copies > 0)
     }
 
     /// Whether all of `size` bytes at an address are the block's to use.

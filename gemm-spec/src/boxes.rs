@@ -1,0 +1,74 @@
+//! The boxes in which the copy engine brings tiles of operands, and takes those of C away.
+
+use crate::{Kernel, KernelFamily};
+
+/// Boxes of C that each group of a kernel has shared memory of its own for.
+pub const C_BOXES: usize = 2;
+/// Bytes of a box of C: 64 rows of 128.
+pub(crate) const C_BOX_BYTES: usize = 64 * 128;
+
+/// Bytes that a stage of rows that begin anywhere has more than its tiles: a chunk of 16 for each
+/// of 64 rows of A and of B.
+pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
+/// Columns of B in a box, for tiles of so many columns of C, where they are rows along K, or where
+/// they are not: 32 rows where boxes of 64 do not make a tile. Rows of 64 bytes would take the copy
+/// engine as long as those of 128, so that of columns that are no rows whole boxes of 64 are
+/// brought, the last half of which is the next tile's.
+pub const fn box_cols(cols: usize, along_k: bool) -> usize {
+    if cols.is_multiple_of(64) || !along_k { 64 } else { 32 }
+}
+
+/// Bytes of a row of C's boxes, for tiles of so many columns of elements of `bytes` bytes: 64 where
+/// rows of 128 do not make a tile.
+pub const fn c_row_bytes(cols: usize, bytes: usize) -> usize {
+    if cols.saturating_mul(bytes).is_multiple_of(128) { 128 } else { 64 }
+}
+
+/// Rows of an operand of which each has a map of its own, with every eighth behind it.
+pub const DIRECT_ROWS: usize = 8;
+
+/// Rows of the boxes in which tensor maps have an operand of so many rows along K: those it has, in
+/// whole swizzled patterns of 8, and 64 at most. Rows past its end would cost the copy engine more
+/// than rows that are there.
+pub const fn box_rows(extent: u64) -> u32 {
+    let rows = if extent < 64 { extent as u32 } else { 64 };
+    (rows + 7) & !7
+}
+
+/// Whether the boxes of an A of so many rows along K have 32 rows, two for each 64 of a tile: where
+/// the last tile has no more than those. Rows past the end would cost as much as others, and more.
+pub const fn halves_boxes(rows: u64) -> bool {
+    rows > 64 && matches!(rows % 64, 1..=32)
+}
+
+/// Rows of the boxes of a tile of so many boxes of 64 rows, which `blocks` blocks of a cluster bring
+/// for each other, equally many each: all 64, or parts of them.
+pub const fn shared_box_rows(boxes: usize, blocks: usize) -> usize {
+    let mut parts = 1;
+    while !(boxes * parts).is_multiple_of(if blocks == 0 { 1 } else { blocks }) {
+        parts *= 2;
+    }
+    64 / parts
+}
+
+impl Kernel {
+    /// Rows of the boxes in which it is brought A and B, where its blocks bring parts of them for
+    /// each other; else `None`, and boxes are those of [`box_rows`](crate::box_rows) and
+    /// [`box_cols`].
+    pub const fn shared_box_rows(&self) -> Option<[usize; 2]> {
+        let ([rows, cols, _], [down, across]) = (self.tiles.block, self.cluster_tiles());
+        match self.family {
+            KernelFamily::WarpGroupInStep => {
+                Some([shared_box_rows(rows / 64, across), shared_box_rows(cols / 64, down)])
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it takes an A along K in boxes of 32 rows where
+    /// [`halves_boxes`](crate::halves_boxes) says so.
+    pub const fn may_halve_boxes(&self) -> bool {
+        use KernelFamily::{WarpGroup, WarpGroupHalves, WarpGroupScaled};
+        matches!(self.family, WarpGroup | WarpGroupHalves | WarpGroupScaled)
+    }
+}
