@@ -55,7 +55,7 @@ const IN_WHOLES: f64 = 0.93;
 /// The same of tiles of one in clusters of two.
 const IN_PAIRS: f64 = 0.965;
 /// The same of tiles of one.
-const IN_ONES: f64 = 0.985;
+const IN_ONES: f64 = 0.993;
 /// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row.
 const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
@@ -92,7 +92,7 @@ const SPREAD: f64 = 1.25;
 /// Bytes of sums that a multiprocessor writes in a microsecond.
 const SUMS_RATE: f64 = 25e3;
 /// By how much a step of a tile that is cut takes longer where there are whole ones too.
-const SKEW: f64 = 0.1;
+const SKEW: f64 = 0.06;
 /// What part of the memory's rate equal shares get, in which most multiprocessors go from one tile
 /// to another at a time of their own: where all tiles are cut, and where some are whole.
 const SHARES: [f64; 2] = [0.93, 0.85];
