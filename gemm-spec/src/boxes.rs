@@ -52,23 +52,32 @@ pub const fn shared_box_rows(boxes: usize, blocks: usize) -> usize {
 }
 
 impl Kernel {
-    /// Rows of the boxes in which it is brought A and B, where its blocks bring parts of them for
-    /// each other; else `None`, and boxes are those of [`box_rows`](crate::box_rows) and
-    /// [`box_cols`].
-    pub const fn shared_box_rows(&self) -> Option<[usize; 2]> {
+    /// Rows of the boxes of an A of `m` rows and a B of `n` columns, in which this kernel is brought
+    /// them: those that lie along K have boxes of their rows, others of K. `tile_cols` as
+    /// [`Slices::tile_cols`](crate::Slices::tile_cols).
+    pub const fn operand_box_rows(
+        &self,
+        [m, n]: [u64; 2],
+        along_k: [bool; 2],
+        tile_cols: u32,
+    ) -> [u32; 2] {
+        use KernelFamily::{
+            WarpGroup, WarpGroupGrouped, WarpGroupHalves, WarpGroupInStep, WarpGroupScaled,
+        };
         let ([rows, cols, _], [down, across]) = (self.tiles.block, self.cluster_tiles());
         match self.family {
-            KernelFamily::WarpGroupInStep => {
-                Some([shared_box_rows(rows / 64, across), shared_box_rows(cols / 64, down)])
+            WarpGroupInStep => {
+                let of_a = shared_box_rows(rows / 64, across);
+                return [of_a as u32, shared_box_rows(cols / 64, down) as u32];
             }
-            _ => None,
+            // Of products of any number of rows.
+            WarpGroupGrouped => return [64; 2],
+            _ => {}
         }
-    }
-
-    /// Whether it takes an A along K in boxes of 32 rows where
-    /// [`halves_boxes`](crate::halves_boxes) says so.
-    pub const fn may_halve_boxes(&self) -> bool {
-        use KernelFamily::{WarpGroup, WarpGroupHalves, WarpGroupScaled};
-        matches!(self.family, WarpGroup | WarpGroupHalves | WarpGroupScaled)
+        let may_halve = matches!(self.family, WarpGroup | WarpGroupHalves | WarpGroupScaled);
+        let of_a = if may_halve && halves_boxes(m) { 32 } else { box_rows(m) };
+        let most = if tile_cols == 0 { box_cols(cols, true) as u32 } else { tile_cols };
+        let of_b = if box_rows(n) < most { box_rows(n) } else { most };
+        [if along_k[0] { of_a } else { 64 }, if along_k[1] { of_b } else { 64 }]
     }
 }

@@ -6,7 +6,7 @@ mod params;
 
 use gemm_spec::order::{CLUSTER_GROUP, TileOrder, cluster_tiles};
 use gemm_spec::{
-    DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides, box_cols, c_row_bytes,
+    DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides, c_row_bytes,
 };
 use params::bytes;
 use ptx_emulator::bulk::{Swizzle, TensorElement, TensorMap};
@@ -261,8 +261,11 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let block = block_of(output, [m, n, k], strides, order);
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let of_three = || {
-        let of_a = map(&gpu, &stored_a, dtype, a_at, [64, 128]);
-        let of_b = map(&gpu, &stored_b, dtype, b_at, [box_cols(tile[1], tb), 128]);
+        let row = gemm_spec::kernels().find(|row| row.name == kernel).unwrap();
+        let boxes = row.operand_box_rows([m as u64, n as u64], [!ta, tb], 0);
+        let [rows_a, rows_b] = boxes.map(|rows| rows as usize);
+        let of_a = map(&gpu, &stored_a, dtype, a_at, [rows_a, 128]);
+        let of_b = map(&gpu, &stored_b, dtype, b_at, [rows_b, 128]);
         let of_c = [64, c_row_bytes(tile[1], element(output, 0).len())];
         [of_a, of_b, map(&gpu, &c, output, c_at, of_c)]
     };

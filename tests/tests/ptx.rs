@@ -145,10 +145,14 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     // With an epilogue boxes are written in a loop.
     let copied = by_boxes * (groups * in_turn + meet) + finished * (groups + meet);
     let alone = usize::from(kernel.cluster() == 1);
-    // One of all groups and of who clears rows that no copy writes, those of an
-    // operand along K, for both sides; but in lists.
-    let clears =
-        ![KernelFamily::WarpGroupGrouped, KernelFamily::WarpGroupDirect].contains(&kernel.family);
+    // One of all groups and of who clears rows that no copy writes, those of an operand along K,
+    // for both sides; but in lists, and where boxes are parts of those that others bring too.
+    let clears = !matches!(
+        kernel.family,
+        KernelFamily::WarpGroupGrouped
+            | KernelFamily::WarpGroupDirect
+            | KernelFamily::WarpGroupInStep
+    );
     // Whose tiles may have fewer columns asks for both, whatever its operands.
     let asks = !kernel.stored.takes([false; 2]) || kernel.parts_of_cluster() > 1;
     let cleared = 2 * usize::from(clears && asks);

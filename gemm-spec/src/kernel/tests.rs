@@ -39,18 +39,28 @@ fn warps_have_32_lanes() {
     assert_eq!(extent("k06_no_conflicts"), [16, 128]);
 }
 
-/// Boxes are whole patterns of 8 rows, and the blocks that bring them bring all of a tile, equally
-/// many each.
+/// Boxes are whole patterns of 8 rows, and the blocks that bring them for each other bring all of a
+/// tile, equally many each.
 #[test]
 fn blocks_bring_equal_parts_of_tiles() {
-    let shared = |kernel: &Kernel| Some((kernel.shared_box_rows()?, kernel.tiles.block));
-    for (boxes, [rows, cols, _]) in kernels().filter_map(shared) {
-        for (of_box, (extent, blocks)) in boxes.into_iter().zip([(rows, 2), (cols, 4)]) {
+    let in_step = |kernel: &&Kernel| kernel.family == KernelFamily::WarpGroupInStep;
+    for kernel in kernels().filter(in_step) {
+        let ([rows, cols, _], [down, across]) = (kernel.tiles.block, kernel.cluster_tiles());
+        let boxes = kernel.operand_box_rows([8, 8], [true; 2], 0).map(|rows| rows as usize);
+        for (of_box, (extent, blocks)) in boxes.into_iter().zip([(rows, across), (cols, down)]) {
             assert!(of_box <= 64 && of_box % 8 == 0 && extent % (of_box * blocks) == 0);
         }
     }
-    let of = |variant| Kernel::find(variant, DType::BF16).unwrap().shared_box_rows();
-    assert_eq!(of("warp_group_in_step_64x128"), Some([32, 32]));
-    assert_eq!(of("warp_group_in_step_128x192"), Some([64, 16]));
-    assert_eq!(of("warp_group_128x192"), None);
+    let of = |variant, extents, along_k, cols| {
+        Kernel::find(variant, DType::BF16).unwrap().operand_box_rows(extents, along_k, cols)
+    };
+    assert_eq!(of("warp_group_in_step_64x128", [9, 9], [true; 2], 0), [32, 32]);
+    assert_eq!(of("warp_group_in_step_128x192", [9, 9], [false; 2], 0), [64, 16]);
+    assert_eq!(of("warp_group_128x192", [1000, 1000], [true; 2], 0), [64, 64]);
+    // Few rows, a last tile of few, and columns between.
+    assert_eq!(of("warp_group_64x64", [20, 50], [true; 2], 0), [24, 56]);
+    assert_eq!(of("warp_group_64x64", [96, 96], [true; 2], 0), [32, 64]);
+    assert_eq!(of("warp_group_64x64", [97, 96], [false, true], 0), [64, 64]);
+    assert_eq!(of("warp_group_64x160", [97, 96], [true; 2], 0), [64, 32]);
+    assert_eq!(of("warp_group_halves_64x64", [16, 400], [true; 2], 40), [16, 40]);
 }

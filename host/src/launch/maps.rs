@@ -4,10 +4,7 @@ use super::Driver;
 use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
 use crate::error::Error;
 use crate::plan::{Product, is_mappable_step, mappable};
-use gemm_spec::{
-    DIRECT_ROWS, DType, Kernel, Layout, Op, Shape, Slices, box_cols, box_rows, c_row_bytes,
-    halves_boxes, is_along_k,
-};
+use gemm_spec::{DIRECT_ROWS, DType, Kernel, Layout, Op, Shape, Slices, c_row_bytes, is_along_k};
 
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
 /// kernel copies them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, or C's of 64 bytes as
@@ -26,17 +23,9 @@ pub(super) fn of_operands(
         _ => (slices.count, step),
     };
     let of_b = b_layout.apply(Op::Transpose);
-    let rows_b = match slices.tile_cols {
-        0 => box_cols(kernel.tiles.block[1], true) as u32,
-        cols => cols,
-    };
-    let boxes = match kernel.shared_box_rows() {
-        Some(rows) => rows.map(|rows| Boxes::Of(rows as u32)),
-        None => {
-            let halves = kernel.may_halve_boxes() && halves_boxes(a_layout.shape.rows as u64);
-            [Boxes::AtMost(if halves { 32 } else { 64 }), Boxes::AtMost(rows_b)]
-        }
-    };
+    let [m, n] = [a_layout.shape.rows as u64, of_b.shape.rows as u64];
+    let along_k = [a_layout, &of_b].map(is_operand_along_k);
+    let boxes = kernel.operand_box_rows([m, n], along_k, slices.tile_cols);
     let map_a = operand_map(driver, *dtype, a_layout, (a, boxes[0]), further(batch.a))?;
     let map_b = operand_map(driver, *dtype, &of_b, (b, boxes[1]), further(batch.b))?;
     // The address is that of the first element, past the layout's offset.
@@ -138,30 +127,22 @@ pub(super) fn of_rows(
 /// Bytes that the copy engine moves at once.
 const CHUNK: u64 = 16;
 
-/// Rows of the boxes of an operand.
-#[derive(Clone, Copy)]
-enum Boxes {
-    /// Along K those it has, but so many at most; else 64.
-    AtMost(u32),
-    /// So many, whatever it has.
-    Of(u32),
+/// Whether an operand of (outer, k) lies along K.
+fn is_operand_along_k(layout: &Layout) -> bool {
+    layout.strides.col == 1 && layout.strides.row != 1
 }
 
-/// The map of an operand of (outer, k), whose rows are the extent that is contiguous.
+/// The map of an operand of (outer, k), in boxes of so many rows, which are the extent that is
+/// contiguous.
 fn operand_map(
     driver: &dyn Driver,
     dtype: DType,
     layout: &Layout,
-    (address, boxes): (u64, Boxes),
+    (address, rows): (u64, u32),
     batch: (u32, isize),
 ) -> Result<TensorMap, Error> {
-    let is_along_k = layout.strides.col == 1 && layout.strides.row != 1;
-    let layout = if is_along_k { *layout } else { layout.apply(Op::Transpose) };
-    let rows = match boxes {
-        Boxes::AtMost(most) if is_along_k => box_rows(layout.shape.rows as u64).min(most),
-        Boxes::AtMost(_) => 64,
-        Boxes::Of(rows) => rows,
-    };
+    let lies = is_operand_along_k(layout);
+    let layout = if lies { *layout } else { layout.apply(Op::Transpose) };
     encode(driver, dtype, &layout, address, (rows, 128), batch)
 }
 

@@ -350,7 +350,7 @@ fn planned(
 /// The fastest of [`candidates`].
 fn fastest(task: &Task, info: &DeviceInfo) -> Option<Chosen> {
     let (mut whole, mut least) = (Vec::new(), f64::INFINITY);
-    for variant in candidates_of(task.dtype).filter(|variant| !variant.is_too_large(task)) {
+    for variant in candidates_of(task.dtype).filter(|variant| !variant.is_too_large(task, info)) {
         for way in ways_of(variant, least, task, info) {
             least = least.min(way.prediction.total());
             whole.push(way);

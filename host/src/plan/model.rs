@@ -61,10 +61,11 @@ const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 pub(super) const L2_BYTES: f64 = 30e6;
 
-/// Microseconds until the first copy of a tile has come, of few rows; the same of others, of K in
-/// parts, and of halves, with their last.
+/// Microseconds until the first copy of a tile has come, of few rows; the same of others and of K in
+/// parts, with their last; of halves, whose sums meet behind it.
 const FIRST_COPY: f64 = 0.4;
 const FIRST_OF_OTHERS: f64 = 1.0;
+const FIRST_OF_HALVES: f64 = 1.2;
 
 /// What part of the memory's rate copies of operands get, those of one matrix and those of many.
 const COPIES: [f64; 2] = [0.85, 0.5];
@@ -243,9 +244,10 @@ pub(super) fn predict(
         true => sharing(kernel, task, multiprocessors),
         false => multiplying(kernel, parts, task, multiprocessors),
     };
-    let first = match is_one_row(kernel, task) && kernel.parts_of_cluster() == 1 && parts == 1 {
-        true => FIRST_COPY,
-        false => FIRST_OF_OTHERS,
+    let first = match is_one_row(kernel, task) {
+        true if kernel.parts_of_cluster() > 1 => FIRST_OF_HALVES,
+        true if parts == 1 => FIRST_COPY,
+        _ => FIRST_OF_OTHERS,
     };
     let memory = waiting(kernel, parts, task, (traffic, memory_rate), multiprocessors) + first;
     let mut prediction = Prediction {

@@ -192,7 +192,7 @@ fn whole_tiles(kernel: &Kernel, of_rows: bool, task: &Task) -> Option<usize> {
 /// `most` microseconds.
 fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<Chosen> {
     let mut best = None;
-    for variant in candidates_of(task.dtype).filter(|variant| !variant.is_too_large(task)) {
+    for variant in candidates_of(task.dtype).filter(|variant| !variant.is_too_large(task, info)) {
         let least = variant.least(task, info);
         let kernel = (least.whole < most).then(|| instance(variant, [false; 2], task, info));
         let is_of_use = |kernel: &&Kernel| {

@@ -1,6 +1,7 @@
 //! Choices and checks for made-up devices.
 
 use super::model::Least;
+use super::variants::variant_of;
 use super::*;
 use crate::OwnKernel;
 use crate::device::DeviceKind;
@@ -429,8 +430,18 @@ proptest! {
             let least = if way.parts > 1 { least.of_parts } else { least.whole };
             prop_assert!(least <= way.prediction.total(), "{least} {way:?}");
         }
-        let fastest = candidates(&task, &info).min_by(Chosen::compare);
+        let is_looked_at = |way: &Chosen| {
+            let variant = variant_of(dtype, way.kernel.variant).unwrap();
+            !variant.is_too_large(&task, &info)
+        };
+        let ways = candidates(&task, &info);
+        let (looked_at, others): (Vec<_>, Vec<_>) = ways.partition(is_looked_at);
+        let fastest = looked_at.into_iter().min_by(Chosen::compare);
         prop_assert_eq!(chosen, fastest.unwrap_or(chosen));
+        // Of tiles that are larger than C the model knows no more than that they do no less.
+        for way in others {
+            prop_assert!(micros <= 1.5 * way.prediction.total(), "{way:?}");
+        }
         prop_assert!(kernel.dtype == dtype && kernel.target.runs_on(capability));
         prop_assert!(micros.is_finite() && micros > 0.0);
         let found = task.after_copies(kernel, copied);

@@ -71,14 +71,17 @@ impl Variant {
 
     /// Whether its tiles have more rows or columns than C and than the smallest tiles of tensor
     /// maps, which do as much then with less. Not for rows that have to be alike, whatever their
-    /// number.
-    pub fn is_too_large(&self, task: &Task) -> bool {
+    /// number, nor where the model takes clusters to have more multiprocessors than there are.
+    pub fn is_too_large(&self, task: &Task, info: &DeviceInfo) -> bool {
         const SMALLEST: usize = 64;
+        const LARGEST_CLUSTER: u32 = 8;
         let (kernel, [m, n]) = (self.any(), [task.shape.rows, task.shape.cols]);
         let [rows, cols, _] = kernel.tiles.block;
         let is_too_large = |extent: usize, of_c: usize| extent > SMALLEST && of_c <= SMALLEST;
         kernel.takes_maps()
             && task.rows == Rows::Free
+            && !task.shape.is_empty()
+            && info.multiprocessors.is_none_or(|count| count >= LARGEST_CLUSTER)
             && (is_too_large(rows, m) || is_too_large(cols, n))
     }
 }

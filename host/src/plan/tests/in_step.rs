@@ -19,6 +19,10 @@ fn clusters_are_in_step_where_that_is_faster() {
     assert_eq!(chosen((512, 512, 16_384), 1), ("warp_group_in_step_128x128", 7));
     assert_eq!(chosen((768, 1024, 4096), 1), ("warp_group_in_step_64x128", 1));
     assert_eq!(chosen((512, 1536, 4096), 1), ("warp_group_in_step_64x128", 1));
-    assert_eq!(chosen((512, 3584, 4096), 1), ("warp_group_128x128", 1));
+    assert_eq!(chosen((512, 4096, 4096), 1), ("warp_group_128x128", 1));
+    // Rows that lie in two lines of the L2 cache each.
+    assert_eq!(chosen((888, 1584, 5968), 1), ("warp_group_in_step_128x128", 1));
+    assert_eq!(chosen((136, 4896, 6440), 1), ("warp_group_in_step_64x192", 1));
+    assert_eq!(chosen((6336, 360, 2272), 1), ("warp_group_in_step_128x192", 1));
     assert!(!chosen((768, 1024, 4096), 2).0.contains("in_step"));
 }
