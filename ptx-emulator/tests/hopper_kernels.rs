@@ -6,7 +6,7 @@ mod params;
 
 use gemm_spec::order::{CLUSTER_GROUP, TileOrder, cluster_tiles};
 use gemm_spec::{
-    DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides, c_row_bytes,
+    DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides, Target, c_row_bytes,
 };
 use params::bytes;
 use ptx_emulator::bulk::{Swizzle, TensorElement, TensorMap};
@@ -261,7 +261,7 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let block = block_of(output, [m, n, k], strides, order);
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let of_three = || {
-        let row = gemm_spec::kernels().find(|row| row.name == kernel).unwrap();
+        let row = gemm_spec::of_module(Target::Sm90a).find(|row| row.name == kernel).unwrap();
         let boxes = row.operand_box_rows([m as u64, n as u64], [!ta, tb], 0);
         let [rows_a, rows_b] = boxes.map(|rows| rows as usize);
         let of_a = map(&gpu, &stored_a, dtype, a_at, [rows_a, 128]);
