@@ -41,8 +41,8 @@ pub const fn halves_boxes(rows: u64) -> bool {
     rows > 64 && matches!(rows % 64, 1..=32)
 }
 
-/// Rows of the boxes of a tile of so many boxes of 64 rows, which `blocks` blocks of a cluster bring
-/// for each other, equally many each: all 64, or parts of them.
+/// Rows of the boxes of a tile of so many boxes of 64 rows, which `blocks` blocks of a cluster
+/// bring for each other, equally many each: all 64, or parts of them.
 pub const fn shared_box_rows(boxes: usize, blocks: usize) -> usize {
     let mut parts = 1;
     while !(boxes * parts).is_multiple_of(if blocks == 0 { 1 } else { blocks }) {
@@ -52,8 +52,8 @@ pub const fn shared_box_rows(boxes: usize, blocks: usize) -> usize {
 }
 
 impl Kernel {
-    /// Rows of the boxes of an A of `m` rows and a B of `n` columns, in which this kernel is brought
-    /// them: those that lie along K have boxes of their rows, others of K. `tile_cols` as
+    /// Rows of the boxes of an A of `m` rows and a B of `n` columns, in which this kernel is
+    /// brought them: those that lie along K have boxes of their rows, others of K. `tile_cols` as
     /// [`Slices::tile_cols`](crate::Slices::tile_cols).
     pub const fn operand_box_rows(
         &self,

@@ -136,8 +136,9 @@ fn cuda_odd_rows_of_tiles() {
     beside(&device, &shapes);
 }
 
-/// Kernels whose clusters of eight blocks bring tiles for each other, over shapes with clusters that
-/// are partly and mostly past C's end, with K whole and in parts, which take its steps in turn.
+/// Kernels whose clusters of eight blocks bring tiles for each other, over shapes with clusters
+/// that are partly and mostly past C's end, with K whole and in parts, which take its steps in
+/// turn.
 fn in_step(device: &Device, shapes: &[[usize; 3]]) {
     for tile in ["128x192", "128x128", "64x192", "64x128"] {
         let kernel = &format!("warp_group_in_step_{tile}");

@@ -239,7 +239,7 @@ impl Copies<'_> {
         }
     }
 
-    /// Starts the copies of what this block brings of a step's tile, which begins there, for all that
+    /// Starts the copies of what this block brings of a step's tile, from there on, for all that
     /// read it.
     ///
     /// # Safety
@@ -404,7 +404,7 @@ impl Share {
     fn of_b<G: Geometry>(rank: usize, boxes: usize) -> Self {
         let [down, across] = const { order::cluster_tiles(G::CLUSTER as u32) };
         let (blocks, number) = (down as usize, rank / across as usize);
-        let readers = all::<G>() / ((1 << across) - 1) << (rank % across as usize);
+        let readers = (all::<G>() / ((1 << across) - 1)) << (rank % across as usize);
         Share { operand: 1, boxes, blocks, number, readers }
     }
 

@@ -61,8 +61,8 @@ const ONE_ROW: f64 = 1.35;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 pub(super) const L2_BYTES: f64 = 30e6;
 
-/// Microseconds until the first copy of a tile has come, of few rows; the same of others and of K in
-/// parts, with their last; of halves, whose sums meet behind it.
+/// Microseconds until the first copy of a tile has come, of few rows; the same of others and of K
+/// in parts, with their last; of halves, whose sums meet behind it.
 const FIRST_COPY: f64 = 0.4;
 const FIRST_OF_OTHERS: f64 = 1.0;
 const FIRST_OF_HALVES: f64 = 1.2;
@@ -244,11 +244,7 @@ pub(super) fn predict(
         true => sharing(kernel, task, multiprocessors),
         false => multiplying(kernel, parts, task, multiprocessors),
     };
-    let first = match is_one_row(kernel, task) {
-        true if kernel.parts_of_cluster() > 1 => FIRST_OF_HALVES,
-        true if parts == 1 => FIRST_COPY,
-        _ => FIRST_OF_OTHERS,
-    };
+    let first = first_copy(kernel, parts, task);
     let memory = waiting(kernel, parts, task, (traffic, memory_rate), multiprocessors) + first;
     let mut prediction = Prediction {
         launches: LAUNCH,
@@ -282,6 +278,15 @@ pub(super) fn predict(
         prediction.adding = of_finish + (of_one / 16) as f64 * ROUND + bytes / rate;
     }
     prediction
+}
+
+/// Microseconds until the first copy has come, and what else a kernel waits for once.
+fn first_copy(kernel: &Kernel, parts: usize, task: &Task) -> f64 {
+    match is_one_row(kernel, task) {
+        true if kernel.parts_of_cluster() > 1 => FIRST_OF_HALVES,
+        true if parts == 1 => FIRST_COPY,
+        _ => FIRST_OF_OTHERS,
+    }
 }
 
 /// What part of multiplying is not hidden behind copies of operands: more where tiles have few
@@ -445,14 +450,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
         tile + steps * (skewed * work).max(step)
     };
     let (waves, rest) = ((tiles / at_once).floor(), tiles % at_once);
-    // Some fill clusters alone.
-    let has_work = match kernel.takes_maps() {
-        true => {
-            let [down, across] = tiles_of_blocks(kernel, task);
-            ((down * across * parts.max(task.batch)) as f64 / tiles.max(1.0)).min(1.0)
-        }
-        false => 1.0,
-    };
+    let has_work = has_work(kernel, parts.max(task.batch), task, tiles);
     let last = match rest > 0.0 {
         true => of_tile((rest / (at_once / resident)).ceil(), has_work * rest / at_once),
         false => 0.0,
@@ -467,6 +465,16 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
             time - tile * (tiles_of_one - 1.0).max(0.0) * 0.8 + of_rows * tiles_of_one
         }
         false => time,
+    }
+}
+
+/// What part of so many tiles has rows and columns of C, of as many parts of K or matrices as
+/// `count`: others fill clusters.
+fn has_work(kernel: &Kernel, count: usize, task: &Task, tiles: f64) -> f64 {
+    let [down, across] = tiles_of_blocks(kernel, task);
+    match kernel.takes_maps() {
+        true => (down as f64 * across as f64 * count as f64 / tiles.max(1.0)).min(1.0),
+        false => 1.0,
     }
 }
 

@@ -393,6 +393,11 @@ fn extents_beyond_any_memory_are_planned_or_refused_without_overflow() {
     }
 }
 
+/// Whether the choice looks at a way at all.
+fn is_looked_at(way: &Chosen, task: &Task, info: &DeviceInfo) -> bool {
+    !variant_of(task.dtype, way.kernel.variant).unwrap().is_too_large(task, info)
+}
+
 proptest! {
     #[test]
     fn plans_are_valid(
@@ -430,18 +435,13 @@ proptest! {
             let least = if way.parts > 1 { least.of_parts } else { least.whole };
             prop_assert!(least <= way.prediction.total(), "{least} {way:?}");
         }
-        let is_looked_at = |way: &Chosen| {
-            let variant = variant_of(dtype, way.kernel.variant).unwrap();
-            !variant.is_too_large(&task, &info)
-        };
         let ways = candidates(&task, &info);
-        let (looked_at, others): (Vec<_>, Vec<_>) = ways.partition(is_looked_at);
+        let (looked_at, others): (Vec<_>, Vec<_>) =
+            ways.partition(|way| is_looked_at(way, &task, &info));
         let fastest = looked_at.into_iter().min_by(Chosen::compare);
         prop_assert_eq!(chosen, fastest.unwrap_or(chosen));
         // Of tiles that are larger than C the model knows no more than that they do no less.
-        for way in others {
-            prop_assert!(micros <= 1.5 * way.prediction.total(), "{way:?}");
-        }
+        prop_assert!(others.iter().all(|way| micros <= 1.5 * way.prediction.total()));
         prop_assert!(kernel.dtype == dtype && kernel.target.runs_on(capability));
         prop_assert!(micros.is_finite() && micros > 0.0);
         let found = task.after_copies(kernel, copied);

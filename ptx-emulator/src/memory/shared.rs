@@ -36,8 +36,8 @@ impl SharedMemory {
         }
     }
 
-    /// A copy of up to 16 bytes, to a multiple of their number, is under way from here on: they count
-    /// as unwritten.
+    /// A copy of up to 16 bytes, to a multiple of their number, is under way from here on: they
+    /// count as unwritten.
     pub fn begin_copy(&mut self, address: u64, bytes: u64) {
         self.poison(address, bytes);
         if self.awaited.is_empty() {
