@@ -24,7 +24,7 @@ pub(super) fn of_operands(
     };
     let of_b = b_layout.apply(Op::Transpose);
     let [m, n] = [a_layout.shape.rows as u64, of_b.shape.rows as u64];
-    let along_k = [a_layout, &of_b].map(is_operand_along_k);
+    let along_k = [a_layout, &of_b].map(|of| is_along_k(of.strides.row, of.strides.col));
     let boxes = kernel.operand_box_rows([m, n], along_k, slices.tile_cols);
     let map_a = operand_map(driver, *dtype, a_layout, (a, boxes[0]), further(batch.a))?;
     let map_b = operand_map(driver, *dtype, &of_b, (b, boxes[1]), further(batch.b))?;
@@ -127,11 +127,6 @@ pub(super) fn of_rows(
 /// Bytes that the copy engine moves at once.
 const CHUNK: u64 = 16;
 
-/// Whether an operand of (outer, k) lies along K.
-fn is_operand_along_k(layout: &Layout) -> bool {
-    layout.strides.col == 1 && layout.strides.row != 1
-}
-
 /// The map of an operand of (outer, k), in boxes of so many rows, which are the extent that is
 /// contiguous.
 fn operand_map(
@@ -141,8 +136,11 @@ fn operand_map(
     (address, rows): (u64, u32),
     batch: (u32, isize),
 ) -> Result<TensorMap, Error> {
-    let lies = is_operand_along_k(layout);
-    let layout = if lies { *layout } else { layout.apply(Op::Transpose) };
+    let layout = if is_along_k(layout.strides.row, layout.strides.col) {
+        *layout
+    } else {
+        layout.apply(Op::Transpose)
+    };
     encode(driver, dtype, &layout, address, (rows, 128), batch)
 }
 
