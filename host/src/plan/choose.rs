@@ -2,7 +2,7 @@
 
 use super::invariant::{Rows, keeps_order, may_be_chosen};
 use super::maps::{mappable, mappable_by_rows, skew};
-use super::model::{Prediction, narrow, part_len, predict, splits};
+use super::model::{Floor, Least, Prediction, narrow, part_len, predict, splits};
 use super::variants::{Variant, candidates_of, variant_of};
 use super::{Batch, KernelChoice, Product, Rest, is_mappable_step};
 use crate::device::DeviceInfo;
@@ -349,15 +349,25 @@ fn planned(
 
 /// The fastest of [`candidates`].
 fn fastest(task: &Task, info: &DeviceInfo) -> Option<Chosen> {
-    let (mut whole, mut least) = (Vec::new(), f64::INFINITY);
-    for variant in candidates_of(task.dtype).filter(|variant| !variant.is_too_large(task, info)) {
-        for way in ways_of(variant, least, task, info) {
-            least = least.min(way.prediction.total());
-            whole.push(way);
+    let (mut whole, mut most) = (Vec::new(), f64::INFINITY);
+    let floor = Floor::new(task, info);
+    let is_looked_at = |variant: &&Variant| !variant.is_too_large(task, info);
+    let variants = candidates_of(task.dtype).enumerate().filter(|(_, of)| is_looked_at(of));
+    let mut variants: Vec<_> =
+        variants.map(|(i, variant)| (variant.least(&floor), i, variant)).collect();
+    // What may be the fastest comes first, so that little of the others is looked at.
+    variants.sort_by(|(a, ..), (b, ..)| a.all().total_cmp(&b.all()));
+    for (least, i, variant) in variants {
+        for way in ways_of(variant, (floor, least, most), task, info) {
+            most = most.min(way.prediction.total());
+            whole.push((i, way));
         }
     }
-    let mut best = *whole.iter().min_by(|a, b| a.compare(b))?;
-    for way in whole.iter().filter(|way| way.prediction.total() <= WITHOUT_REST * least) {
+    // Of equals, the first of the candidates.
+    whole.sort_by_key(|&(i, _)| i);
+    let (_, mut best) = *whole.iter().min_by(|(_, a), (_, b)| a.compare(b))?;
+    whole.retain(|(_, way)| way.prediction.total() <= WITHOUT_REST * most);
+    for (_, way) in &whole {
         best = way.cut_below(best.prediction.total(), task, info).unwrap_or(best);
     }
     Some(best)
@@ -368,8 +378,9 @@ const WITHOUT_REST: f64 = 2.0;
 
 /// Every way to compute a task that the library knows.
 pub(crate) fn candidates(task: &Task, info: &DeviceInfo) -> impl Iterator<Item = Chosen> {
-    let whole = candidates_of(task.dtype)
-        .flat_map(move |variant| ways_of(variant, f64::INFINITY, task, info));
+    let all = (Floor::new(task, info), Least::NONE, f64::INFINITY);
+    let whole =
+        candidates_of(task.dtype).flat_map(move |variant| ways_of(variant, all, task, info));
     whole.map(move |way| way.cut(task, info))
 }
 
@@ -377,19 +388,23 @@ pub(crate) fn candidates(task: &Task, info: &DeviceInfo) -> impl Iterator<Item =
 /// another takes `most` microseconds.
 fn ways_of(
     variant: &'static Variant,
-    most: f64,
+    (floor, least, most): (Floor<'_>, Least, f64),
     task: &Task,
     info: &DeviceInfo,
 ) -> impl Iterator<Item = Chosen> {
-    let least = variant.least(task, info);
-    let may_win = task.splits && least.of_parts < most;
-    let ways = (least.whole <= WITHOUT_REST * most).then(|| with_copies(variant, task, info));
+    let whole_may_win = least.whole <= WITHOUT_REST * most && least.of_one_tile <= most;
+    let parts_may_win = task.splits && least.of_parts <= most;
+    let may_win = whole_may_win || parts_may_win;
+    let ways = may_win.then(|| with_copies(variant, task, info));
     let ways = ways.into_iter().flatten().filter(move |(kernel, _)| {
         // Blocks that join need memory.
         may_be_chosen(kernel, task, info) && (task.splits || !kernel.joins())
     });
     ways.flat_map(move |(kernel, copied)| {
-        let splits = splits(kernel, task, info).filter(move |&parts| parts == 1 || may_win);
+        let splits = splits(kernel, task, info).filter(move |&parts| match parts {
+            1 => whole_may_win,
+            _ => parts_may_win && floor.of_parts(kernel, parts) <= most,
+        });
         splits.map(move |parts| Chosen::new(kernel, copied, parts, task, info))
     })
 }

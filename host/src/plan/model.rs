@@ -69,7 +69,7 @@ const FIRST_OF_HALVES: f64 = 1.2;
 
 /// What part of the memory's rate copies of operands get, those of one matrix and those of many.
 const COPIES: [f64; 2] = [0.85, 0.5];
-/// How much longer their launch takes than another.
+/// Microseconds that they take beside it.
 const COPYING: f64 = 0.8;
 /// Bytes of parts that the kernel `finish` reads in a microsecond from the L2 cache.
 const PARTS_RATE: f64 = 3.5e6;
@@ -176,34 +176,150 @@ impl Prediction {
     }
 }
 
-/// Microseconds below which no [`Prediction`] for a kernel and a task is.
+/// Microseconds below which no [`Prediction`] for a task is, by whatever kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Floor<'a> {
+    task: &'a Task,
+    /// Steps of one element of C, all of them.
+    products: f64,
+    multiprocessors: f64,
+    /// Microseconds that memory takes for a byte, at the least.
+    of_byte: f64,
+    /// Bytes of A and B.
+    operands: f64,
+    /// Microseconds of the copies without which maps cannot describe A and B.
+    copies: f64,
+}
+
+/// The same by one kernel.
+#[derive(Clone, Copy)]
 pub(super) struct Least {
     /// Of K in one part.
     pub whole: f64,
+    /// The same where its last rows or columns are computed apart.
+    pub of_one_tile: f64,
     /// Of K in several.
     pub of_parts: f64,
 }
 
 impl Least {
     /// Known of every kernel.
-    pub const NONE: Least = Least { whole: 0.0, of_parts: 0.0 };
+    pub const NONE: Least = Least { whole: 0.0, of_one_tile: 0.0, of_parts: 0.0 };
+
+    /// Of K in as many parts as one likes.
+    pub fn all(&self) -> f64 {
+        self.whole.min(self.of_parts)
+    }
+}
+
+impl Floor<'_> {
+    /// Of every task.
+    pub const OF_ALL: f64 = LAUNCH;
+
+    pub fn new<'a>(task: &'a Task, info: &DeviceInfo) -> Floor<'a> {
+        let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
+        Floor {
+            task,
+            products: m * n * k * task.batch as f64,
+            multiprocessors: info.multiprocessors.map_or(MULTIPROCESSORS, f64::from),
+            of_byte: 1.0 / (OF_COPIES * memory_rate(info)),
+            operands: operand_bytes(task).iter().sum(),
+            copies: match task.unmapped {
+                Some(copied) if copied != [false; 2] => LAUNCH + copying(copied, task, info),
+                _ => 0.0,
+            },
+        }
+    }
 
     /// As if all multiprocessors had work to the end, at the rate of one that is alone; on a GPU of
-    /// fewer than a cluster has, as if it had so many, which is how the model counts there.
-    pub fn of(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> Least {
-        let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
-        let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
-        let multiprocessors = multiprocessors.max(kernel.cluster() as f64);
-        let most = multiprocessors * Speed::of(kernel).operations;
-        let products = m * n * k * task.batch as f64;
-        let working = 2.0 * products / (most * (1.0 + alone(kernel)));
-        let steps = products / kernel.tiles.block[2] as f64;
-        let working = match kernel.takes_maps() {
-            true => working.max(steps / (TENSOR_RATE * multiprocessors)),
-            false => working,
+    /// fewer than a cluster has, as if it had so many, which is how the model counts there. Nor is
+    /// one tile done sooner than its steps are, one after the other, or memory faster than it is.
+    pub fn least(&self, kernel: &Kernel, speed: &Speed) -> Least {
+        let Floor { task, products, .. } = *self;
+        let multiprocessors = self.multiprocessors.max(kernel.cluster() as f64);
+        let rate = 0.5 * speed.operations * (1.0 + alone(kernel));
+        let rate = match kernel.takes_maps() {
+            true => rate.min(kernel.tiles.block[2] as f64 * TENSOR_RATE),
+            false => rate,
         };
-        Least { whole: LAUNCH + working, of_parts: 2.0 * LAUNCH + finishing(kernel).0 + working }
+        let working = products / (rate * multiprocessors);
+        let steps = task.k.div_ceil(kernel.tiles.block[2]);
+        let few = steps.min(least_steps(kernel)) as f64;
+        let one = least_of_tile(kernel, speed, steps_of_part(kernel, 1, task), task);
+        let few = least_of_tile(kernel, speed, few, task);
+        let [memory, of_parts] = [1, 2].map(|parts| self.of_memory(parts));
+        let before = LAUNCH + self.copies_for(kernel);
+        Least {
+            whole: before + working.max(one).max(memory),
+            of_one_tile: before + one.max(memory),
+            of_parts: before + least_of_adding(kernel, 2, task) + working.max(few).max(of_parts),
+        }
     }
+
+    /// The same of K in so many parts, more than one.
+    pub fn of_parts(&self, kernel: &Kernel, parts: usize) -> f64 {
+        let steps = steps_of_part(kernel, parts, self.task);
+        let of_tile = least_of_tile(kernel, &Speed::of(kernel), steps, self.task);
+        let adding = least_of_adding(kernel, parts, self.task);
+        LAUNCH + self.copies_for(kernel) + adding + of_tile.max(self.of_memory(parts))
+    }
+
+    fn copies_for(&self, kernel: &Kernel) -> f64 {
+        if kernel.takes_maps() { self.copies } else { 0.0 }
+    }
+
+    /// The least that memory takes for the operands, and for C or for the sums of so many parts.
+    fn of_memory(&self, parts: usize) -> f64 {
+        (self.operands + bytes_of_sums(parts, self.task)) * self.of_byte
+    }
+}
+
+/// The least microseconds of one tile of so many steps: of an empty C there is none, and equal
+/// shares have parts of one.
+fn least_of_tile(kernel: &Kernel, speed: &Speed, steps: f64, task: &Task) -> f64 {
+    match task.shape.is_empty() || kernel.joins() {
+        true => 0.0,
+        false => speed.tile + steps * of_tensor_cores(speed.step, kernel),
+    }
+}
+
+/// The least that adding up so many parts takes, and its launch.
+fn least_of_adding(kernel: &Kernel, parts: usize, task: &Task) -> f64 {
+    let (of_finish, rate) = finishing(kernel);
+    LAUNCH + of_finish + bytes_of_sums(parts, task) / rate
+}
+
+/// Microseconds of copies of operands, which are one launch, but for its own.
+fn copying(copied: [bool; 2], task: &Task, info: &DeviceInfo) -> f64 {
+    if copied == [false; 2] {
+        return 0.0;
+    }
+    let copies = copied.into_iter().zip(operand_bytes(task));
+    let bytes: f64 = copies.map(|(is, of)| if is { of } else { 0.0 }).sum();
+    COPYING + 2.0 * bytes / (COPIES[usize::from(task.batch > 1)] * memory_rate(info))
+}
+
+/// Bytes of A and of B.
+fn operand_bytes(task: &Task) -> [f64; 2] {
+    let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
+    let size = task.dtype.size_bytes() as f64;
+    let [a, b] = task.shared.map(|shared| if shared { 1.0 } else { task.batch as f64 });
+    [m * k * size * a, k * n * size * b]
+}
+
+/// Bytes of C, or of the sums of several parts.
+fn bytes_of_sums(parts: usize, task: &Task) -> f64 {
+    let elements = task.shape.rows as f64 * task.shape.cols as f64;
+    match parts {
+        1 => elements * task.batch as f64 * task.output.size_bytes() as f64,
+        _ => elements * parts as f64 * task.dtype.accumulator().size_bytes() as f64,
+    }
+}
+
+/// Steps of a block along K, in so many parts.
+fn steps_of_part(kernel: &Kernel, parts: usize, task: &Task) -> f64 {
+    let steps = part_len(kernel, task.k, parts).div_ceil(kernel.tiles.block[2]);
+    steps.div_ceil(kernel.parts_of_cluster()) as f64
 }
 
 /// What a task takes by a kernel, with copies of operands before it, and K in `parts`.
@@ -216,16 +332,10 @@ pub(super) fn predict(
 ) -> Prediction {
     let task = &task.after_copies(kernel, copied);
     let size = |dtype: DType| dtype.size_bytes() as f64;
-    let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
+    let (m, n) = (task.shape.rows as f64, task.shape.cols as f64);
     let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
     let memory_rate = memory_rate(info);
-    let batch = task.batch as f64;
-    let times = task.shared.map(|shared| if shared { 1.0 } else { batch });
-    let operand = [m * k * size(task.dtype) * times[0], k * n * size(task.dtype) * times[1]];
-    let of_c = match parts {
-        1 => m * n * batch * size(task.output),
-        _ => m * n * parts as f64 * size(task.dtype.accumulator()),
-    };
+    let (operand, of_c) = (operand_bytes(task), bytes_of_sums(parts, task));
     let mut traffic = operand[0] + operand[1] + of_c;
     if !kernel.takes_maps() && kernel.family != KernelFamily::Skinny && parts > 1 {
         traffic *= SPREAD;
@@ -260,11 +370,8 @@ pub(super) fn predict(
         ..Prediction::default()
     };
     if copied != [false; 2] {
-        // Both are one launch.
-        prediction.launches += LAUNCH + COPYING;
-        let bytes: f64 =
-            copied.iter().zip(operand).map(|(&is, of)| if is { of } else { 0.0 }).sum();
-        prediction.copies = 2.0 * bytes / (COPIES[usize::from(task.batch > 1)] * memory_rate);
+        prediction.launches += LAUNCH;
+        prediction.copies = copying(copied, task, info);
     }
     if parts > 1 {
         let bytes = of_c + m * n * size(task.output);
@@ -378,16 +485,20 @@ fn under_way(kernel: &Kernel, task: &Task) -> f64 {
     (kernel.tiles.stages * depth * task.dtype.size_bytes()) as f64 * rows
 }
 
-/// The least microseconds of a step, which are `step` but where sectors are read twice; of kernels
-/// of boxes no fewer than their tensor cores take.
+/// The least microseconds of a step, which are `step` but where sectors are read twice.
 fn least_step(step: f64, kernel: &Kernel, task: &Task) -> f64 {
-    if !kernel.takes_maps() {
-        return step;
-    }
-    let [rows, cols, _] = kernel.tiles.block;
-    let step = step.max((rows * cols) as f64 / TENSOR_RATE);
-    match (0..2).any(|i| task.splits_sectors(i)) {
+    let step = of_tensor_cores(step, kernel);
+    match kernel.takes_maps() && (0..2).any(|i| task.splits_sectors(i)) {
         true => step.max(SPLIT_SECTORS),
+        false => step,
+    }
+}
+
+/// `step`, or of kernels of boxes what their tensor cores take for one, if that is more.
+fn of_tensor_cores(step: f64, kernel: &Kernel) -> f64 {
+    let [rows, cols, _] = kernel.tiles.block;
+    match kernel.takes_maps() {
+        true => step.max((rows * cols) as f64 / TENSOR_RATE),
         false => step,
     }
 }
@@ -423,8 +534,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let cluster = kernel.cluster();
     let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
     let tiles = clusters * cluster as f64;
-    let steps =
-        part_len(kernel, task.k, parts).div_ceil(depth).div_ceil(kernel.parts_of_cluster()) as f64;
+    let steps = steps_of_part(kernel, parts, task);
     let bytes = task.dtype.size_bytes() * depth;
     let [down, across] = kernel.cluster_tiles();
     let bytes_of_step = (rows.min(m) * bytes / across + cols.min(n) * bytes / down) as f64;
@@ -567,14 +677,7 @@ pub(super) fn splits(
     let [_, _, depth] = kernel.tiles.block;
     let tiles = tiles(kernel, task);
     let multiprocessors = info.multiprocessors.unwrap_or(MULTIPROCESSORS as u32) as usize;
-    // Parts of fewer steps cost more than they give; the warps of few rows have a step each, and
-    // steps of rows that are cut out are long.
-    let least = match kernel.family {
-        KernelFamily::Skinny => 1,
-        _ if kernel.takes_row_maps() => 2,
-        _ => 4,
-    };
-    let most = task.k / (least * depth);
+    let most = task.k / (least_steps(kernel) * depth);
     let clusters = kernel.clusters_at_once(multiprocessors as u32) as usize;
     let once = clusters * kernel.cluster() * Speed::of(kernel).blocks / tiles.max(1);
     // Such a step is so long that parts of the least steps are worth it before all blocks have one.
@@ -586,4 +689,14 @@ pub(super) fn splits(
         parts > 0 && (parts == 1 || parts <= most) && !tries[..i].contains(&parts)
     };
     (0..tries.len()).filter(is_tried).map(move |i| tries[i])
+}
+
+/// The least steps of a part of K: fewer cost more than they give; the warps of few rows have a
+/// step each, and steps of rows that are cut out are long.
+fn least_steps(kernel: &Kernel) -> usize {
+    match kernel.family {
+        KernelFamily::Skinny => 1,
+        _ if kernel.takes_row_maps() => 2,
+        _ => 4,
+    }
 }

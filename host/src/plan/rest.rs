@@ -3,7 +3,7 @@
 //! many blocks as others where K is in parts.
 
 use super::choose::{Chosen, Task, instance};
-use super::model::{Prediction, blocks_at_once, predict, splits};
+use super::model::{Floor, Prediction, blocks_at_once, predict, splits};
 use super::variants::candidates_of;
 use super::{FEW, Fusion, KernelChoice, Product};
 use crate::device::DeviceInfo;
@@ -192,9 +192,13 @@ fn whole_tiles(kernel: &Kernel, of_rows: bool, task: &Task) -> Option<usize> {
 /// `most` microseconds.
 fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<Chosen> {
     let mut best = None;
+    if most <= Floor::OF_ALL {
+        return best;
+    }
+    let floor = Floor::new(task, info);
     for variant in candidates_of(task.dtype).filter(|variant| !variant.is_too_large(task, info)) {
-        let least = variant.least(task, info);
-        let kernel = (least.whole < most).then(|| instance(variant, [false; 2], task, info));
+        let least = variant.least(&floor);
+        let kernel = (least.all() < most).then(|| instance(variant, [false; 2], task, info));
         let is_of_use = |kernel: &&Kernel| {
             kernel.takes_maps() == maps
                 && !kernel.takes_steps_in_turn()
@@ -202,8 +206,13 @@ fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<
         };
         let Some(kernel) = kernel.flatten().filter(is_of_use) else { continue };
         for parts in splits(kernel, task, info) {
-            if parts > 1 && (!task.splits || least.of_parts >= most) {
-                break;
+            let least = match parts {
+                1 => least.whole,
+                _ if task.splits => floor.of_parts(kernel, parts),
+                _ => break,
+            };
+            if least >= most {
+                continue;
             }
             let way = Chosen::new(kernel, [false; 2], parts, task, info);
             if way.prediction.total() < most {

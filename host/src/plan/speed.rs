@@ -3,8 +3,8 @@
 use super::choose::Task;
 use super::model::{L2_BYTES, MULTIPROCESSORS};
 use gemm_spec::{DType, Kernel, KernelFamily};
-use std::cell::Cell;
-use std::ptr;
+use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
 
 /// A kernel's speed.
 #[derive(Clone, Copy)]
@@ -25,11 +25,11 @@ pub(super) struct Speed {
     pub visible_of_c: f64,
 }
 
-thread_local! {
-    /// The kernel that was asked for last, by where its name is, since one is asked for many times
-    /// in a row, and to find what is known of it takes as long as a prediction.
-    static LAST: Cell<(*const u8, Speed)> = const { Cell::new((ptr::null(), Speed::NONE)) };
-}
+/// Of all kernels, by where their names are: a plan asks for dozens, and to find what is known of
+/// one takes as long as a prediction.
+static SPEEDS: LazyLock<FxHashMap<usize, Speed>> = LazyLock::new(|| {
+    gemm_spec::entries().map(|kernel| (kernel.name.as_ptr() as usize, Speed::new(kernel))).collect()
+});
 
 /// Trillions of operations a second, the least microseconds of a step, those of a tile, and blocks
 /// on a multiprocessor.
@@ -129,21 +129,16 @@ fn visible_of_c(kernel: &Kernel) -> f64 {
 }
 
 impl Speed {
-    const NONE: Speed =
-        Speed { operations: 0.0, step: 0.0, tile: 0.0, blocks: 0, skewed: 0.0, visible_of_c: 0.0 };
-
     pub fn of(kernel: &Kernel) -> Speed {
-        let name = kernel.name.as_ptr();
-        let (last, speed) = LAST.get();
-        if last == name {
-            return speed;
-        }
+        let found = SPEEDS.get(&(kernel.name.as_ptr() as usize));
+        found.copied().unwrap_or_else(|| Speed::new(kernel))
+    }
+
+    fn new(kernel: &Kernel) -> Speed {
         let (trillions, step, tile, blocks) = measured(kernel);
         let operations = trillions * 1e6 / MULTIPROCESSORS;
         let (skewed, visible_of_c) = (skewed(kernel), visible_of_c(kernel));
-        let speed = Speed { operations, step, tile, blocks, skewed, visible_of_c };
-        LAST.set((name, speed));
-        speed
+        Speed { operations, step, tile, blocks, skewed, visible_of_c }
     }
 
     /// By how much a step of a task takes longer, whose rows do not all begin with lines.

@@ -1,6 +1,6 @@
 //! Choices and checks for made-up devices.
 
-use super::model::Least;
+use super::model::Floor;
 use super::variants::variant_of;
 use super::*;
 use crate::OwnKernel;
@@ -430,9 +430,13 @@ proptest! {
         let Chosen { kernel, copied, parts, tile_cols, rest, prediction } = chosen;
         let micros = prediction.total();
         // What was not looked at would not have won, in rests neither.
+        let floor = Floor::new(&task, &info);
         for way in candidates(&task, &info).filter(|way| way.rest.is_none()) {
-            let least = Least::of(way.kernel, &task, &info);
-            let least = if way.parts > 1 { least.of_parts } else { least.whole };
+            let of_kernel = variant_of(dtype, way.kernel.variant).unwrap().least(&floor);
+            let least = match way.parts {
+                1 => of_kernel.whole.max(of_kernel.of_one_tile),
+                parts => of_kernel.of_parts.max(floor.of_parts(way.kernel, parts)),
+            };
             prop_assert!(least <= way.prediction.total(), "{least} {way:?}");
         }
         let ways = candidates(&task, &info);

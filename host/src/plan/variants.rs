@@ -2,7 +2,8 @@
 
 use super::choose::Task;
 use super::invariant::Rows;
-use super::model::Least;
+use super::model::{Floor, Least};
+use super::speed::Speed;
 use crate::device::DeviceInfo;
 use gemm_spec::{DType, Kernel, Precision};
 use std::sync::LazyLock;
@@ -50,6 +51,9 @@ pub(super) const CANDIDATES: [&str; 35] = [
 pub(super) struct Variant {
     pub name: &'static str,
     pub kernels: Vec<&'static Kernel>,
+    /// That of them with the largest clusters.
+    widest: &'static Kernel,
+    speed: Speed,
 }
 
 impl Variant {
@@ -64,9 +68,8 @@ impl Variant {
 
     /// What a task takes at the least, by any of its kernels: they have one rate, and that of the
     /// largest clusters bounds the others.
-    pub fn least(&self, task: &Task, info: &DeviceInfo) -> Least {
-        let widest = self.kernels.iter().max_by_key(|kernel| kernel.cluster());
-        widest.map_or(Least::NONE, |kernel| Least::of(kernel, task, info))
+    pub fn least(&self, floor: &Floor<'_>) -> Least {
+        floor.least(self.widest, &self.speed)
     }
 
     /// Whether its tiles have more rows or columns than C and than the smallest tiles of tensor
@@ -99,7 +102,8 @@ impl OfDtype {
         let variant = |name| {
             let kernels = gemm_spec::kernels().filter(|of| of.dtype == dtype);
             let kernels: Vec<_> = kernels.filter(|of| of.variant == name).collect();
-            (!kernels.is_empty()).then_some(Variant { name, kernels })
+            let widest = kernels.iter().copied().max_by_key(|kernel| kernel.cluster())?;
+            Some(Variant { name, kernels, widest, speed: Speed::of(widest) })
         };
         let mut variants: Vec<_> = CANDIDATES.into_iter().filter_map(variant).collect();
         let candidates = variants.len();
