@@ -62,7 +62,8 @@ impl Kernel {
         tile_cols: u32,
     ) -> [u32; 2] {
         use KernelFamily::{
-            WarpGroup, WarpGroupGrouped, WarpGroupHalves, WarpGroupInStep, WarpGroupScaled,
+            WarpGroup, WarpGroupGrouped, WarpGroupHalves, WarpGroupInStep, WarpGroupPingPong,
+            WarpGroupScaled,
         };
         let ([rows, cols, _], [down, across]) = (self.tiles.block, self.cluster_tiles());
         match self.family {
@@ -74,7 +75,10 @@ impl Kernel {
             WarpGroupGrouped => return [64; 2],
             _ => {}
         }
-        let may_halve = matches!(self.family, WarpGroup | WarpGroupHalves | WarpGroupScaled);
+        let may_halve = matches!(
+            self.family,
+            WarpGroup | WarpGroupHalves | WarpGroupPingPong | WarpGroupScaled
+        );
         let of_a = if may_halve && halves_boxes(m) { 32 } else { box_rows(m) };
         let most = if tile_cols == 0 { box_cols(cols, true) as u32 } else { tile_cols };
         let of_b = if box_rows(n) < most { box_rows(n) } else { most };

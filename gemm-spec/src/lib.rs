@@ -13,6 +13,7 @@ extern crate std;
 mod boxes;
 mod dtype;
 mod epilogue;
+mod family;
 mod kernel;
 mod launch;
 mod layout;
@@ -30,7 +31,8 @@ pub use boxes::{
 };
 pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
-pub use kernel::{BRINGERS, Kernel, KernelFamily, Stored, ThreadOrder, Tiles, purpose};
+pub use family::{KernelFamily, purpose};
+pub use kernel::{BRINGERS, Kernel, Stored, ThreadOrder, Tiles};
 pub use launch::{Launch, Launches, MAX_GRID_X, MAX_GRID_Y};
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use module::{EntryText, module_entries, module_head};

@@ -2,10 +2,8 @@
 //!
 //! The device crate makes its entry points from the lists, and the table is filled from them.
 
-use crate::Shape;
-use crate::dtype::{DType, Precision};
-use crate::kernel::{Kernel, KernelFamily, Stored, ThreadOrder, Tiles};
-use crate::target::Target;
+use crate::kernel::{Kernel, Stored, ThreadOrder, Tiles};
+use crate::{DType, KernelFamily, Precision, Shape, Target};
 
 /// Calls `$with!` once with every `k01_naive` kernel: entry point, variant, element, tile, thread
 /// order.
@@ -401,6 +399,7 @@ static FAMILIES: &[&[Kernel]] = &[
     of_family!(WarpGroupStreamK, crate::warp_group_stream_k_kernels),
     of_family!(WarpGroupHalves, crate::warp_group_halves_kernels),
     of_family!(WarpGroupInStep, crate::warp_group_in_step_kernels),
+    of_family!(WarpGroupPingPong, crate::warp_group_ping_pong_kernels),
     SKINNY,
 ];
 
@@ -590,11 +589,11 @@ mod tests {
     #[test]
     fn tiles_divide_each_other() {
         for kernel in kernels() {
-            let Tiles { block, warp, thread, stages, .. } = kernel.tiles;
+            let (Tiles { block, warp, thread, stages, .. }, name) = (kernel.tiles, kernel.name);
             for i in 0..2 {
-                assert_eq!([block[i] % warp[i], warp[i] % thread[i]], [0; 2], "{}", kernel.name);
+                assert_eq!([block[i] % warp[i], warp[i] % thread[i]], [0; 2], "{name}");
             }
-            assert!(block[2] > 0 && stages > 0, "{}", kernel.name);
+            assert!(block[2] > 0 && stages > 0, "{name}");
         }
     }
 }

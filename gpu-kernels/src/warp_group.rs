@@ -17,7 +17,8 @@
 //!
 //! Of few rows both blocks of a cluster take half of K of one tile, and their sums meet (`halves`).
 //! Of a list of products (`List`) a block goes on from the last tile of one to the first of the
-//! next. With equal shares of all steps (`StreamK`) clusters join what they have of a tile.
+//! next. With equal shares of all steps (`StreamK`) clusters join what they have of a tile. Where
+//! groups take tiles in turn (`PingPong`), one multiplies while the other writes.
 //!
 //! # Mapping
 //!
@@ -58,6 +59,7 @@ mod direct;
 #[cfg(feature = "sm_90a")]
 pub mod entries;
 mod halves;
+mod ping_pong;
 mod ring;
 mod rows;
 mod side;
@@ -104,6 +106,8 @@ pub trait Geometry: Copy {
     const SHARES: bool = Self::CLUSTER == 2;
     /// Whether they are rows of several tiles, whose blocks bring parts of A and of B for others.
     const IN_STEP: bool = Self::CLUSTER > 2;
+    /// Whether groups take the block's tiles in turn, all rows of each.
+    const IN_TURN: bool = false;
 }
 
 /// The numbers of a [`Geometry`].
@@ -129,6 +133,19 @@ impl<const GROUPS: usize, const PARTS: usize, const STAGES: usize> Geometry
     const CLUSTER: usize = 1;
     const STAGES: usize = STAGES;
     const PARTS: usize = PARTS;
+}
+
+/// The same of two groups that take the block's tiles in turn.
+#[derive(Clone, Copy)]
+pub struct PingPong<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize>;
+
+impl<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize> Geometry
+    for PingPong<GROUPS, CLUSTER, STAGES>
+{
+    const GROUPS: usize = GROUPS;
+    const CLUSTER: usize = CLUSTER;
+    const STAGES: usize = STAGES;
+    const IN_TURN: bool = true;
 }
 
 /// Elements that Hopper's tensor cores multiply.
@@ -162,6 +179,7 @@ const fn boxes_b<T, B: Side<T>>(sums: usize) -> usize {
 }
 
 /// The operands of a launch.
+#[derive(Clone)]
 pub struct Operands<T: Element> {
     /// The maps of A, B and C, or null where they have none; C's is used where `write::write` says
     /// so.
@@ -269,7 +287,9 @@ where
         let (warp, _) = warp::warp_shuffle_idx(u32::MAX, warp, 0, 32);
         match warp / 4 {
             0 => {
-                if G::GROUPS > 1 && W::IS_DIRECT {
+                if G::IN_TURN && SUMS > 80 {
+                    registers::decrease::<24>();
+                } else if G::GROUPS > 1 && W::IS_DIRECT {
                     registers::decrease::<56>();
                 } else if G::GROUPS > 1 {
                     registers::decrease::<40>();
@@ -299,15 +319,22 @@ where
             }
             group => {
                 // One group alone has as many registers as a thread may have.
-                if G::GROUPS > 1 && W::IS_DIRECT {
+                if G::IN_TURN && SUMS > 80 {
+                    registers::increase::<240>();
+                } else if G::GROUPS > 1 && W::IS_DIRECT {
                     registers::increase::<224>();
                 } else if G::GROUPS > 1 {
                     registers::increase::<232>();
                 }
-                let number = (group as usize - 1, warp % 4);
-                let memory = (stages, c, meetings);
-                let how = (summing, epilogue);
-                consume::<T, A, B, G, S, W, E, SUMS>(work, how, ring, memory, number);
+                let group = group as usize - 1;
+                if G::IN_TURN {
+                    let of = (epilogue, ring);
+                    ping_pong::consume::<T, A, B, G, W, E, SUMS>(work, of, (stages, c), group);
+                } else {
+                    let (memory, how) = ((stages, c, meetings), (summing, epilogue));
+                    let number = (group, warp % 4);
+                    consume::<T, A, B, G, S, W, E, SUMS>(work, how, ring, memory, number);
+                }
             }
         }
     }

@@ -18,6 +18,7 @@ use std::ops::Range;
 mod batch;
 mod cache;
 mod choose;
+mod floor;
 mod grouped;
 mod invariant;
 mod maps;

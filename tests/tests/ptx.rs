@@ -106,6 +106,8 @@ fn tensor_products(kernel: &Kernel) -> usize {
         KernelFamily::TensorCore => (),
         // A row of 128 bytes, 32 at a time; with scales in each of two accumulators.
         KernelFamily::WarpGroupScaled => return 8,
+        // Of both halves of a tile's rows.
+        KernelFamily::WarpGroupPingPong => return 8,
         family if family.is_warp_group() => return 4,
         _ => return 0,
     }
@@ -162,8 +164,11 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let met = usize::from(kernel.parts_of_cluster() > 1);
     // Before rows are put where others were, and before they are multiplied.
     let settled = if kernel.takes_row_maps() { 2 } else { 0 };
+    // Before a group's turn; and rows go column by column without a loop.
+    let turns = if kernel.takes_tiles_in_turn() { groups } else { 0 };
+    let by_rows = 2 * groups * if turns > 0 { boxes } else { 1 };
     let of_boxes = settled + (by_boxes + finished) * groups + copied;
-    of_boxes + of_words + 2 * groups + cleared + joined + met + alone
+    of_boxes + of_words + by_rows + cleared + joined + met + alone + turns
 }
 
 /// A barrier that the compiler copies into both sides of a branch makes a block wait for itself for
@@ -209,7 +214,8 @@ fn no_barrier_was_copied() {
                 | KernelFamily::WarpGroupDirect
                 | KernelFamily::WarpGroupStreamK
                 | KernelFamily::WarpGroupHalves
-                | KernelFamily::WarpGroupInStep => barriers_of_hopper(kernel),
+                | KernelFamily::WarpGroupInStep
+                | KernelFamily::WarpGroupPingPong => barriers_of_hopper(kernel),
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
             let products =

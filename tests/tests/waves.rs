@@ -102,7 +102,14 @@ fn cuda_shares() {
 /// Kernels of clusters, over shapes of an odd number of rows of tiles, one row among them; with the
 /// last of these side by side there are fewer waves.
 fn beside(device: &Device, shapes: &[[usize; 3]]) {
-    for kernel in ["warp_group_128x256", "warp_group_128x128", "warp_group_64x128"] {
+    let kernels = [
+        "warp_group_128x256",
+        "warp_group_128x128",
+        "warp_group_64x128",
+        "warp_group_ping_pong_128x192",
+        "warp_group_ping_pong_128x160",
+    ];
+    for kernel in kernels {
         for (i, &shape) in shapes.iter().enumerate() {
             let ops = LAYOUTS[i % 4];
             check::<bf16, bf16>(device, kernel, shape, (ops, 0));
@@ -112,7 +119,7 @@ fn beside(device: &Device, shapes: &[[usize; 3]]) {
             product::<f16, f16>(device, kernel, shape, (LAYOUTS[(i + 3) % 4], 0), false);
             // In two parts of K.
             check::<f16, f32>(device, &format!("{kernel}/2"), shape, (ops, 3));
-            if kernel != "warp_group_64x128" {
+            if kernel.starts_with("warp_group_128") {
                 check::<F8E4M3, bf16>(device, kernel, shape, (NT, 1));
             }
         }

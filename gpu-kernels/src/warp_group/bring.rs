@@ -133,14 +133,19 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
 const HALF: u32 = 32;
 
 /// Boxes of A that are brought for a tile from that row on: of one product those that have rows,
-/// since others take the copy engine longer than these, and nobody reads them.
+/// since others take the copy engine longer than these, and nobody reads them; but all or none
+/// where a group reads all.
 #[inline(always)]
 fn boxes_a<T: WarpGroup, G: Geometry, W: Work<T, G>>(work: &W, row: u64) -> u32 {
+    let all = G::GROUPS as u64;
     let boxes = match W::IS_ONE {
         true => work.params().m.saturating_sub(row).div_ceil(GROUP_ROWS as u64),
-        false => G::GROUPS as u64,
+        false => all,
     };
-    boxes.min(G::GROUPS as u64) as u32
+    match G::IN_TURN && boxes > 0 {
+        true => all as u32,
+        false => boxes.min(all) as u32,
+    }
 }
 
 /// The steps of a tile, which may begin anywhere and goes around.

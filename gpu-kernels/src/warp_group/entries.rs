@@ -16,6 +16,12 @@ type tf32 = cuda_std::wgmma::Tf32;
 gemm_spec::warp_group_kernels!(warp_group);
 gemm_spec::warp_group_in_step_kernels!(warp_group);
 
+/// The same of which groups take tiles in turn.
+macro_rules! ping_pong {
+    ($($rows:tt)*) => { warp_group! { @entries new, PingPong; $($rows)* } };
+}
+gemm_spec::warp_group_ping_pong_kernels!(ping_pong);
+
 /// The same of which blocks take halves of K, in tiles that may have fewer columns.
 macro_rules! halves {
     ($($rows:tt)*) => { warp_group! { @entries narrow, Parts; $($rows)* } };

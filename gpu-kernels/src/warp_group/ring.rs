@@ -32,7 +32,8 @@ impl<G: Geometry> Ring<G> {
     /// By one thread, before anybody uses them.
     #[inline(always)]
     pub unsafe fn init(self, writers: u32) {
-        let readers = (G::GROUPS * G::CLUSTER) as u32;
+        let groups = if G::IN_TURN { 1 } else { G::GROUPS };
+        let readers = (groups * G::CLUSTER) as u32;
         for stage in 0..G::STAGES {
             // SAFETY: the caller's promise.
             unsafe {
@@ -56,6 +57,14 @@ impl<G: Geometry> Ring<G> {
             self.stage = 0;
             self.round += 1;
         }
+    }
+
+    /// Goes past so many stages, which another group gives back.
+    #[inline(always)]
+    pub fn skip(&mut self, stages: u32) {
+        let stage = self.stage + stages;
+        self.stage = stage % G::STAGES as u32;
+        self.round += stage / G::STAGES as u32;
     }
 
     /// The place behind this one.

@@ -14,8 +14,6 @@ const COLS: usize = 64;
 const HALVES: usize = COLS / 32;
 /// Rows of a warp: every fourth.
 const ROWS: usize = GROUP_ROWS / 4;
-/// Rows whose elements are on their way at a time.
-const AT_ONCE: usize = 4;
 
 /// Puts the sums into shared memory, 64 columns at a time, and writes them from there to a C of any
 /// kind, row by row, as far as they lie in it.
@@ -32,25 +30,43 @@ pub unsafe fn write_by_rows<T: Element, G: Geometry, const SUMS: usize>(
 ) {
     const {
         assert!(size_of::<[super::write::BoxOfC; C_BOXES]>() >= GROUP_ROWS * COLS * 4);
-        assert!(
-            size_of::<T::Sum>() == 4 && ROWS.is_multiple_of(AT_ONCE) && AT_ONCE.is_multiple_of(2)
-        );
+        assert!(size_of::<T::Sum>() == 4 && (!G::IN_TURN || SUMS <= 96));
     };
+    let all = const { SUMS.div_ceil(32) as u32 };
+    macro_rules! write_columns {
+        ($i:expr, $at_once:literal) => {
+            // SAFETY: the group writes when all of it has read, and reads when all of it has
+            // written.
+            unsafe {
+                sync::<G>(group);
+                for part in 0..SUMS.div_ceil(32) {
+                    if part as u32 == $i {
+                        put(memory, &core::array::from_fn(|j| sums[(32 * part + j).min(SUMS - 1)]));
+                    }
+                }
+                sync::<G>(group);
+                let at = (at.row, at.col + u64::from(COLS as u32 * $i));
+                let start = operands.start.cast();
+                T::with_output(p, Columns::<_, $at_once> { start, p, at, memory });
+            }
+        };
+    }
+    if G::IN_TURN {
+        // The group holds sums of other rows, too: those that are in memory need no register any
+        // more, and elements of fewer rows are on their way.
+        write_columns!(0, 2);
+        if all > 1 {
+            write_columns!(1, 2);
+        }
+        if all > 2 {
+            write_columns!(2, 2);
+        }
+        return;
+    }
     // All counters afresh, so that the loops stay loops.
     let mut i = misc::afresh(0);
-    while i < SUMS.div_ceil(32) as u32 {
-        // SAFETY: the group writes when all of it has read, and reads when all of it has written.
-        unsafe {
-            sync::<G>(group);
-            for part in 0..SUMS.div_ceil(32) {
-                if part as u32 == i {
-                    put(memory, &core::array::from_fn(|j| sums[(32 * part + j).min(SUMS - 1)]));
-                }
-            }
-            sync::<G>(group);
-            let at = (at.row, at.col + u64::from(COLS as u32 * i));
-            T::with_output(p, Columns { start: operands.start.cast(), p, at, memory });
-        }
+    while i < all {
+        write_columns!(i, 4);
         i = misc::afresh(i + 1);
     }
 }
@@ -83,8 +99,9 @@ unsafe fn put<S: Copy>(memory: SharedTile<S>, sums: &[S; 32]) {
     }
 }
 
-/// 64 columns of a group's sums, in shared memory.
-struct Columns<'a, S> {
+/// 64 columns of a group's sums, in shared memory, of which elements of so many rows are on their
+/// way at a time.
+struct Columns<'a, S, const AT_ONCE: usize> {
     /// C's first element.
     start: *mut u8,
     p: &'a GemmParams<S>,
@@ -93,13 +110,14 @@ struct Columns<'a, S> {
     memory: SharedTile<S>,
 }
 
-impl<S: Sum> Write<S> for Columns<'_, S> {
+impl<S: Sum, const AT_ONCE: usize> Write<S> for Columns<'_, S, AT_ONCE> {
     type Done = ();
 
     /// # Safety
     /// By all threads of the group; the sums are in shared memory.
     #[inline(always)]
     unsafe fn write<C: Output<S>>(self) {
+        const { assert!(ROWS.is_multiple_of(AT_ONCE) && AT_ONCE.is_multiple_of(2)) };
         let Columns { start, p, at, memory } = self;
         let (warp, lane) = (thread_of_group() / 32, thread_of_group() % 32);
         let (alpha, beta) = (C::factor(p.alpha), C::factor(p.beta));

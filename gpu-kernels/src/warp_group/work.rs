@@ -12,7 +12,7 @@ use gemm_spec::{DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, halves_box
 
 /// The tiles that are left to a cluster, one after the other, and the product of each. All threads
 /// that go through it see the same tiles.
-pub trait Work<T: WarpGroup, G> {
+pub trait Work<T: WarpGroup, G>: Clone {
     /// Whether it is one product, or slices of one shape: only these have C's old values brought
     /// near. For lists there are no registers.
     const IS_ONE: bool;
@@ -368,6 +368,7 @@ pub struct Table {
 ///
 /// Boxes of A and B have 64 rows in any case; of rows of A that are another product's, the sums
 /// are not written.
+#[derive(Clone)]
 pub struct List<'a, T: WarpGroup, G> {
     table: &'a Table,
     /// Where the products' rows begin, and where the last one's end; null where each has a C.

@@ -1,8 +1,9 @@
 //! The choice of a kernel: what can compute a product, and what does so soonest.
 
+use super::floor::{Floor, Least};
 use super::invariant::{Rows, keeps_order, may_be_chosen};
 use super::maps::{mappable, mappable_by_rows, skew};
-use super::model::{Floor, Least, Prediction, narrow, part_len, predict, splits};
+use super::model::{Prediction, narrow, part_len, predict, splits};
 use super::variants::{Variant, candidates_of, variant_of};
 use super::{Batch, KernelChoice, Product, Rest, is_mappable_step};
 use crate::device::DeviceInfo;
@@ -212,16 +213,21 @@ impl Chosen {
     }
 
     /// The same, with a kernel that has an epilogue of its own in the place of the one that has not
-    /// and was the library's choice: halves of K are for nothing else.
+    /// and was the library's choice: halves of K and groups in turn are for nothing else.
     #[inline]
     pub(crate) fn for_epilogue(self, product: &Product, choice: &KernelChoice) -> Self {
         let is_free = || *choice == KernelChoice::Auto && !product.fusion.is_none();
-        if self.kernel.parts_of_cluster() == 1 || !is_free() {
+        let variant = match self.kernel {
+            kernel if kernel.parts_of_cluster() > 1 => "warp_group_64x64",
+            kernel if kernel.takes_tiles_in_turn() => "warp_group_128x256",
+            _ => return self,
+        };
+        if !is_free() {
             return self;
         }
         let Kernel { dtype, stored, .. } = *self.kernel;
         let is_whole = |kernel: &&Kernel| {
-            kernel.variant == "warp_group_64x64" && kernel.dtype == dtype && kernel.stored == stored
+            kernel.variant == variant && kernel.dtype == dtype && kernel.stored == stored
         };
         match gemm_spec::kernels().find(is_whole) {
             Some(kernel) => Chosen { kernel, tile_cols: 0, ..self },

@@ -88,6 +88,7 @@ impl Class {
                     | WarpGroupStreamK
                     | WarpGroupHalves
                     | WarpGroupInStep
+                    | WarpGroupPingPong
                     | Skinny
                     | Repack
                     | Finish
@@ -101,11 +102,12 @@ const TENSOR_CORE: &str = "k11_tensor_core";
 
 /// The variants of [`Class::WarpGroups`] that take maps. Those that do not always begin with the
 /// first k, run where these do, and are no reason to turn a product; nor are clusters in step,
-/// which always do. Shares of a tile's steps, which go by the number of tiles, keep no order, nor
-/// do halves, whose tiles' columns go by it.
+/// which always do, nor groups that take turns, which are not taken there: an epilogue has other
+/// kernels. Shares of a tile's steps, which go by the number of tiles, keep no order, nor do
+/// halves, whose tiles' columns go by it.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
     let is_one = |variant: &str| {
-        let others = ["direct", "stream_k", "halves", "in_step"];
+        let others = ["direct", "stream_k", "halves", "in_step", "ping_pong"];
         variant.starts_with("warp_group") && !others.iter().any(|other| variant.contains(other))
     };
     CANDIDATES.into_iter().filter(move |variant| is_one(variant))
@@ -122,7 +124,7 @@ fn runs(variant: &str, task: &Task, info: &DeviceInfo) -> bool {
 /// order, which is kept.
 fn begins_anywhere(kernel: &Kernel, shape: Shape) -> bool {
     let [rows, cols, _] = kernel.tiles.block;
-    kernel.family == KernelFamily::WarpGroup
+    matches!(kernel.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupPingPong)
         && kernel.dtype.size_bytes() > 1
         && shape.rows <= rows * kernel.cluster()
         && shape.cols > cols
@@ -130,8 +132,9 @@ fn begins_anywhere(kernel: &Kernel, shape: Shape) -> bool {
 
 /// Whether the library may choose a kernel for a task: always where rows are free.
 pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> bool {
-    // Of several products in one launch such clusters have not been measured.
-    let is_measured = !kernel.takes_steps_in_turn() || task.batch <= 1;
+    // Of several products in one launch such clusters and such turns have not been measured.
+    let is_in_turn = kernel.takes_steps_in_turn() || kernel.takes_tiles_in_turn();
+    let is_measured = !is_in_turn || task.batch <= 1;
     let is_alike = || keeps_order(kernel, task) && Class::of(task, info).has(kernel);
     is_measured && (task.rows == Rows::Free || is_alike())
 }

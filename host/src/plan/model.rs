@@ -17,7 +17,7 @@ const BANDWIDTH: f64 = 3.352e6;
 const OF_BANDWIDTH: f64 = 0.895;
 /// Microseconds from the end of what ran before to the first instruction, and from the last to the
 /// end.
-const LAUNCH: f64 = 2.0;
+pub(super) const LAUNCH: f64 = 2.0;
 /// Bytes that the L2 cache gives one multiprocessor in a microsecond, when all of them read.
 const L2_RATE: f64 = 90e3;
 /// The same for boxes of tensor maps: all of it, for each multiprocessor of an H100, and what one
@@ -34,12 +34,12 @@ const MEMORY_LATENCY: f64 = 1.72;
 /// The same of few rows, where it is alone.
 const MEMORY_RATE_ALONE: f64 = 57e3;
 /// How much more than a kernel gets of it memory would move for few rows, were there more to ask.
-const OF_COPIES: f64 = 1.12;
+pub(super) const OF_COPIES: f64 = 1.12;
 /// How much more a block asks for with each 64 columns more.
 const OF_WIDE: f64 = 0.6;
 /// Elements of a tile for which a multiprocessor's tensor cores do a step, a row of 128 bytes of
 /// both operands each, in a microsecond: 32 in a cycle of 1755 MHz.
-const TENSOR_RATE: f64 = 56.2e3;
+pub(super) const TENSOR_RATE: f64 = 56.2e3;
 /// The least microseconds of a step that reads sectors twice ([`Task::splits_sectors`]).
 const SPLIT_SECTORS: f64 = 0.4;
 /// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
@@ -107,7 +107,7 @@ const JOIN_OF_FEW: f64 = 0.6;
 const JOIN_RATE: f64 = 60e3;
 
 /// Bytes that memory gives in a microsecond, as much as a kernel gets of it.
-fn memory_rate(info: &DeviceInfo) -> f64 {
+pub(super) fn memory_rate(info: &DeviceInfo) -> f64 {
     OF_BANDWIDTH * info.memory_bandwidth.map_or(BANDWIDTH, |bytes| bytes as f64 / 1e6)
 }
 
@@ -176,121 +176,8 @@ impl Prediction {
     }
 }
 
-/// Microseconds below which no [`Prediction`] for a task is, by whatever kernel.
-#[derive(Clone, Copy)]
-pub(super) struct Floor<'a> {
-    task: &'a Task,
-    /// Steps of one element of C, all of them.
-    products: f64,
-    multiprocessors: f64,
-    /// Microseconds that memory takes for a byte, at the least.
-    of_byte: f64,
-    /// Bytes of A and B.
-    operands: f64,
-    /// Microseconds of the copies without which maps cannot describe A and B.
-    copies: f64,
-}
-
-/// The same by one kernel.
-#[derive(Clone, Copy)]
-pub(super) struct Least {
-    /// Of K in one part.
-    pub whole: f64,
-    /// The same where its last rows or columns are computed apart.
-    pub of_one_tile: f64,
-    /// Of K in several.
-    pub of_parts: f64,
-}
-
-impl Least {
-    /// Known of every kernel.
-    pub const NONE: Least = Least { whole: 0.0, of_one_tile: 0.0, of_parts: 0.0 };
-
-    /// Of K in as many parts as one likes.
-    pub fn all(&self) -> f64 {
-        self.whole.min(self.of_parts)
-    }
-}
-
-impl Floor<'_> {
-    /// Of every task.
-    pub const OF_ALL: f64 = LAUNCH;
-
-    pub fn new<'a>(task: &'a Task, info: &DeviceInfo) -> Floor<'a> {
-        let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
-        Floor {
-            task,
-            products: m * n * k * task.batch as f64,
-            multiprocessors: info.multiprocessors.map_or(MULTIPROCESSORS, f64::from),
-            of_byte: 1.0 / (OF_COPIES * memory_rate(info)),
-            operands: operand_bytes(task).iter().sum(),
-            copies: match task.unmapped {
-                Some(copied) if copied != [false; 2] => LAUNCH + copying(copied, task, info),
-                _ => 0.0,
-            },
-        }
-    }
-
-    /// As if all multiprocessors had work to the end, at the rate of one that is alone; on a GPU of
-    /// fewer than a cluster has, as if it had so many, which is how the model counts there. Nor is
-    /// one tile done sooner than its steps are, one after the other, or memory faster than it is.
-    pub fn least(&self, kernel: &Kernel, speed: &Speed) -> Least {
-        let Floor { task, products, .. } = *self;
-        let multiprocessors = self.multiprocessors.max(kernel.cluster() as f64);
-        let rate = 0.5 * speed.operations * (1.0 + alone(kernel));
-        let rate = match kernel.takes_maps() {
-            true => rate.min(kernel.tiles.block[2] as f64 * TENSOR_RATE),
-            false => rate,
-        };
-        let working = products / (rate * multiprocessors);
-        let steps = task.k.div_ceil(kernel.tiles.block[2]);
-        let few = steps.min(least_steps(kernel)) as f64;
-        let one = least_of_tile(kernel, speed, steps_of_part(kernel, 1, task), task);
-        let few = least_of_tile(kernel, speed, few, task);
-        let [memory, of_parts] = [1, 2].map(|parts| self.of_memory(parts));
-        let before = LAUNCH + self.copies_for(kernel);
-        Least {
-            whole: before + working.max(one).max(memory),
-            of_one_tile: before + one.max(memory),
-            of_parts: before + least_of_adding(kernel, 2, task) + working.max(few).max(of_parts),
-        }
-    }
-
-    /// The same of K in so many parts, more than one.
-    pub fn of_parts(&self, kernel: &Kernel, parts: usize) -> f64 {
-        let steps = steps_of_part(kernel, parts, self.task);
-        let of_tile = least_of_tile(kernel, &Speed::of(kernel), steps, self.task);
-        let adding = least_of_adding(kernel, parts, self.task);
-        LAUNCH + self.copies_for(kernel) + adding + of_tile.max(self.of_memory(parts))
-    }
-
-    fn copies_for(&self, kernel: &Kernel) -> f64 {
-        if kernel.takes_maps() { self.copies } else { 0.0 }
-    }
-
-    /// The least that memory takes for the operands, and for C or for the sums of so many parts.
-    fn of_memory(&self, parts: usize) -> f64 {
-        (self.operands + bytes_of_sums(parts, self.task)) * self.of_byte
-    }
-}
-
-/// The least microseconds of one tile of so many steps: of an empty C there is none, and equal
-/// shares have parts of one.
-fn least_of_tile(kernel: &Kernel, speed: &Speed, steps: f64, task: &Task) -> f64 {
-    match task.shape.is_empty() || kernel.joins() {
-        true => 0.0,
-        false => speed.tile + steps * of_tensor_cores(speed.step, kernel),
-    }
-}
-
-/// The least that adding up so many parts takes, and its launch.
-fn least_of_adding(kernel: &Kernel, parts: usize, task: &Task) -> f64 {
-    let (of_finish, rate) = finishing(kernel);
-    LAUNCH + of_finish + bytes_of_sums(parts, task) / rate
-}
-
 /// Microseconds of copies of operands, which are one launch, but for its own.
-fn copying(copied: [bool; 2], task: &Task, info: &DeviceInfo) -> f64 {
+pub(super) fn copying(copied: [bool; 2], task: &Task, info: &DeviceInfo) -> f64 {
     if copied == [false; 2] {
         return 0.0;
     }
@@ -300,7 +187,7 @@ fn copying(copied: [bool; 2], task: &Task, info: &DeviceInfo) -> f64 {
 }
 
 /// Bytes of A and of B.
-fn operand_bytes(task: &Task) -> [f64; 2] {
+pub(super) fn operand_bytes(task: &Task) -> [f64; 2] {
     let (m, n, k) = (task.shape.rows as f64, task.shape.cols as f64, task.k as f64);
     let size = task.dtype.size_bytes() as f64;
     let [a, b] = task.shared.map(|shared| if shared { 1.0 } else { task.batch as f64 });
@@ -308,7 +195,7 @@ fn operand_bytes(task: &Task) -> [f64; 2] {
 }
 
 /// Bytes of C, or of the sums of several parts.
-fn bytes_of_sums(parts: usize, task: &Task) -> f64 {
+pub(super) fn bytes_of_sums(parts: usize, task: &Task) -> f64 {
     let elements = task.shape.rows as f64 * task.shape.cols as f64;
     match parts {
         1 => elements * task.batch as f64 * task.output.size_bytes() as f64,
@@ -317,7 +204,7 @@ fn bytes_of_sums(parts: usize, task: &Task) -> f64 {
 }
 
 /// Steps of a block along K, in so many parts.
-fn steps_of_part(kernel: &Kernel, parts: usize, task: &Task) -> f64 {
+pub(super) fn steps_of_part(kernel: &Kernel, parts: usize, task: &Task) -> f64 {
     let steps = part_len(kernel, task.k, parts).div_ceil(kernel.tiles.block[2]);
     steps.div_ceil(kernel.parts_of_cluster()) as f64
 }
@@ -495,7 +382,7 @@ fn least_step(step: f64, kernel: &Kernel, task: &Task) -> f64 {
 }
 
 /// `step`, or of kernels of boxes what their tensor cores take for one, if that is more.
-fn of_tensor_cores(step: f64, kernel: &Kernel) -> f64 {
+pub(super) fn of_tensor_cores(step: f64, kernel: &Kernel) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
     match kernel.takes_maps() {
         true => step.max((rows * cols) as f64 / TENSOR_RATE),
@@ -572,7 +459,8 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
             let tiles_of_one = waves + f64::from(rest > 0.0);
             let by_rows = !n.is_multiple_of(16 / task.output.size_bytes());
             let of_rows = if by_rows { cols.div_ceil(64) as f64 * ROWS_OF_C } else { 0.0 };
-            time - tile * (tiles_of_one - 1.0).max(0.0) * 0.8 + of_rows * tiles_of_one
+            let hidden = if kernel.takes_tiles_in_turn() { 1.0 } else { 0.8 };
+            time - tile * (tiles_of_one - 1.0).max(0.0) * hidden + of_rows * tiles_of_one
         }
         false => time,
     }
@@ -590,7 +478,7 @@ fn has_work(kernel: &Kernel, count: usize, task: &Task, tiles: f64) -> f64 {
 
 /// Microseconds of the first and last instructions of the kernel that adds up parts, behind this
 /// one, and bytes of parts that it reads in one.
-fn finishing(kernel: &Kernel) -> (f64, f64) {
+pub(super) fn finishing(kernel: &Kernel) -> (f64, f64) {
     match kernel.takes_maps() {
         true => (FINISH_BEHIND_BOXES, PARTS_RATE_BEHIND_BOXES),
         false => (FINISH, PARTS_RATE),
@@ -598,7 +486,7 @@ fn finishing(kernel: &Kernel) -> (f64, f64) {
 }
 
 /// By how much a multiprocessor is faster whose others have nothing to do.
-fn alone(kernel: &Kernel) -> f64 {
+pub(super) fn alone(kernel: &Kernel) -> f64 {
     if kernel.takes_maps() { ALONE_WITH_BOXES } else { ALONE }
 }
 
@@ -693,7 +581,7 @@ pub(super) fn splits(
 
 /// The least steps of a part of K: fewer cost more than they give; the warps of few rows have a
 /// step each, and steps of rows that are cut out are long.
-fn least_steps(kernel: &Kernel) -> usize {
+pub(super) fn least_steps(kernel: &Kernel) -> usize {
     match kernel.family {
         KernelFamily::Skinny => 1,
         _ if kernel.takes_row_maps() => 2,

@@ -3,7 +3,8 @@
 //! many blocks as others where K is in parts.
 
 use super::choose::{Chosen, Task, instance};
-use super::model::{Floor, Prediction, blocks_at_once, predict, splits};
+use super::floor::Floor;
+use super::model::{Prediction, blocks_at_once, predict, splits};
 use super::variants::candidates_of;
 use super::{FEW, Fusion, KernelChoice, Product};
 use crate::device::DeviceInfo;

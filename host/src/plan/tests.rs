@@ -1,6 +1,6 @@
 //! Choices and checks for made-up devices.
 
-use super::model::Floor;
+use super::floor::Floor;
 use super::variants::variant_of;
 use super::*;
 use crate::OwnKernel;
@@ -398,6 +398,18 @@ fn is_looked_at(way: &Chosen, task: &Task, info: &DeviceInfo) -> bool {
     !variant_of(task.dtype, way.kernel.variant).unwrap().is_too_large(task, info)
 }
 
+/// What ways to compute a task are not predicted to be below.
+fn least_of<'a>(task: &'a Task, info: &DeviceInfo) -> impl Fn(&Chosen) -> f64 + use<'a> {
+    let floor = Floor::new(task, info);
+    move |way| {
+        let least = variant_of(task.dtype, way.kernel.variant).unwrap().least(&floor);
+        match way.parts {
+            1 => least.whole.max(least.of_one_tile),
+            parts => least.of_parts.max(floor.of_parts(way.kernel, parts)),
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn plans_are_valid(
@@ -430,13 +442,9 @@ proptest! {
         let Chosen { kernel, copied, parts, tile_cols, rest, prediction } = chosen;
         let micros = prediction.total();
         // What was not looked at would not have won, in rests neither.
-        let floor = Floor::new(&task, &info);
+        let least_of = least_of(&task, &info);
         for way in candidates(&task, &info).filter(|way| way.rest.is_none()) {
-            let of_kernel = variant_of(dtype, way.kernel.variant).unwrap().least(&floor);
-            let least = match way.parts {
-                1 => of_kernel.whole.max(of_kernel.of_one_tile),
-                parts => of_kernel.of_parts.max(floor.of_parts(way.kernel, parts)),
-            };
+            let least = least_of(&way);
             prop_assert!(least <= way.prediction.total(), "{least} {way:?}");
         }
         let ways = candidates(&task, &info);

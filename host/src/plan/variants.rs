@@ -1,20 +1,22 @@
 //! The variants of kernels that plans are made of.
 
 use super::choose::Task;
+use super::floor::{Floor, Least};
 use super::invariant::Rows;
-use super::model::{Floor, Least};
 use super::speed::Speed;
 use crate::device::DeviceInfo;
 use gemm_spec::{DType, Kernel, Precision};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 35] = [
+pub(super) const CANDIDATES: [&str; 37] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
     "warp_group_128x160",
     "warp_group_128x128",
+    "warp_group_ping_pong_128x192",
+    "warp_group_ping_pong_128x160",
     "warp_group_in_step_128x192",
     "warp_group_in_step_128x128",
     "warp_group_64x256",

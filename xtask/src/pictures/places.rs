@@ -73,7 +73,8 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         | KernelFamily::WarpGroupDirect
         | KernelFamily::WarpGroupStreamK
         | KernelFamily::WarpGroupHalves
-        | KernelFamily::WarpGroupInStep => of_groups(kernel, thread),
+        | KernelFamily::WarpGroupInStep
+        | KernelFamily::WarpGroupPingPong => of_groups(kernel, thread),
     }
 }
 
