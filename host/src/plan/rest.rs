@@ -203,6 +203,7 @@ fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<
         let is_of_use = |kernel: &&Kernel| {
             kernel.takes_maps() == maps
                 && !kernel.takes_steps_in_turn()
+                && !kernel.takes_tiles_in_turn()
                 && kernel.parts_of_cluster() == 1
         };
         let Some(kernel) = kernel.flatten().filter(is_of_use) else { continue };

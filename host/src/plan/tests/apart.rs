@@ -9,11 +9,12 @@ fn what_would_be_a_wave_of_its_own_is_computed_apart() {
         let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, shape) };
         super::super::choose(&KernelChoice::Auto, &task, &h100).unwrap()
     };
-    // 15 rows of clusters by 15 tiles of 128 x 256, of which 66 clusters have 13 rows in three
+    // 15 rows of clusters by 20 tiles of 128 x 192, of which 66 clusters have 13 rows in four
     // waves.
     let cut = plan((3840, 3840), 3840);
     let rest = cut.rest.unwrap();
-    assert_eq!((cut.kernel.variant, rest.of_rows, rest.from), ("warp_group_128x256", true, 3328));
+    let found = (cut.kernel.variant, rest.of_rows, rest.from);
+    assert_eq!(found, ("warp_group_ping_pong_128x192", true, 3328));
     // By what begins while the other ends, whatever else would be faster for a few rows.
     assert!(rest.kernel.takes_maps() && rest.kernel.parts_of_cluster() == 1);
     let task_of_all =
