@@ -48,6 +48,8 @@ pub(crate) struct Task {
     pub rows: Rows,
     /// Whether no rows or columns may be computed apart.
     pub whole: bool,
+    /// Whether an epilogue follows, which kernels whose groups take turns have not.
+    pub fused: bool,
 }
 
 /// Of a few words, each of which costs a multiplication: the extents, and what tells tasks of the
@@ -115,6 +117,7 @@ impl Task {
             skew,
             rows,
             whole: false,
+            fused: false,
         }
     }
 

@@ -136,8 +136,8 @@ pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> 
     let is_in_turn = kernel.takes_steps_in_turn() || kernel.takes_tiles_in_turn();
     // A group has all rows of a tile: where half of the last ones are empty, others do less.
     let is_half_empty = task.shape.rows.div_ceil(64) % 2 == 1 && task.shape.rows < 1024;
-    let is_measured =
-        !(is_in_turn && task.batch > 1 || kernel.takes_tiles_in_turn() && is_half_empty);
+    let is_no_use = kernel.takes_tiles_in_turn() && (task.fused || is_half_empty);
+    let is_measured = !(is_no_use || is_in_turn && task.batch > 1);
     let is_alike = || keeps_order(kernel, task) && Class::of(task, info).has(kernel);
     is_measured && (task.rows == Rows::Free || is_alike())
 }

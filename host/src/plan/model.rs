@@ -392,26 +392,8 @@ pub(super) fn of_tensor_cores(step: f64, kernel: &Kernel) -> f64 {
 
 /// Microseconds of a kernel that waits for nothing but the L2 cache.
 fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64) -> f64 {
-    let speed = Speed::of(kernel);
-    let Speed { mut operations, mut step, mut tile, blocks, .. } = speed;
-    if kernel.family == KernelFamily::TensorCore && task.dtype.size_bytes() < 4 && !task.maps {
-        // Elements that are too small for asynchronous copies come through registers.
-        (operations, step) = (0.2 * operations, 3.0 * step);
-    }
-    if kernel.family == KernelFamily::WarpSpecialized {
-        // A is turned round on its way as fast as others multiply, but not both, and not odd rows.
-        operations *= match (task.maps, task.along_k[1]) {
-            (true, false) => 1.0,
-            (true, true) | (false, _) => 0.9,
-        };
-    }
-    if kernel.variant == "skinny_rows" && task.along_k[1] {
-        step *= 1.5;
-    }
-    if kernel.family == KernelFamily::Skinny && task.dtype.size_bytes() < 4 && !task.maps {
-        // They come one by one.
-        step *= 2.5;
-    }
+    let speed = Speed::with(kernel, task);
+    let Speed { operations, mut step, mut tile, blocks, .. } = speed;
     let [rows, cols, depth] = kernel.tiles.block;
     let (m, n) = (task.shape.rows, task.shape.cols);
     if parts > 1 {

@@ -145,10 +145,15 @@ pub(crate) fn choose_for(
     task: &Task,
     choose: impl Fn(&Task) -> Result<Chosen, Error>,
 ) -> Result<Chosen, Error> {
-    let chosen = choose(task)?;
-    let in_memory = !product.fusion.is_none() && !chosen.kernel.has_epilogues();
-    let chosen = match chosen.rest.is_some() && in_memory && *choice == KernelChoice::Auto {
-        true => choose(&Task { whole: true, ..*task })?,
+    let (mut task, mut chosen) = (*task, choose(task)?);
+    let is_fused = !product.fusion.is_none() && *choice == KernelChoice::Auto;
+    if is_fused && chosen.kernel.takes_tiles_in_turn() {
+        task.fused = true;
+        chosen = choose(&task)?;
+    }
+    let in_memory = is_fused && !chosen.kernel.has_epilogues();
+    let chosen = match chosen.rest.is_some() && in_memory {
+        true => choose(&Task { whole: true, ..task })?,
         false => chosen,
     };
     Ok(chosen.for_epilogue(product, choice))

@@ -6,6 +6,9 @@ use gemm_spec::{DType, Kernel, KernelFamily};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
+/// K from which on tiles of 160 columns, which read most of the L2 cache, are slower in turn.
+const LONG_SUMS: usize = 8192;
+
 /// A kernel's speed.
 #[derive(Clone, Copy)]
 pub(super) struct Speed {
@@ -138,6 +141,34 @@ impl Speed {
     pub fn of(kernel: &Kernel) -> Speed {
         let found = SPEEDS.get(&(kernel.name.as_ptr() as usize));
         found.copied().unwrap_or_else(|| Speed::new(kernel))
+    }
+
+    /// The same for a task's operands and K.
+    pub fn with(kernel: &Kernel, task: &Task) -> Speed {
+        let mut speed = Speed::of(kernel);
+        let Speed { operations, step, .. } = &mut speed;
+        if kernel.family == KernelFamily::TensorCore && task.dtype.size_bytes() < 4 && !task.maps {
+            // Elements that are too small for asynchronous copies come through registers.
+            (*operations, *step) = (0.2 * *operations, 3.0 * *step);
+        }
+        if kernel.family == KernelFamily::WarpSpecialized {
+            // A is turned round on its way as fast as others multiply, but not both, nor odd rows.
+            *operations *= match (task.maps, task.along_k[1]) {
+                (true, false) => 1.0,
+                (true, true) | (false, _) => 0.9,
+            };
+        }
+        if kernel.variant == "skinny_rows" && task.along_k[1] {
+            *step *= 1.5;
+        }
+        if kernel.variant == "warp_group_ping_pong_128x160" && task.k >= LONG_SUMS {
+            *operations *= 0.94;
+        }
+        if kernel.family == KernelFamily::Skinny && task.dtype.size_bytes() < 4 && !task.maps {
+            // They come one by one.
+            *step *= 2.5;
+        }
+        speed
     }
 
     fn new(kernel: &Kernel) -> Speed {

@@ -53,7 +53,8 @@ fn what_comes_behind_the_sums_takes_no_turns() {
         chosen.unwrap().kernel.variant
     };
     assert_eq!(variant(&plain), "warp_group_ping_pong_128x192");
-    assert_eq!(variant(&Product { fusion: relu, ..plain }), "warp_group_128x256");
+    let layer = variant(&Product { fusion: relu, ..plain });
+    assert!(!layer.contains("ping_pong"), "{layer}");
     for fusion in [Fusion::default(), relu] {
         let alike = variant(&Product { batch_invariant: true, fusion, ..plain });
         assert!(!alike.contains("ping_pong"), "{alike}");
