@@ -156,7 +156,8 @@ pub(crate) unsafe fn enqueue(
     match unsafe { enqueue_chosen(driver, &product, &addresses, chosen) } {
         // There is no memory, and nothing has been launched that writes to C.
         Err(error) if error.is_out_of_memory() && takes_memory && may_change => {
-            let chosen = driver.choose(choice, &task.in_place())?.for_epilogue(&product, choice);
+            let task = task.in_place();
+            let chosen = choose_for(&product, choice, &task, |task| driver.choose(choice, task))?;
             // SAFETY: the caller's promise.
             unsafe { enqueue_chosen(driver, &product, &addresses, chosen) }
         }

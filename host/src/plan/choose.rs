@@ -48,7 +48,8 @@ pub(crate) struct Task {
     pub rows: Rows,
     /// Whether no rows or columns may be computed apart.
     pub whole: bool,
-    /// Whether an epilogue follows, which kernels whose groups take turns have not.
+    /// Whether an epilogue follows, for which kernels of halves of K and groups in turn are not
+    /// taken.
     pub fused: bool,
 }
 
@@ -213,29 +214,6 @@ impl Chosen {
         let tile_cols = if narrows { narrow(kernel, task.shape, info) } else { 0 };
         let prediction = predict(&kernel.narrowed(tile_cols), copied, parts, task, info);
         Chosen { kernel, copied, parts, tile_cols, rest: None, prediction }
-    }
-
-    /// The same, with a kernel that has an epilogue of its own in the place of the one that has not
-    /// and was the library's choice: halves of K and groups in turn are for nothing else.
-    #[inline]
-    pub(crate) fn for_epilogue(self, product: &Product, choice: &KernelChoice) -> Self {
-        let is_free = || *choice == KernelChoice::Auto && !product.fusion.is_none();
-        let variant = match self.kernel {
-            kernel if kernel.parts_of_cluster() > 1 => "warp_group_64x64",
-            kernel if kernel.takes_tiles_in_turn() => "warp_group_128x256",
-            _ => return self,
-        };
-        if !is_free() {
-            return self;
-        }
-        let Kernel { dtype, stored, .. } = *self.kernel;
-        let is_whole = |kernel: &&Kernel| {
-            kernel.variant == variant && kernel.dtype == dtype && kernel.stored == stored
-        };
-        match gemm_spec::kernels().find(is_whole) {
-            Some(kernel) => Chosen { kernel, tile_cols: 0, ..self },
-            None => self,
-        }
     }
 
     /// The one that is predicted to be faster, first.

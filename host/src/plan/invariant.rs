@@ -130,16 +130,22 @@ fn begins_anywhere(kernel: &Kernel, shape: Shape) -> bool {
         && shape.cols > cols
 }
 
+/// Whether a kernel of boxes has no epilogue, for which others of boxes take its place.
+pub(super) fn is_for_sums_alone(kernel: &Kernel) -> bool {
+    kernel.parts_of_cluster() > 1 || kernel.takes_tiles_in_turn()
+}
+
 /// Whether the library may choose a kernel for a task: always where rows are free.
 pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> bool {
     // Of several products in one launch such clusters and such turns have not been measured.
     let is_in_turn = kernel.takes_steps_in_turn() || kernel.takes_tiles_in_turn();
     // A group has all rows of a tile: where half of the last ones are empty, others do less.
     let is_half_empty = task.shape.rows.div_ceil(64) % 2 == 1 && task.shape.rows < 1024;
-    let is_no_use = kernel.takes_tiles_in_turn() && (task.fused || is_half_empty);
-    let is_measured = !(is_no_use || is_in_turn && task.batch > 1);
+    let is_no_use = task.fused && is_for_sums_alone(kernel)
+        || kernel.takes_tiles_in_turn() && is_half_empty
+        || is_in_turn && task.batch > 1;
     let is_alike = || keeps_order(kernel, task) && Class::of(task, info).has(kernel);
-    is_measured && (task.rows == Rows::Free || is_alike())
+    !is_no_use && (task.rows == Rows::Free || is_alike())
 }
 
 /// Whether a kernel that was named sums a task's rows alike.

@@ -4,6 +4,7 @@
 
 use super::choose::{Chosen, Task, instance};
 use super::floor::Floor;
+use super::invariant::is_for_sums_alone;
 use super::model::{Prediction, blocks_at_once, predict, splits};
 use super::variants::candidates_of;
 use super::{FEW, Fusion, KernelChoice, Product};
@@ -147,16 +148,15 @@ pub(crate) fn choose_for(
 ) -> Result<Chosen, Error> {
     let (mut task, mut chosen) = (*task, choose(task)?);
     let is_fused = !product.fusion.is_none() && *choice == KernelChoice::Auto;
-    if is_fused && chosen.kernel.takes_tiles_in_turn() {
+    if is_fused && is_for_sums_alone(chosen.kernel) {
         task.fused = true;
         chosen = choose(&task)?;
     }
     let in_memory = is_fused && !chosen.kernel.has_epilogues();
-    let chosen = match chosen.rest.is_some() && in_memory {
-        true => choose(&Task { whole: true, ..task })?,
-        false => chosen,
-    };
-    Ok(chosen.for_epilogue(product, choice))
+    match chosen.rest.is_some() && in_memory {
+        true => choose(&Task { whole: true, ..task }),
+        false => Ok(chosen),
+    }
 }
 
 /// Where the rows or columns begin that a kernel's whole waves leave, if there are any.
@@ -208,8 +208,7 @@ fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<
         let is_of_use = |kernel: &&Kernel| {
             kernel.takes_maps() == maps
                 && !kernel.takes_steps_in_turn()
-                && !kernel.takes_tiles_in_turn()
-                && kernel.parts_of_cluster() == 1
+                && !is_for_sums_alone(kernel)
         };
         let Some(kernel) = kernel.flatten().filter(is_of_use) else { continue };
         for parts in splits(kernel, task, info) {

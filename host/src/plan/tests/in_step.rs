@@ -39,24 +39,29 @@ fn groups_take_turns_where_that_is_faster() {
     assert!(!chosen((448, 10_240, 8192), 1).0.contains("ping_pong"));
 }
 
-/// An epilogue has a kernel that has it, and rows that are alike one that others are alike with.
+/// An epilogue has a kernel that has it, but where one is named, and rows that are alike one that
+/// others are alike with.
 #[test]
-fn what_comes_behind_the_sums_takes_no_turns() {
-    let [a, b] = [(2048, 4096), (4096, 22_016)].map(|(rows, cols)| Shape::new(rows, cols));
-    let plain = product(Layout::row_major(a), Layout::row_major(b));
+fn what_comes_behind_the_sums_has_other_kernels() {
     let relu = Fusion { activation: crate::Activation::Relu, ..Fusion::default() };
-    let variant = |product: &Product| {
-        let (auto, task, info) = (KernelChoice::Auto, Task::of(product, [0, 0]), hopper());
-        let chosen = choose_for(product, &auto, &task, |task| {
-            super::super::choose(&KernelChoice::Auto, task, &info)
-        });
-        chosen.unwrap().kernel.variant
+    let chosen = |product: &Product, choice: &KernelChoice| {
+        let (task, info) = (Task::of(product, [0, 0]), hopper());
+        let choose = |task: &Task| super::super::choose(choice, task, &info);
+        choose_for(product, choice, &task, choose).unwrap().kernel
     };
-    assert_eq!(variant(&plain), "warp_group_ping_pong_128x192");
-    let layer = variant(&Product { fusion: relu, ..plain });
-    assert!(!layer.contains("ping_pong"), "{layer}");
-    for fusion in [Fusion::default(), relu] {
-        let alike = variant(&Product { batch_invariant: true, fusion, ..plain });
-        assert!(!alike.contains("ping_pong"), "{alike}");
+    let auto = KernelChoice::Auto;
+    let shapes =
+        [(2048, 22_016, "warp_group_ping_pong_128x192"), (16, 4096, "warp_group_halves_64x64")];
+    for (m, n, variant) in shapes {
+        let [a, b] = [(m, 4096), (4096, n)].map(|(rows, cols)| Shape::new(rows, cols));
+        let plain = product(Layout::row_major(a), Layout::row_major(b));
+        let layer = Product { fusion: relu, ..plain };
+        assert_eq!(chosen(&plain, &auto).variant, variant);
+        assert!(chosen(&layer, &auto).has_epilogues(), "{}", chosen(&layer, &auto).name);
+        assert_eq!(chosen(&layer, &variant.into()).variant, variant);
+        for product in [plain, layer] {
+            let alike = chosen(&Product { batch_invariant: true, ..product }, &auto);
+            assert_ne!(alike.variant, variant);
+        }
     }
 }

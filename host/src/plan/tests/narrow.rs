@@ -24,25 +24,6 @@ fn they_are_as_many_as_fill_waves() {
 }
 
 #[test]
-fn kernels_with_epilogues_take_their_place_where_there_is_one() {
-    let narrow = chosen(4096, 4096);
-    let shapes = [(64, 4096), (4096, 4096)].map(|(rows, cols)| Shape::new(rows, cols));
-    let [a, b] = shapes.map(Layout::row_major);
-    let plain = product(a, b);
-    let relu = Fusion { activation: crate::Activation::Relu, ..Fusion::default() };
-    let layer = Product { fusion: relu, ..plain };
-    let auto = KernelChoice::Auto;
-    let whole = narrow.for_epilogue(&layer, &auto);
-    let found = (whole.kernel.variant, whole.kernel.stored, whole.tile_cols);
-    assert_eq!(found, ("warp_group_64x64", narrow.kernel.stored, 0));
-    // Not for a product without, nor for a kernel that was asked for, nor one with an epilogue.
-    assert_eq!(narrow.for_epilogue(&plain, &auto), narrow);
-    assert_eq!(narrow.for_epilogue(&layer, &"warp_group_halves_64x64".into()), narrow);
-    let other = chosen(8192, 8192);
-    assert_eq!(other.for_epilogue(&layer, &auto), other);
-}
-
-#[test]
 fn a_faster_memory_changes_predictions() {
     let h200 = DeviceInfo { memory_bandwidth: Some(4_917_000_000_000), ..h100() };
     // 344 tiles of 64 are six for some clusters of two halves; 394 of 56 are less for them.
