@@ -66,6 +66,7 @@
 //!   brings a global allocator.
 //! - More: [`ptx_version`](CudaBuilder::ptx_version),
 //!   [`unroll_threshold`](CudaBuilder::unroll_threshold), [`target_dir`](CudaBuilder::target_dir),
+//!   [`toolchain_cache`](CudaBuilder::toolchain_cache),
 //!   [`build_with_report`](CudaBuilder::build_with_report).
 
 mod arch;
@@ -286,6 +287,13 @@ impl CudaBuilder {
         self
     }
 
+    /// Where a fetched compiler is kept, for builds of several target folders, which may run at
+    /// one time. The default is [`toolchain::default_cache`] of the target folder.
+    pub fn toolchain_cache(mut self, folder: impl AsRef<Path>) -> Self {
+        self.options.toolchain_cache = Some(folder.as_ref().to_owned());
+        self
+    }
+
     /// Compiles the crate and returns the path of the PTX.
     ///
     /// In a build script it also tells cargo what to watch.
@@ -319,7 +327,9 @@ impl CudaBuilder {
                 .map_err(CudaBuilderError::io(format!("finding {}", folder.display())))?,
             None => build_script_target().unwrap_or_else(|| package.target_directory.clone()),
         };
-        let toolchain = DeviceToolchain::find_or_fetch(&toolchain::default_cache(&target))?;
+        let default_cache = || toolchain::default_cache(&target);
+        let cache = options.toolchain_cache.clone().unwrap_or_else(default_cache);
+        let toolchain = DeviceToolchain::find_or_fetch(&cache)?;
         let target_dir = target.join("cuda-builder");
         let mut flags = options.all_flags();
         flags.extend(options.last_flags());

@@ -425,6 +425,7 @@ impl Kernel {
             KernelFamily::WarpGroup
                 | KernelFamily::WarpGroupStreamK
                 | KernelFamily::WarpGroupInStep
+                | KernelFamily::WarpGroupPingPong
         )
     }
 

@@ -1,5 +1,7 @@
 //! Hopper's kernels: their lists.
 
+mod ping_pong;
+
 /// Calls `$with!` once with every `warp_group` kernel: entry point, variant, element, how A and B
 /// are stored, and the numbers of [`Tiles::of_groups`](crate::Tiles::of_groups): block, cluster,
 /// stages.
@@ -520,80 +522,6 @@ macro_rules! warp_group_in_step_kernels {
         (
             warp_group_in_step_64x192_tt_bf16, "warp_group_in_step_64x192", bf16, Tt,
             [64, 192, 64], 8, 6
-        ),
-        }
-    };
-}
-
-/// Calls `$with!` once with every `warp_group` kernel whose two groups take tiles in turn: as
-/// [`warp_group_kernels!`](crate::warp_group_kernels).
-#[macro_export]
-macro_rules! warp_group_ping_pong_kernels {
-    ($with:ident) => {
-        $with! {
-        (
-            warp_group_ping_pong_128x192_nn_f16, "warp_group_ping_pong_128x192", f16, Nn,
-            [128, 192, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x192_nt_f16, "warp_group_ping_pong_128x192", f16, Nt,
-            [128, 192, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x192_tn_f16, "warp_group_ping_pong_128x192", f16, Tn,
-            [128, 192, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x192_tt_f16, "warp_group_ping_pong_128x192", f16, Tt,
-            [128, 192, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x192_nn_bf16, "warp_group_ping_pong_128x192", bf16, Nn,
-            [128, 192, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x192_nt_bf16, "warp_group_ping_pong_128x192", bf16, Nt,
-            [128, 192, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x192_tn_bf16, "warp_group_ping_pong_128x192", bf16, Tn,
-            [128, 192, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x192_tt_bf16, "warp_group_ping_pong_128x192", bf16, Tt,
-            [128, 192, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x160_nn_f16, "warp_group_ping_pong_128x160", f16, Nn,
-            [128, 160, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x160_nt_f16, "warp_group_ping_pong_128x160", f16, Nt,
-            [128, 160, 64], 2, 5
-        ),
-        (
-            warp_group_ping_pong_128x160_tn_f16, "warp_group_ping_pong_128x160", f16, Tn,
-            [128, 160, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x160_tt_f16, "warp_group_ping_pong_128x160", f16, Tt,
-            [128, 160, 64], 2, 5
-        ),
-        (
-            warp_group_ping_pong_128x160_nn_bf16, "warp_group_ping_pong_128x160", bf16, Nn,
-            [128, 160, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x160_nt_bf16, "warp_group_ping_pong_128x160", bf16, Nt,
-            [128, 160, 64], 2, 5
-        ),
-        (
-            warp_group_ping_pong_128x160_tn_bf16, "warp_group_ping_pong_128x160", bf16, Tn,
-            [128, 160, 64], 2, 4
-        ),
-        (
-            warp_group_ping_pong_128x160_tt_bf16, "warp_group_ping_pong_128x160", bf16, Tt,
-            [128, 160, 64], 2, 5
         ),
         }
     };

@@ -58,6 +58,7 @@ mod clear;
 mod direct;
 #[cfg(feature = "sm_90a")]
 pub mod entries;
+mod finished;
 mod halves;
 mod ping_pong;
 mod ring;

@@ -14,7 +14,7 @@ pub use header::Header;
 
 use anyhow::{Context, Result, bail};
 use cuda_builder::toolchain::{DeviceToolchain, default_cache};
-use cuda_builder::{CudaBuilder, NvvmArch};
+use cuda_builder::{BuildReport, CudaBuilder, NvvmArch};
 use gemm_spec::Target;
 
 use crate::source_hash::Sources;
@@ -56,8 +56,7 @@ fn stale_files(workspace: &Workspace, sources: &Sources) -> Vec<String> {
 }
 
 fn build_all(workspace: &Workspace, sources: &Sources) -> Result<()> {
-    for target in Target::ALL {
-        let text = build(workspace, sources, target)?;
+    for (target, text) in build(workspace, sources, &Target::ALL)? {
         let path = workspace.ptx_file(target.arch());
         let said = workspace.display(&path);
         if std::fs::read_to_string(&path).is_ok_and(|old| old == text) {
@@ -80,14 +79,12 @@ fn check(workspace: &Workspace, sources: &Sources) -> Result<()> {
         bail!("{}: run `cargo xtask build-ptx` and commit the result", stale.join("; "));
     }
     let ours = compiler_line(workspace);
+    let mut ours_too = Vec::new();
     for target in Target::ALL {
         let said = workspace.display(&workspace.ptx_file(target.arch()));
         let recorded = Header::read(&workspace.ptx_file(target.arch()))?.compiler;
         match &ours {
-            Ok(ours) if *ours == recorded => {
-                compare_with_rebuild(workspace, sources, target)?;
-                println!("{said}: the hash is today's, and a rebuild by {recorded} is the same");
-            }
+            Ok(ours) if *ours == recorded => ours_too.push(target),
             Ok(ours) => println!(
                 "{said}: the hash is today's; only the hash was compared, because {recorded} made \
                  the file and here is {ours}"
@@ -98,21 +95,24 @@ fn check(workspace: &Workspace, sources: &Sources) -> Result<()> {
             ),
         }
     }
+    for (target, rebuilt) in build(workspace, sources, &ours_too)? {
+        compare_with_rebuild(workspace, target, &rebuilt)?;
+    }
     cubins::check(workspace)
 }
 
-fn compare_with_rebuild(workspace: &Workspace, sources: &Sources, target: Target) -> Result<()> {
+fn compare_with_rebuild(workspace: &Workspace, target: Target, rebuilt: &str) -> Result<()> {
     let path = workspace.ptx_file(target.arch());
-    let rebuilt = build(workspace, sources, target)?;
+    let said = workspace.display(&path);
     let committed = std::fs::read_to_string(&path)?.replace("\r\n", "\n");
-    if let Some((line, (old, new))) = first_difference(&committed, &rebuilt) {
+    if let Some((line, (old, new))) = first_difference(&committed, rebuilt) {
         bail!(
-            "{}:{line} is not what the same compiler makes of these sources\n\
+            "{said}:{line} is not what the same compiler makes of these sources\n\
              committed: {old}\n  rebuilt: {new}\n\
-             run `cargo xtask build-ptx` and commit the result",
-            workspace.display(&path)
+             run `cargo xtask build-ptx` and commit the result"
         );
     }
+    println!("{said}: the hash is today's, and a rebuild by its compiler is the same");
     Ok(())
 }
 
@@ -145,22 +145,54 @@ pub fn nvvm_arch(target: Target) -> NvvmArch {
     }
 }
 
-/// The text of a target's file: header and PTX, checked against the table of kernels.
-fn build(workspace: &Workspace, sources: &Sources, target: Target) -> Result<String> {
-    let (major, minor) = target.ptx_version();
-    let report = CudaBuilder::new(workspace.root.join("gpu-kernels"))
-        .arch(nvvm_arch(target))
-        .ptx_version(major, minor)
-        .build_args(&["--no-default-features", "--features", target.arch()])
-        .build_with_report()
-        .with_context(|| format!("compiling gpu-kernels for {}", target.arch()))?;
-    sources.ensure_cover(workspace, &report.sources)?;
-    let ptx =
-        std::fs::read_to_string(&report.path).with_context(|| report.path.display().to_string())?;
-    entries::check(&ptx, target)?;
+/// The texts of targets' files: header and PTX, checked against the table of kernels.
+fn build(
+    workspace: &Workspace,
+    sources: &Sources,
+    targets: &[Target],
+) -> Result<Vec<(Target, String)>> {
     let compiler = compiler_line(workspace)?;
-    let header = Header::new(target, compiler, sources.hash(&settings(target)));
-    Ok(format!("{header}{ptx}"))
+    let reports = compile(workspace, targets)?;
+    let finish = |(target, report): (Target, BuildReport)| {
+        sources.ensure_cover(workspace, &report.sources)?;
+        let text = std::fs::read_to_string(&report.path);
+        let ptx = text.with_context(|| report.path.display().to_string())?;
+        entries::check(&ptx, target)?;
+        let header = Header::new(target, compiler.clone(), sources.hash(&settings(target)));
+        Ok((target, format!("{header}{ptx}")))
+    };
+    reports.into_iter().map(finish).collect()
+}
+
+/// Compiles the kernels for each target. Hopper's take as long as all others together, and the
+/// compiler a single core, so they have a target folder, and thereby a lock, of their own.
+fn compile(workspace: &Workspace, targets: &[Target]) -> Result<Vec<(Target, BuildReport)>> {
+    let (folder, cache) = (&workspace.target_dir, default_cache(&workspace.target_dir));
+    let kernels = workspace.root.join("gpu-kernels");
+    let compile = |target: Target| {
+        let (major, minor) = target.ptx_version();
+        let report = CudaBuilder::new(&kernels)
+            .arch(nvvm_arch(target))
+            .ptx_version(major, minor)
+            .build_args(&["--no-default-features", "--features", target.arch()])
+            .target_dir(if target == Target::Sm90a {
+                folder.join("hopper")
+            } else {
+                folder.clone()
+            })
+            .toolchain_cache(&cache)
+            .build_with_report()
+            .with_context(|| format!("compiling gpu-kernels for {}", target.arch()))?;
+        Ok((target, report))
+    };
+    let (hopper, others): (Vec<Target>, Vec<Target>) =
+        targets.iter().partition(|target| **target == Target::Sm90a);
+    let of_all =
+        |targets: Vec<Target>| targets.into_iter().map(compile).collect::<Result<Vec<_>>>();
+    let (others, hopper) = rayon::join(|| of_all(others), || of_all(hopper));
+    let (mut all, hopper) = (others?, hopper?);
+    all.extend(hopper);
+    Ok(all)
 }
 
 /// The device compiler, as headers record it; it is fetched where it has to be.

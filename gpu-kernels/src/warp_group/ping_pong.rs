@@ -107,7 +107,7 @@ pub unsafe fn consume<T, A, B, G, W, E, const SUMS: usize>(
             let mut place = Place { row, col, slice, is_beside: false };
             let (operands, p) = (work.operands(), work.params());
             let ways = Ways {
-                epilogues: false,
+                epilogues: true,
                 boxes: work.has_box(place.row),
                 word_boxes: false,
                 meet: false,

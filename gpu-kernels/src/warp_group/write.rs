@@ -1,17 +1,16 @@
 //! A group's sums on their way to C.
 
+use super::finished::write_finished;
 use super::rows::write_by_rows;
 use super::tiles::Place;
 use super::word_boxes::write_word_boxes;
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
-use crate::finish::{activate, widen};
 use crate::{Element, Epilogue, Output, OutputTile, SharedTile, Sum, Write, apply};
 use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
-use cuda_std::half::{HalfExt, bf16, f16};
 use cuda_std::wgmma::{B64, Tile};
-use cuda_std::{GpuFloat, SharedPtr, fence, misc, mma, thread, tma, warp};
-use gemm_spec::{C_BOXES, DType, GemmParams, c_row_bytes};
+use cuda_std::{SharedPtr, fence, misc, mma, thread, tma, warp};
+use gemm_spec::{C_BOXES, GemmParams, c_row_bytes};
 
 /// A box of C: 64 rows of 128 bytes.
 pub type BoxOfC = Rows64<u8>;
@@ -155,7 +154,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
             let is_usual = C::CODE == T::Output::CODE && (p.reads_c != 0 || ways.tile_cols != 0);
             let by_pairs = (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
             if by_pairs {
-                write_pairs::<T, C, SUMS>(tile, p, sums);
+                write_pairs::<T, C, G, SUMS>(tile, p, sums);
             }
             by_pairs
         }
@@ -276,7 +275,7 @@ pub fn place() -> (usize, usize) {
 /// The row of a box that a thread has the address of when matrices of 8 x 8 are stored, and the
 /// first of its columns: rows 0 to 7, then 8 to 15; of the first 8 columns, then of the next.
 #[inline(always)]
-fn place_of_rows() -> (u32, u32) {
+pub fn place_of_rows() -> (u32, u32) {
     let thread = thread_of_group() as u32;
     let lane = thread % 32;
     (thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8)
@@ -288,14 +287,15 @@ const AT_ONCE: usize = 4;
 /// # Safety
 /// As [`OutputTile::store_pairs`].
 #[inline(always)]
-unsafe fn write_pairs<T: Element, C: Output<T::Sum>, const SUMS: usize>(
+unsafe fn write_pairs<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: usize>(
     tile: OutputTile,
     p: &GemmParams<T::Sum>,
     sums: &[T::Sum; SUMS],
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        match SUMS.is_multiple_of(8 * AT_ONCE) {
+        // Beside a C of 32 bits, groups in turn have registers for the smaller number alone.
+        match SUMS.is_multiple_of(8 * AT_ONCE) && (!G::IN_TURN || size_of::<T::Output>() == 2) {
             true => write_pairs_of::<T, C, SUMS, { 2 * AT_ONCE }>(tile, p, sums),
             false => write_pairs_of::<T, C, SUMS, AT_ONCE>(tile, p, sums),
         }
@@ -334,7 +334,7 @@ const fn cols_of_copy(sums: usize) -> usize {
 /// # Safety
 /// Row and column are in the box.
 #[inline(always)]
-unsafe fn element_of_box<C, const SUMS: usize>(
+pub unsafe fn element_of_box<C, const SUMS: usize>(
     of_c: SharedTile<Rows64<C>>,
     row: u32,
     (part, col): (usize, u32),
@@ -398,7 +398,7 @@ pub const fn uses_boxes_again(sums: usize) -> bool {
 /// # Safety
 /// By all threads of the group, and where they `meet` of all groups; C's map is used.
 #[inline(always)]
-unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
+pub unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     Place { row, col, slice, .. }: Place,
@@ -442,124 +442,6 @@ unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
             }
             tma::commit_group();
         }
-    }
-}
-
-/// As [`write_boxes`] for the usual C, with biases and an activation. A loop over boxes, since what
-/// an activation takes is long, and a driver compiles it once; a box's biases are on their way
-/// while the one before is finished.
-///
-/// # Safety
-/// As [`write_boxes`]; the host has seen that C's map is used, and that the epilogue has no more
-/// than these.
-#[inline(always)]
-unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
-    operands: &Operands<T>,
-    p: &GemmParams<T::Sum>,
-    at: Place,
-    (boxes, group, meet): (SharedTile<BoxOfC>, usize, bool),
-    sums: &[T::Sum; SUMS],
-) {
-    let alpha = p.alpha.float_factor();
-    // Afresh, or the compiler makes a loop for each activation, with and without biases.
-    let bias = misc::afresh_i64(p.epilogue.bias.address as i64) as u64;
-    if at.row >= p.m || at.col >= p.n {
-        return;
-    }
-    // SAFETY: as in `write_boxes`.
-    unsafe {
-        let biases_of = |i: usize| biases(bias, at.col + 64 * i as u64, p.n);
-        let mut next = biases_of(0);
-        sync::<G>(group);
-        let mut i = misc::afresh(0) as usize;
-        loop {
-            let words = next;
-            next = biases_of(i + 1);
-            let of_box = sums_of_box(sums, i);
-            let (to_row, to_col) = place_of_rows();
-            let to: SharedTile<Rows64<u16>> = boxes.add(i % C_BOXES).cast();
-            // Half a box at a time: of a whole one there are too many numbers for the registers.
-            for half in 0..2 {
-                let mut x: [f32; 16] = core::array::from_fn(|j| {
-                    // Columns 0 and 1 of both rows, then 8 and 9.
-                    let word = words[4 * half + j / 4] >> (16 * (j % 2));
-                    let bias = widen(word as u16, <T::Output as Output<T::Sum>>::CODE);
-                    GpuFloat::mul_add(alpha, of_box[16 * half + j].to_f32(), bias)
-                });
-                activate::<16, false>(&mut x, misc::afresh(p.epilogue.activation));
-                for part in 0..2 {
-                    let pack = |j: usize| halves::<T>([x[8 * part + j], x[8 * part + j + 1]]);
-                    let to = element_of_box::<_, SUMS>(to, to_row, (2 * half + part, to_col));
-                    mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
-                }
-            }
-            send::<T, G, SUMS>(operands, p, at, (boxes, group, meet), i);
-            i = misc::afresh(i as u32 + 1) as usize;
-            if i == SUMS.div_ceil(32) {
-                break;
-            }
-        }
-    }
-}
-
-/// The sums of box number `i`, of two to four, the last of which may be half of one: registers
-/// cannot be told by a number, so there is a branch for each.
-#[inline(always)]
-fn sums_of_box<S: Copy, const SUMS: usize>(sums: &[S; SUMS], i: usize) -> [S; 32] {
-    const { assert!(SUMS.is_multiple_of(16) && SUMS >= 32 && SUMS <= 128) };
-    // Afresh: else the branches are one behind the other, and the last box goes through all four.
-    let part = |i: usize| {
-        misc::afresh(i as u32);
-        core::array::from_fn(|j| sums[(32 * i + j).min(SUMS - 1)])
-    };
-    if SUMS > 96 && i == 3 {
-        part(3)
-    } else if SUMS > 64 && i == 2 {
-        part(2)
-    } else if SUMS > 32 && i == 1 {
-        part(1)
-    } else {
-        part(0)
-    }
-}
-
-/// A thread's biases of 64 columns, whose first is `first` of `n`, in pairs; zeros where the row's
-/// address is 0.
-///
-/// # Safety
-/// The row has `n` elements that may be read, of 16 bits, and starts at a multiple of 4 bytes; both
-/// numbers are even.
-#[inline(always)]
-unsafe fn biases(row: u64, first: u64, n: u64) -> [u32; 8] {
-    let mut words = [0; 8];
-    if row != 0 {
-        let col = first + place().1 as u64;
-        let start = (row + 2 * col) as *const u32;
-        // Columns 8 apart, which are 4 words.
-        // SAFETY: the caller's promise.
-        unsafe {
-            if first + 64 <= n {
-                for i in 0..8 {
-                    words[i] = start.add(4 * i).read();
-                }
-            } else {
-                for i in 0..8 {
-                    if col + (8 * i as u64) < n {
-                        words[i] = start.add(4 * i).read();
-                    }
-                }
-            }
-        }
-    }
-    words
-}
-
-/// A pair, rounded to elements of the usual C, of 16 bits, as a word.
-#[inline(always)]
-fn halves<T: Element>(pair: [f32; 2]) -> u32 {
-    match <T::Output as Output<T::Sum>>::CODE == DType::BF16 as u32 {
-        true => bf16::pack_gpu(pair),
-        false => f16::pack_gpu(pair),
     }
 }
 

@@ -48,8 +48,7 @@ pub(crate) struct Task {
     pub rows: Rows,
     /// Whether no rows or columns may be computed apart.
     pub whole: bool,
-    /// Whether an epilogue follows, for which kernels of halves of K and groups in turn are not
-    /// taken.
+    /// Whether an epilogue follows, for which kernels of halves of K are not taken.
     pub fused: bool,
 }
 

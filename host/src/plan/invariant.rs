@@ -102,9 +102,9 @@ const TENSOR_CORE: &str = "k11_tensor_core";
 
 /// The variants of [`Class::WarpGroups`] that take maps. Those that do not always begin with the
 /// first k, run where these do, and are no reason to turn a product; nor are clusters in step,
-/// which always do, nor groups that take turns, which are not taken there: an epilogue has other
-/// kernels. Shares of a tile's steps, which go by the number of tiles, keep no order, nor do
-/// halves, whose tiles' columns go by it.
+/// which always do, nor groups that take turns, which are not taken there. Shares of a tile's
+/// steps, which go by the number of tiles, keep no order, nor do halves, whose tiles' columns go
+/// by it.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
     let is_one = |variant: &str| {
         let others = ["direct", "stream_k", "halves", "in_step", "ping_pong"];
@@ -132,7 +132,7 @@ fn begins_anywhere(kernel: &Kernel, shape: Shape) -> bool {
 
 /// Whether a kernel of boxes has no epilogue, for which others of boxes take its place.
 pub(super) fn is_for_sums_alone(kernel: &Kernel) -> bool {
-    kernel.parts_of_cluster() > 1 || kernel.takes_tiles_in_turn()
+    kernel.parts_of_cluster() > 1
 }
 
 /// Whether the library may choose a kernel for a task: always where rows are free.
