@@ -66,7 +66,7 @@
 //!   brings a global allocator.
 //! - More: [`ptx_version`](CudaBuilder::ptx_version),
 //!   [`unroll_threshold`](CudaBuilder::unroll_threshold), [`target_dir`](CudaBuilder::target_dir),
-//!   [`toolchain_cache`](CudaBuilder::toolchain_cache),
+//!   [`beside`](CudaBuilder::beside),
 //!   [`build_with_report`](CudaBuilder::build_with_report).
 
 mod arch;
@@ -287,10 +287,10 @@ impl CudaBuilder {
         self
     }
 
-    /// Where a fetched compiler is kept, for builds of several target folders, which may run at
-    /// one time. The default is [`toolchain::default_cache`] of the target folder.
-    pub fn toolchain_cache(mut self, folder: impl AsRef<Path>) -> Self {
-        self.options.toolchain_cache = Some(folder.as_ref().to_owned());
+    /// Builds in a folder of its own, `cuda-builder-NAME`, at the same time as builds that have
+    /// another: those of one folder wait for each other, and the compiler takes a single core.
+    pub fn beside(mut self, name: &str) -> Self {
+        self.options.beside = Some(name.to_owned());
         self
     }
 
@@ -327,10 +327,11 @@ impl CudaBuilder {
                 .map_err(CudaBuilderError::io(format!("finding {}", folder.display())))?,
             None => build_script_target().unwrap_or_else(|| package.target_directory.clone()),
         };
-        let default_cache = || toolchain::default_cache(&target);
-        let cache = options.toolchain_cache.clone().unwrap_or_else(default_cache);
-        let toolchain = DeviceToolchain::find_or_fetch(&cache)?;
-        let target_dir = target.join("cuda-builder");
+        let toolchain = DeviceToolchain::find_or_fetch(&toolchain::default_cache(&target))?;
+        let target_dir = target.join(match &options.beside {
+            Some(name) => format!("cuda-builder-{name}"),
+            None => "cuda-builder".to_owned(),
+        });
         let mut flags = options.all_flags();
         flags.extend(options.last_flags());
         let key = key(&flags, &folder, &options.build_args);

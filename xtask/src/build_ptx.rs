@@ -165,34 +165,28 @@ fn build(
 }
 
 /// Compiles the kernels for each target. Hopper's take as long as all others together, and the
-/// compiler a single core, so they have a target folder, and thereby a lock, of their own.
+/// compiler takes a single core, so they are built beside them.
 fn compile(workspace: &Workspace, targets: &[Target]) -> Result<Vec<(Target, BuildReport)>> {
-    let (folder, cache) = (&workspace.target_dir, default_cache(&workspace.target_dir));
-    let kernels = workspace.root.join("gpu-kernels");
+    let (kernels, target_dir) = (workspace.root.join("gpu-kernels"), &workspace.target_dir);
     let compile = |target: Target| {
         let (major, minor) = target.ptx_version();
-        let report = CudaBuilder::new(&kernels)
+        let mut builder = CudaBuilder::new(&kernels)
             .arch(nvvm_arch(target))
             .ptx_version(major, minor)
             .build_args(&["--no-default-features", "--features", target.arch()])
-            .target_dir(if target == Target::Sm90a {
-                folder.join("hopper")
-            } else {
-                folder.clone()
-            })
-            .toolchain_cache(&cache)
-            .build_with_report()
-            .with_context(|| format!("compiling gpu-kernels for {}", target.arch()))?;
+            .target_dir(target_dir);
+        if target == Target::Sm90a {
+            builder = builder.beside("hopper");
+        }
+        let report = builder.build_with_report();
+        let report =
+            report.with_context(|| format!("compiling gpu-kernels for {}", target.arch()))?;
         Ok((target, report))
     };
-    let (hopper, others): (Vec<Target>, Vec<Target>) =
-        targets.iter().partition(|target| **target == Target::Sm90a);
-    let of_all =
-        |targets: Vec<Target>| targets.into_iter().map(compile).collect::<Result<Vec<_>>>();
-    let (others, hopper) = rayon::join(|| of_all(others), || of_all(hopper));
-    let (mut all, hopper) = (others?, hopper?);
-    all.extend(hopper);
-    Ok(all)
+    let all = |targets: Vec<Target>| targets.into_iter().map(compile).collect::<Result<Vec<_>>>();
+    let (hopper, others) = targets.iter().partition(|target| **target == Target::Sm90a);
+    let (others, hopper) = rayon::join(|| all(others), || all(hopper));
+    Ok([others?, hopper?].concat())
 }
 
 /// The device compiler, as headers record it; it is fetched where it has to be.

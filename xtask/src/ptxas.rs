@@ -41,7 +41,7 @@ struct Usage {
 
 /// What the assembler said of one PTX file on one GPU.
 #[derive(Debug, Default, PartialEq)]
-struct Assembly {
+pub struct Assembly {
     kernels: BTreeMap<String, Usage>,
     warnings: Vec<String>,
 }
@@ -124,7 +124,8 @@ fn knows(sh: &Shell, ptxas: &Path, wanted: &[(Target, String)]) -> Result<bool> 
     Ok(wanted.iter().all(|(_, gpu)| help.contains(&format!("'{gpu}'"))))
 }
 
-fn assemble(ptxas: &Path, ptx: &Path, gpu: &str, cubin: &Path) -> Result<Assembly> {
+/// Assembles a PTX file for a GPU.
+pub fn assemble(ptxas: &Path, ptx: &Path, gpu: &str, cubin: &Path) -> Result<Assembly> {
     let mut command = Command::new(ptxas);
     command.arg("-v").arg(format!("-arch={gpu}")).arg(ptx).arg("-o").arg(cubin);
     let output = command.output().with_context(|| format!("{}", ptxas.display()))?;
@@ -174,22 +175,30 @@ fn read_numbers(line: &str, usage: &mut Usage) -> Result<()> {
     Ok(())
 }
 
-/// What must not be: a kernel of the table that is missing, spills, local memory, warnings.
+/// What must not be: a kernel of the table that is missing, and what an assembly itself has.
 fn find_problems(target: Target, gpu: &str, assembly: &Assembly) -> Vec<String> {
     let expected: BTreeSet<&str> = gemm_spec::of_module(target).map(|kernel| kernel.name).collect();
     let missing = expected.iter().filter(|name| !assembly.kernels.contains_key(**name));
-    let mut problems: Vec<String> =
-        missing.map(|name| format!("{name} is in the table and not in the PTX")).collect();
-    for (name, usage) in &assembly.kernels {
-        if usage.spill_bytes > 0 {
-            problems.push(format!("{gpu}: {name} spills {} bytes", usage.spill_bytes));
+    let missing = missing.map(|name| format!("{name} is in the table and not in the PTX"));
+    missing.chain(assembly.problems(gpu)).collect()
+}
+
+impl Assembly {
+    /// What no kernel may have: spills, local memory, warnings.
+    pub fn problems(&self, gpu: &str) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (name, usage) in &self.kernels {
+            if usage.spill_bytes > 0 {
+                problems.push(format!("{gpu}: {name} spills {} bytes", usage.spill_bytes));
+            }
+            if usage.stack_bytes > 0 {
+                let bytes = usage.stack_bytes;
+                problems.push(format!("{gpu}: {name} has {bytes} bytes of local memory"));
+            }
         }
-        if usage.stack_bytes > 0 {
-            problems.push(format!("{gpu}: {name} has {} bytes of local memory", usage.stack_bytes));
-        }
+        problems.extend(self.warnings.iter().map(|warning| format!("{gpu}: {warning}")));
+        problems
     }
-    problems.extend(assembly.warnings.iter().map(|warning| format!("{gpu}: {warning}")));
-    problems
 }
 
 /// One line a kernel: shared bytes, and registers on each GPU.

@@ -6,7 +6,6 @@
 //! and where a driver refuses the code (docs/decisions/0018-machine-code.md).
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use gemm_spec::{Kernel, Target, module_entries, module_head};
@@ -15,6 +14,7 @@ use sha2::{Digest, Sha256};
 use xshell::cmd;
 
 use crate::nvidia_tools::{PTXAS_OF_CUBINS, PTXAS_RELEASE};
+use crate::ptxas;
 use crate::workspace::Workspace;
 
 /// The compute capability that the code is for.
@@ -98,7 +98,7 @@ fn module(workspace: &Workspace, target: Target) -> Result<String> {
 
 fn assemble_all(workspace: &Workspace) -> Result<Vec<u8>> {
     let sh = &workspace.sh;
-    let ptxas = PTXAS_OF_CUBINS.find(workspace, |sh, path| {
+    let assembler = PTXAS_OF_CUBINS.find(workspace, |sh, path| {
         let version = cmd!(sh, "{path} --version").quiet().read()?;
         Ok(version.contains(&format!("V{PTXAS_RELEASE}")))
     })?;
@@ -113,7 +113,7 @@ fn assemble_all(workspace: &Workspace) -> Result<Vec<u8>> {
         .into_par_iter()
         .map(|kernel| {
             let module = modules.iter().find(|(target, _)| *target == kernel.target);
-            let code = assemble(&ptxas, &dir, kernel, &module.context("no module")?.1)?;
+            let code = assemble(&assembler, &dir, kernel, &module.context("no module")?.1)?;
             Ok((kernel, code.len(), miniz_oxide::deflate::compress_to_vec(&code, LEVEL)))
         })
         .collect::<Result<_>>()?;
@@ -129,8 +129,8 @@ fn assemble_all(workspace: &Workspace) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The machine code of one kernel of a module.
-fn assemble(ptxas: &Path, dir: &Path, kernel: &Kernel, module: &str) -> Result<Vec<u8>> {
+/// The machine code of one kernel of a module, which may not spill.
+fn assemble(assembler: &Path, dir: &Path, kernel: &Kernel, module: &str) -> Result<Vec<u8>> {
     let entry = module_entries(module).find(|entry| entry.name == kernel.name);
     let text = module_head(module).to_owned() + entry.context("not in the PTX")?.text;
     let (ptx, cubin) = (dir.join(format!("{}.ptx", kernel.name)), dir.join(kernel.name));
@@ -139,10 +139,7 @@ fn assemble(ptxas: &Path, dir: &Path, kernel: &Kernel, module: &str) -> Result<V
         Target::Sm90a => Target::Sm90a.arch(),
         _ => Target::Sm90.arch(),
     };
-    let mut command = Command::new(ptxas);
-    command.arg(format!("-arch={gpu}")).arg(&ptx).arg("-o").arg(&cubin);
-    let output = command.output().with_context(|| ptxas.display().to_string())?;
-    let log = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} for {gpu}:\n{log}", kernel.name);
+    let problems = ptxas::assemble(assembler, &ptx, gpu, &cubin)?.problems(gpu);
+    ensure!(problems.is_empty(), "{}", problems.join("\n"));
     std::fs::read(&cubin).with_context(|| cubin.display().to_string())
 }
