@@ -4,7 +4,7 @@
 use gemmite::emulator::{Options, Timing};
 use gemmite::verify::{Problem, Rows, check_fused};
 use gemmite::{
-    Activation, Device, DeviceEpilogue, Element, Gemm, HostEpilogue, Matrix, MatrixRef, Op,
+    Activation, Device, DeviceEpilogue, Element, F8E4M3, Gemm, HostEpilogue, Matrix, MatrixRef, Op,
     OutputOf, Shape, bf16, f16, random,
 };
 use gemmite_tests::cuda;
@@ -290,9 +290,13 @@ fn in_warp_groups_on_the_emulator() {
 #[test]
 fn from_tile_to_tile_on_the_emulator() {
     let steps = Steps { bias: ROW, activation: Activation::Relu, ..Steps::default() };
-    for (kernel, rows) in
-        [("warp_group_128x256", 128), ("warp_group_128x160", 128), ("warp_group_64x64", 64)]
-    {
+    for (kernel, rows) in [
+        ("warp_group_128x256", 128),
+        ("warp_group_128x160", 128),
+        ("warp_group_ping_pong_128x192", 128),
+        ("warp_group_ping_pong_128x160", 128),
+        ("warp_group_64x64", 64),
+    ] {
         for timing in [Timing::Latest, Timing::Eager, Timing::Seeded(1), Timing::Seeded(2)] {
             let multiprocessors = Some(2);
             let options = Options { arch: (9, 0), multiprocessors, timing, ..Options::default() };
@@ -333,6 +337,9 @@ fn on_cuda() {
     for kernel in gemm_spec::variants().filter(|name| name.starts_with("warp_group")) {
         if gemm_spec::Kernel::find(kernel, gemmite::DType::BF16).is_some() {
             check::<bf16, bf16>(&engine(kernel), &[(264, 520, 96)], NT);
+        }
+        if gemm_spec::Kernel::find(kernel, gemmite::DType::F8E4M3).is_some() {
+            check::<F8E4M3, bf16>(&engine(kernel), &[(264, 528, 96)], NT);
         }
     }
 }
