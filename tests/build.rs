@@ -27,18 +27,11 @@ fn for_hopper() -> Done {
     build_own(NvvmArch::Compute90a, "sm_90a")
 }
 
-/// Compiles a kernel crate beside those for the other architectures, if it is for Hopper, and
-/// leaves its PTX in a file whose path is in an environment variable.
-fn finish(builder: CudaBuilder, arch: NvvmArch, name: &str, features: &str) -> Done {
-    let path = PathBuf::from(env::var("OUT_DIR")?).join(format!("{name}.ptx"));
-    let builder = match arch {
-        NvvmArch::Compute90a => builder.beside("hopper"),
-        _ => builder,
-    };
-    let arguments = ["--no-default-features", "--features", features];
-    builder.arch(arch).build_args(&arguments).copy_to(&path).build()?;
-    println!("cargo::rustc-env={}={}", name.to_uppercase(), path.display());
-    Ok(())
+fn build(arch: NvvmArch, target: &str, features: &str) -> Done {
+    let (major, minor) = arch.min_ptx_version().max((7, 0));
+    // Local memory is for `isspacep.local`; the test sees to it that nothing else is local.
+    let builder = CudaBuilder::new("device").ptx_version(major, minor).allow_local(true);
+    finish(builder, arch, &format!("device_functions_{target}"), features)
 }
 
 /// As a user of the library builds kernels with epilogues.
@@ -46,8 +39,16 @@ fn build_own(arch: NvvmArch, target: &str) -> Done {
     finish(CudaBuilder::new("own-kernels"), arch, &format!("own_kernels_{target}"), target)
 }
 
-fn build(arch: NvvmArch, target: &str, features: &str) -> Done {
-    let (major, minor) = arch.min_ptx_version().max((7, 0));
-    let builder = CudaBuilder::new("device").ptx_version(major, minor).allow_local(true); // For `isspacep.local`; the test sees to it that nothing else is local.
-    finish(builder, arch, &format!("device_functions_{target}"), features)
+/// Leaves a kernel crate's PTX in a file whose path is in an environment variable.
+fn finish(builder: CudaBuilder, arch: NvvmArch, name: &str, features: &str) -> Done {
+    // What is for Hopper is compiled in a folder of its own, beside the others.
+    let builder = if arch == NvvmArch::Compute90a { builder.beside("hopper") } else { builder };
+    let path = PathBuf::from(env::var("OUT_DIR")?).join(format!("{name}.ptx"));
+    builder
+        .arch(arch)
+        .build_args(&["--no-default-features", "--features", features])
+        .copy_to(&path)
+        .build()?;
+    println!("cargo::rustc-env={}={}", name.to_uppercase(), path.display());
+    Ok(())
 }

@@ -405,7 +405,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     ring.before().release();
                     holds = false;
                 }
-                ring.pass(steps);
+                ring.pass(steps, group);
                 go_on!();
                 continue;
             }

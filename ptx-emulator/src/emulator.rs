@@ -24,7 +24,7 @@ impl Arch {
     }
 }
 
-/// When asynchronous copies and products take effect.
+/// When asynchronous copies and products take effect, and who has to wait for its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
     /// At the latest legal moment, the destination unreadable until then: what waits too little
@@ -33,8 +33,22 @@ pub enum Timing {
     Latest,
     /// At once.
     Eager,
-    /// Between the two, each operation at a moment that the seed decides.
+    /// Between the two, each operation at a moment that the seed decides; and one warp of a cluster,
+    /// another one from time to time, is late: it goes on when all others wait. What relies on warps
+    /// that keep pace, and does not make them, is found.
     Seeded(u64),
+}
+
+impl Timing {
+    /// What the seed has for a number, if there is one: evenly distributed bits.
+    pub(crate) fn draw(self, number: u64) -> Option<u64> {
+        let Timing::Seeded(seed) = self else { return None };
+        // The finaliser of SplitMix64.
+        let mut x = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Some(x ^ x >> 31)
+    }
 }
 
 /// How to emulate.

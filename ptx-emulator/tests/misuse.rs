@@ -329,11 +329,32 @@ fn misuse_is_reported() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+/// What is wrong only when a warp is late: in the order of turns that others have it runs.
+fn late_case() -> Case {
+    case!("left_behind", Launch::new(1, 96), nothing, Deadlock, At::Thread(0, 32))
+}
+
+#[test]
+fn who_keeps_pace_by_chance_is_reported() {
+    let case = late_case();
+    assert!(run(&case, "wrong", options(case.ptx)).is_ok());
+    let reports = (0..16).filter_map(|seed| {
+        let options = Options { timing: Timing::Seeded(seed), ..options(case.ptx) };
+        run(&case, "wrong", options).err()
+    });
+    let reports: Vec<_> = reports.collect();
+    assert!(!reports.is_empty());
+    for report in reports {
+        assert_eq!(complaint(&case, &report), None, "{report}");
+        assert!(report.message.starts_with("warp 1 (PTX line"), "{report}");
+    }
+}
+
 /// Whenever asynchronous operations take effect.
 #[test]
 fn corrected_twins_run() {
     for timing in [Timing::Latest, Timing::Eager, Timing::Seeded(1), Timing::Seeded(2)] {
-        for case in cases() {
+        for case in cases().into_iter().chain([late_case()]) {
             let options = Options { timing, ..options(case.ptx) };
             if let Err(report) = run(&case, "right", options) {
                 panic!("{} with {timing:?}: {report}", case.name);

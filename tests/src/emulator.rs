@@ -9,7 +9,7 @@
 use crate::case::Case;
 use crate::engine::{Engine, Path};
 use gemm_spec::{Kernel, KernelFamily, Target};
-use gemmite::emulator::Options;
+use gemmite::emulator::{Options, Timing};
 use gemmite::{DType, Device, Element, OutputOf, Precision};
 use std::iter;
 
@@ -27,9 +27,22 @@ const LONGEST_OF_EIGHT_BLOCKS: usize = 1 << 26;
 /// cases.
 const MULTIPROCESSORS: u32 = 4;
 
+/// When asynchronous operations take effect, and which warps are late: with the environment variable
+/// `GEMMITE_SEED=7` as this seed has it, else at the latest and none.
+///
+/// # Panics
+/// The variable is no number.
+pub fn timing() -> Timing {
+    let Ok(seed) = std::env::var("GEMMITE_SEED") else { return Timing::default() };
+    Timing::Seeded(seed.parse().unwrap_or_else(|_| panic!("GEMMITE_SEED is a number, not {seed}")))
+}
+
 /// Every kernel of `dtype`, multiplied so, and the library's own choice.
 pub fn emulator_engines(dtype: DType, precision: Precision) -> Vec<Engine> {
-    let open = |options: &Options| Device::emulator_with(options).expect("it is a known one");
+    let open = |arch, multiprocessors| {
+        let options = Options { arch, multiprocessors, timing: timing(), ..Options::default() };
+        Device::emulator_with(&options).expect("it is a known one")
+    };
     let variants = gemm_spec::variants().filter_map(|name| Kernel::find_in(name, dtype, precision));
     // On the first GPUs that run it, and where another module has it once more.
     let modules = variants.flat_map(|kernel| {
@@ -40,14 +53,14 @@ pub fn emulator_engines(dtype: DType, precision: Precision) -> Vec<Engine> {
         .map(|kernel| {
             let multiprocessors = kernel.is_resident().then_some(MULTIPROCESSORS);
             let arch = kernel.target.min_capability();
-            let device = open(&Options { arch, multiprocessors, ..Options::default() });
+            let device = open(arch, multiprocessors);
             Engine::new(&device, Some(kernel.variant), Path::Raw)
         })
         .collect();
     let paths =
         [(Target::Sm80, Path::Host), (Target::Sm90, Path::Device), (Target::Sm90, Path::Raw)];
     for (target, path) in paths {
-        let device = open(&Options { arch: target.min_capability(), ..Options::default() });
+        let device = open(target.min_capability(), None);
         engines.push(Engine::new(&device, None, path));
     }
     engines.into_iter().map(|engine| engine.precision(precision)).collect()

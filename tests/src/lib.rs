@@ -15,7 +15,7 @@ mod runner;
 mod table;
 
 pub use case::{Case, Data};
-pub use emulator::{emulated_kernel, emulator_engines, is_short};
+pub use emulator::{emulated_kernel, emulator_engines, is_short, timing};
 pub use engine::{
     Engine, Path, cpu_engines, cuda, cuda_engines, cuda_is_required, engines, say, skip, skipped,
 };

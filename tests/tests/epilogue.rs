@@ -7,7 +7,7 @@ use gemmite::{
     Activation, Device, DeviceEpilogue, Element, F8E4M3, Gemm, HostEpilogue, Matrix, MatrixRef, Op,
     OutputOf, Shape, bf16, f16, random,
 };
-use gemmite_tests::cuda;
+use gemmite_tests::{cuda, timing};
 
 /// What an epilogue does, and to what.
 #[derive(Clone, Copy, Debug, Default)]
@@ -255,7 +255,8 @@ fn on_the_cpu() {
 }
 
 fn emulated(arch: (u32, u32), kernel: &'static str) -> Engine {
-    let options = Options { arch, multiprocessors: Some(4), ..Options::default() };
+    let multiprocessors = Some(4);
+    let options = Options { arch, multiprocessors, timing: timing(), ..Options::default() };
     Engine { device: Device::emulator_with(&options).unwrap(), kernel }
 }
 

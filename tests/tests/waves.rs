@@ -1,15 +1,19 @@
 //! Products whose tiles do not fill whole waves of a GPU: by equal shares of all steps (stream-K),
 //! by halves of K in tiles of fewer columns, and with the tiles of a last odd row side by side.
 
-use gemmite::emulator::Options;
+use gemmite::emulator::{Options, Timing};
 use gemmite::{Device, Gemm, Layout, Matrix, MatrixMut, Op, OutputOf, Shape, Strides, bf16, f16};
 use gemmite::{Element, F8E4M3, Plan, random};
-use gemmite_tests::{cuda, say};
+use gemmite_tests::{cuda, say, timing};
 
 /// Few multiprocessors, so that small products have several waves.
 fn emulated(multiprocessors: u32) -> Device {
+    emulated_at(multiprocessors, timing())
+}
+
+fn emulated_at(multiprocessors: u32, timing: Timing) -> Device {
     let multiprocessors = Some(multiprocessors);
-    Device::emulator_with(&Options { multiprocessors, ..Options::default() }).unwrap()
+    Device::emulator_with(&Options { multiprocessors, timing, ..Options::default() }).unwrap()
 }
 
 /// C = 2 op(A) op(B) - C by a kernel or the library's choice, of small integers, into a C with
@@ -245,4 +249,17 @@ fn emulated_last_rows() {
 fn cuda_last_rows() {
     let Some(device) = cuda() else { return };
     last_rows(&device, &[65, 96, 160, 288, 400, 1312], [5000, 1032]);
+}
+
+/// Blocks and groups whose rows are past the end of C give stages back that others read, more of
+/// them than a ring has. Their warps have to keep pace, however late some of them are.
+#[test]
+fn emulated_late_warps() {
+    for seed in 0..12 {
+        let device = emulated_at(16, Timing::Seeded(seed));
+        for kernel in ["128x256", "ping_pong_128x160", "in_step_64x128"] {
+            let kernel = format!("warp_group_{kernel}");
+            product::<bf16, bf16>(&device, &kernel, [8, 8, 1032], (NT, 0), false);
+        }
+    }
 }

@@ -67,7 +67,7 @@ pub unsafe fn consume<T, A, B, G, W, E, const SUMS: usize>(
             wait_for_turn(group);
             // Past the end of C, stages are passed on for the other blocks of the cluster.
             if row >= work.params().m {
-                ring.pass(steps);
+                ring.pass(steps, group);
                 if has_next(&work) {
                     pass_turn(group);
                 }

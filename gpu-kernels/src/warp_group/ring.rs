@@ -2,6 +2,7 @@
 //! fills it to the groups that read it, and back.
 
 use super::Geometry;
+use super::write::sync;
 use crate::SharedTile;
 use core::marker::PhantomData;
 use cuda_std::mbarrier::{Mbarrier, Parity};
@@ -119,16 +120,19 @@ impl<G: Geometry> Ring<G> {
         }
     }
 
-    /// Gives so many stages back that nobody reads here.
+    /// Gives so many stages back that nobody reads here. Each when all warps of the group have
+    /// seen it full: no products hold them together, and who waited for stages at a pace of its own
+    /// might be left behind by a whole round, which a barrier's parity does not tell.
     ///
     /// # Safety
-    /// As [`Self::release`].
+    /// By all threads of that group; the barriers are ready.
     #[inline(always)]
-    pub unsafe fn pass(&mut self, stages: u32) {
+    pub unsafe fn pass(&mut self, stages: u32, group: usize) {
         for _ in 0..stages {
             // SAFETY: the caller's promise.
             unsafe {
                 self.wait_full();
+                sync::<G>(group);
                 self.release();
             }
             self.next();
@@ -139,7 +143,8 @@ impl<G: Geometry> Ring<G> {
     /// threads of a group as there are blocks tell one each.
     ///
     /// # Safety
-    /// By all threads of a group, which is done with the stage; the barriers are ready.
+    /// By all threads of a group, which is done with the stage, and none of whose warps waits for it
+    /// any more; the barriers are ready.
     #[inline(always)]
     pub unsafe fn release(self) {
         let thread = thread::thread_idx_x() % 128;

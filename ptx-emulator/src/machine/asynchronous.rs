@@ -241,19 +241,10 @@ fn start(c: &mut Context<'_>, i: &Instruction) -> Outcome {
 impl Context<'_> {
     /// Whether the operation that starts now takes effect at once.
     pub(super) fn is_eager(&mut self) -> bool {
-        match self.grid.options.timing {
-            Timing::Latest => false,
-            Timing::Eager => true,
-            Timing::Seeded(seed) => {
-                // The finaliser of SplitMix64.
-                let block = self.cluster.blocks[self.rank].linear;
-                let place = block << 40 ^ (self.warp.index as u64) << 32 ^ self.warp.steps;
-                let mut x = seed ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-                (x ^ x >> 31) & 1 == 1
-            }
-        }
+        let timing = self.grid.options.timing;
+        let block = self.cluster.blocks[self.rank].linear;
+        let place = block << 40 ^ (self.warp.index as u64) << 32 ^ self.warp.steps;
+        timing.draw(place).map_or(timing == Timing::Eager, |bits| bits & 1 == 1)
     }
 
     /// Bounds, alignment, races of what a copy reads.

@@ -129,6 +129,8 @@ impl Block {
 pub(crate) struct Cluster {
     pub blocks: Vec<Block>,
     pub hopper: Hopper,
+    /// Rounds of turns so far.
+    rounds: u64,
 }
 
 /// How a cluster's turn ended.
@@ -140,6 +142,9 @@ pub(crate) enum Turn {
 
 /// Instructions that a warp executes before the next one has its turn.
 const WARP_TURN: u64 = 4096;
+
+/// Rounds in which the same warp is late: more than a ring of stages has.
+const LATE_ROUNDS: u64 = 64;
 
 impl Cluster {
     /// The cluster of a number in the order of launching.
@@ -153,7 +158,7 @@ impl Cluster {
             Block::new(grid, std::array::from_fn(|i| first[i] * extents[i] + inside[i]))
         };
         let blocks: Vec<Block> = (0..ranks).map(block).collect();
-        let mut cluster = Cluster { hopper: Hopper::new(grid, &blocks), blocks };
+        let mut cluster = Cluster { hopper: Hopper::new(grid, &blocks), blocks, rounds: 0 };
         for rank in 0..cluster.blocks.len() {
             for warp in 0..cluster.blocks[rank].warps.len() {
                 let frame = cluster.first_frame(grid, rank, warp);
@@ -185,16 +190,21 @@ impl Cluster {
     ) -> Result<Turn, Box<Report>> {
         for _ in 0..turns {
             let (mut alive, mut moved) = (false, false);
+            let late = self.late(grid);
             for rank in 0..self.blocks.len() {
                 for index in 0..self.blocks[rank].warps.len() {
-                    let warp = &self.blocks[rank].warps[index];
-                    alive |= warp.status != Status::Done;
-                    if !matches!(warp.status, Status::Ready | Status::Polling(_)) {
-                        continue;
+                    alive |= self.blocks[rank].warps[index].status != Status::Done;
+                    if late != Some((rank, index)) {
+                        moved |= self.run_warp(grid, statistics, rank, index)?;
                     }
-                    moved |= self.run_warp(grid, statistics, rank, index)?;
                 }
             }
+            if let Some((rank, index)) = late
+                && !moved
+            {
+                moved |= self.run_warp(grid, statistics, rank, index)?;
+            }
+            self.rounds += 1;
             if !alive {
                 self.check_end(grid)?;
                 return Ok(Turn::Finished);
@@ -204,6 +214,14 @@ impl Cluster {
             }
         }
         Ok(Turn::Unfinished)
+    }
+
+    /// The block and the warp that is late, for this and some rounds more.
+    fn late(&self, grid: &Grid<'_>) -> Option<(usize, usize)> {
+        let (warps, first) = (self.blocks[0].warps.len(), self.blocks[0].linear);
+        let bits = grid.options.timing.draw(!(first << 40 ^ self.rounds / LATE_ROUNDS))?;
+        let number = (bits % (warps * self.blocks.len()) as u64) as usize;
+        Some((number / warps, number % warps))
     }
 
     /// Copies that nobody has waited for when the cluster ends.
@@ -217,7 +235,7 @@ impl Cluster {
         }
     }
 
-    /// Gives a warp its turn. Returns whether it has executed anything.
+    /// Gives a warp its turn, if it can go on. Returns whether it has executed anything.
     fn run_warp(
         &mut self,
         grid: &Grid<'_>,
@@ -225,6 +243,10 @@ impl Cluster {
         rank: usize,
         index: usize,
     ) -> Result<bool, Box<Report>> {
+        let status = &self.blocks[rank].warps[index].status;
+        if !matches!(status, Status::Ready | Status::Polling(_)) {
+            return Ok(false);
+        }
         let mut warp = std::mem::take(&mut self.blocks[rank].warps[index]);
         let before = warp.steps;
         warp.status = Status::Ready;
@@ -313,12 +335,14 @@ impl Cluster {
 
     /// Nothing goes on: who waits for what.
     fn deadlock(&self, grid: &Grid<'_>) -> Box<Report> {
-        let mut lines = Vec::new();
-        let mut first = None;
+        let (mut lines, mut exited, mut first) = (Vec::new(), 0, None);
         for (rank, block) in self.blocks.iter().enumerate() {
             for warp in &block.warps {
                 let what = match &warp.status {
-                    Status::Done => "has exited".to_string(),
+                    Status::Done => {
+                        exited += 1;
+                        continue;
+                    }
                     Status::Ready => "can't go on".to_string(),
                     Status::Barrier(number) => block.barriers[*number].describe(*number as u32),
                     Status::Polling(what) => what.clone(),
@@ -328,12 +352,8 @@ impl Cluster {
                     1 => format!("warp {}", warp.index),
                     _ => format!("warp {} of block ({x}, {y}, {z})", warp.index),
                 };
-                if warp.status == Status::Done {
-                    lines.push(format!("{name} {what}"));
-                } else {
-                    lines.push(format!("{name} (PTX line {}) {what}", warp.line));
-                    first.get_or_insert((rank, warp.index, warp.live, warp.line));
-                }
+                lines.push(format!("{name} (PTX line {}) {what}", warp.line));
+                first.get_or_insert((rank, warp.index, warp.live, warp.line));
             }
         }
         let shown = 8;
@@ -341,6 +361,9 @@ impl Cluster {
         lines.truncate(shown);
         if more > 0 {
             lines.push(format!("and {more} more warps"));
+        }
+        if exited > 0 {
+            lines.push(format!("warps that have exited: {exited}"));
         }
         let (rank, warp, live, line) = first.unwrap_or((0, 0, 1, 0));
         let fault = Fault::new(ReportKind::Deadlock, lines.join("; "));
