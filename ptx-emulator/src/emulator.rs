@@ -33,9 +33,9 @@ pub enum Timing {
     Latest,
     /// At once.
     Eager,
-    /// Between the two, each operation at a moment that the seed decides; and one warp of a cluster,
-    /// another one from time to time, is late: it goes on when all others wait. What relies on warps
-    /// that keep pace, and does not make them, is found.
+    /// Between the two, each operation at a moment that the seed decides; and one warp of a
+    /// cluster, another one from time to time, is late: it goes on when all others wait. What
+    /// relies on warps that keep pace, and does not make them, is found.
     Seeded(u64),
 }
 

@@ -27,8 +27,8 @@ const LONGEST_OF_EIGHT_BLOCKS: usize = 1 << 26;
 /// cases.
 const MULTIPROCESSORS: u32 = 4;
 
-/// When asynchronous operations take effect, and which warps are late: with the environment variable
-/// `GEMMITE_SEED=7` as this seed has it, else at the latest and none.
+/// When asynchronous operations take effect, and which warps are late: with the environment
+/// variable `GEMMITE_SEED=7` as this seed has it, else at the latest and none.
 ///
 /// # Panics
 /// The variable is no number.

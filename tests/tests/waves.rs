@@ -136,6 +136,10 @@ fn emulated_odd_rows_of_tiles() {
     // One cluster alone has fewer tiles side by side wherever there are two columns of them. With
     // five steps and one row of tiles, tiles begin at different ones.
     beside(&emulated(2), &[[264, 520, 160], [40, 304, 320], [136, 264, 144], [304, 1032, 80]]);
+}
+
+#[test]
+fn emulated_odd_rows_of_three_clusters() {
     beside(&emulated(6), &[[136, 1104, 144], [24, 2000, 320]]);
 }
 

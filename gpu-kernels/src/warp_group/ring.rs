@@ -143,8 +143,8 @@ impl<G: Geometry> Ring<G> {
     /// threads of a group as there are blocks tell one each.
     ///
     /// # Safety
-    /// By all threads of a group, which is done with the stage, and none of whose warps waits for it
-    /// any more; the barriers are ready.
+    /// By all threads of a group, which is done with the stage and no longer waits for it; the
+    /// barriers are ready.
     #[inline(always)]
     pub unsafe fn release(self) {
         let thread = thread::thread_idx_x() % 128;

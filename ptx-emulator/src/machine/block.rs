@@ -219,7 +219,7 @@ impl Cluster {
     /// The block and the warp that is late, for this and some rounds more.
     fn late(&self, grid: &Grid<'_>) -> Option<(usize, usize)> {
         let (warps, first) = (self.blocks[0].warps.len(), self.blocks[0].linear);
-        let bits = grid.options.timing.draw(!(first << 40 ^ self.rounds / LATE_ROUNDS))?;
+        let bits = grid.options.timing.draw(!((first << 40) ^ (self.rounds / LATE_ROUNDS)))?;
         let number = (bits % (warps * self.blocks.len()) as u64) as usize;
         Some((number / warps, number % warps))
     }
