@@ -147,14 +147,11 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     // With an epilogue boxes are written in a loop.
     let copied = by_boxes * (groups * in_turn + meet) + finished * (groups + meet);
     let alone = usize::from(kernel.cluster() == 1);
+    let is_list = kernel.family == KernelFamily::WarpGroupGrouped;
     // One of all groups and of who clears rows that no copy writes, those of an operand along K,
     // for both sides; but in lists, and where boxes are parts of those that others bring too.
-    let clears = !matches!(
-        kernel.family,
-        KernelFamily::WarpGroupGrouped
-            | KernelFamily::WarpGroupDirect
-            | KernelFamily::WarpGroupInStep
-    );
+    let shares = matches!(kernel.family, KernelFamily::WarpGroupInStep);
+    let clears = kernel.takes_maps() && !is_list && !shares;
     // Whose tiles may have fewer columns asks for both, whatever its operands.
     let asks = !kernel.stored.takes([false; 2]) || kernel.parts_of_cluster() > 1;
     let cleared = 2 * usize::from(clears && asks);
@@ -167,8 +164,11 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     // Before a group's turn; and rows go column by column without a loop.
     let turns = if kernel.takes_tiles_in_turn() { groups } else { 0 };
     let by_rows = 2 * groups * if turns > 0 { boxes } else { 1 };
+    // Where stages are passed on, of a product whose groups take rows of one tile.
+    let passes = kernel.takes_maps() && !kernel.joins() && !is_list;
+    let passed = if passes { groups } else { 0 };
     let of_boxes = settled + (by_boxes + finished) * groups + copied;
-    of_boxes + of_words + by_rows + cleared + joined + met + alone + turns
+    passed + of_boxes + of_words + by_rows + cleared + joined + met + alone + turns
 }
 
 /// A barrier that the compiler copies into both sides of a branch makes a block wait for itself for
