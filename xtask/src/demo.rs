@@ -16,6 +16,7 @@ pub struct Args {
 pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     build_ptx::make_current(workspace)?;
     let args = &args.args;
-    cmd!(workspace.sh, "cargo run --package gemmite-cli --bin gemmite -- demo {args...}").run()?;
+    cmd!(workspace.sh, "cargo run --release --package gemmite-cli --bin gemmite -- demo {args...}")
+        .run()?;
     Ok(())
 }
