@@ -11,17 +11,28 @@ pub(crate) const C_BOX_BYTES: usize = 64 * 128;
 /// of 64 rows of A and of B.
 pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
 /// Columns of B in a box, for tiles of so many columns of C, where they are rows along K, or where
-/// they are not: 32 rows where boxes of 64 do not make a tile. Rows of 64 bytes would take the copy
+/// they are not: 32 rows where boxes of 64 do not make a tile, half of it where these do not either. Rows of 64 bytes would take the copy
 /// engine as long as those of 128, so that of columns that are no rows whole boxes of 64 are
 /// brought, the last half of which is the next tile's.
 pub const fn box_cols(cols: usize, along_k: bool) -> usize {
-    if cols.is_multiple_of(64) || !along_k { 64 } else { 32 }
+    match cols % 64 {
+        0 => 64,
+        _ if !along_k => 64,
+        32 => 32,
+        _ => cols / 2,
+    }
 }
 
 /// Bytes of a row of C's boxes, for tiles of so many columns of elements of `bytes` bytes: 64 where
 /// rows of 128 do not make a tile.
 pub const fn c_row_bytes(cols: usize, bytes: usize) -> usize {
     if cols.saturating_mul(bytes).is_multiple_of(128) { 128 } else { 64 }
+}
+
+/// Rows of C in a box, for the transposed tiles of so many columns: all of them, or half where there
+/// is no room for more.
+pub const fn swapped_box_rows(cols: usize) -> usize {
+    if cols <= 2 * 64 { cols } else { cols / 2 }
 }
 
 /// Rows of an operand of which each has a map of its own, with every eighth behind it.
@@ -63,7 +74,7 @@ impl Kernel {
     ) -> [u32; 2] {
         use KernelFamily::{
             WarpGroup, WarpGroupGrouped, WarpGroupHalves, WarpGroupInStep, WarpGroupPingPong,
-            WarpGroupScaled,
+            WarpGroupScaled, WarpGroupSwapAb,
         };
         let ([rows, cols, _], [down, across]) = (self.tiles.block, self.cluster_tiles());
         match self.family {
@@ -77,7 +88,7 @@ impl Kernel {
         }
         let may_halve = matches!(
             self.family,
-            WarpGroup | WarpGroupHalves | WarpGroupPingPong | WarpGroupScaled
+            WarpGroup | WarpGroupHalves | WarpGroupPingPong | WarpGroupScaled | WarpGroupSwapAb
         );
         let of_a = if may_halve && halves_boxes(m) { 32 } else { box_rows(m) };
         let most = if tile_cols == 0 { box_cols(cols, true) as u32 } else { tile_cols };

@@ -50,6 +50,9 @@ pub enum KernelFamily {
     /// The same whose two groups take tiles in turn, so that one writes its sums while the other
     /// multiplies (`warp_group`).
     WarpGroupPingPong,
+    /// The same for the transposed C, with B for A and A for B, so that tiles have any multiple of 16
+    /// rows of C (`warp_group`).
+    WarpGroupSwapAb,
     /// Few rows of C: B is read once, K is dealt out to warps (`skinny`).
     Skinny,
     /// No product: an operand is copied, to rows along K (`repack`).
@@ -86,6 +89,7 @@ impl KernelFamily {
                 | KernelFamily::WarpGroupHalves
                 | KernelFamily::WarpGroupInStep
                 | KernelFamily::WarpGroupPingPong
+                | KernelFamily::WarpGroupSwapAb
         )
     }
 
@@ -127,6 +131,7 @@ impl KernelFamily {
             KernelFamily::WarpGroupHalves => "few rows: half of K for each block of a cluster",
             KernelFamily::WarpGroupInStep => "eight blocks of a cluster bring tiles for each other",
             KernelFamily::WarpGroupPingPong => "one group writes sums, the other multiplies",
+            KernelFamily::WarpGroupSwapAb => "the transposed C, in tiles of few of its rows",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",

@@ -241,6 +241,7 @@ impl Kernel {
             | KernelFamily::WarpGroupHalves
             | KernelFamily::WarpGroupInStep
             | KernelFamily::WarpGroupPingPong
+            | KernelFamily::WarpGroupSwapAb
             | KernelFamily::Skinny
             | KernelFamily::Repack
             | KernelFamily::Finish
@@ -356,6 +357,12 @@ impl Kernel {
     /// multiplied.
     pub const fn takes_tiles_in_turn(&self) -> bool {
         matches!(self.family, KernelFamily::WarpGroupPingPong)
+    }
+
+    /// Whether it computes the transposed C, from the transposed B and A: what the table says of its
+    /// tiles' rows is true of columns of C. The host gives it the transposed product.
+    pub const fn swaps_operands(&self) -> bool {
+        matches!(self.family, KernelFamily::WarpGroupSwapAb)
     }
 
     /// Whether A and B reach it as tensor maps: each contiguous along one of its extents, and at a

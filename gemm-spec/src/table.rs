@@ -400,6 +400,7 @@ static FAMILIES: &[&[Kernel]] = &[
     of_family!(WarpGroupHalves, crate::warp_group_halves_kernels),
     of_family!(WarpGroupInStep, crate::warp_group_in_step_kernels),
     of_family!(WarpGroupPingPong, crate::warp_group_ping_pong_kernels),
+    of_family!(WarpGroupSwapAb, crate::warp_group_swap_ab_kernels),
     SKINNY,
 ];
 

@@ -1,6 +1,7 @@
 //! Hopper's kernels: their lists.
 
 mod ping_pong;
+mod swap_ab;
 
 /// Calls `$with!` once with every `warp_group` kernel: entry point, variant, element, how A and B
 /// are stored, and the numbers of [`Tiles::of_groups`](crate::Tiles::of_groups): block, cluster,

@@ -18,7 +18,8 @@
 //! Of few rows both blocks of a cluster take half of K of one tile, and their sums meet (`halves`).
 //! Of a list of products (`List`) a block goes on from the last tile of one to the first of the
 //! next. With equal shares of all steps (`StreamK`) clusters join what they have of a tile. Where
-//! groups take tiles in turn (`PingPong`), one multiplies while the other writes.
+//! groups take tiles in turn (`PingPong`), one multiplies while the other writes. Where A and B are
+//! swapped (`SwapAb`), tiles have rows of C where others have columns.
 //!
 //! # Mapping
 //!
@@ -66,6 +67,7 @@ mod rows;
 mod side;
 mod stream_k;
 mod summing;
+mod swapped;
 mod tiles;
 mod word_boxes;
 mod work;
@@ -109,6 +111,8 @@ pub trait Geometry: Copy {
     const IN_STEP: bool = Self::CLUSTER > 2;
     /// Whether groups take the block's tiles in turn, all rows of each.
     const IN_TURN: bool = false;
+    /// Whether C is the transposed one of what the kernel computes.
+    const SWAPS: bool = false;
 }
 
 /// The numbers of a [`Geometry`].
@@ -147,6 +151,20 @@ impl<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize> Geometry
     const CLUSTER: usize = CLUSTER;
     const STAGES: usize = STAGES;
     const IN_TURN: bool = true;
+}
+
+/// The same of kernels that are given B for A and A for B, each transposed, and compute C
+/// transposed: a tile may have any number of rows of C that is a multiple of 16.
+#[derive(Clone, Copy)]
+pub struct SwapAb<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize>;
+
+impl<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize> Geometry
+    for SwapAb<GROUPS, CLUSTER, STAGES>
+{
+    const GROUPS: usize = GROUPS;
+    const CLUSTER: usize = CLUSTER;
+    const STAGES: usize = STAGES;
+    const SWAPS: bool = true;
 }
 
 /// Elements that Hopper's tensor cores multiply.

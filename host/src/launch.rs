@@ -254,6 +254,12 @@ unsafe fn launch_all(
     addresses: &Addresses,
     (parts, more): (Parts, &[&[u8]]),
 ) -> Result<(), Error> {
+    // What computes C transposed takes the transposed operands.
+    let swapped = (product.turned_if(true), transposed(*addresses));
+    let (product, addresses) = match kernel.swaps_operands() {
+        true => (&swapped.0, &swapped.1),
+        false => (product, addresses),
+    };
     let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
     let count = parts.count.max(product.batch.count);
     // `choose` has seen that the shape can be launched.

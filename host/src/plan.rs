@@ -400,7 +400,7 @@ impl Product {
     }
 
     /// The same product, turned or as it is, with such strides.
-    fn turned_if(&self, turned: bool) -> Product {
+    pub(crate) fn turned_if(&self, turned: bool) -> Product {
         let [(a, a_step), (b, b_step)] = self.operands(turned);
         let (c, fusion) = match turned {
             true => (self.c.apply(Op::Transpose), self.fusion.transposed()),
@@ -488,7 +488,8 @@ impl Plan {
 
     /// C's shape as the kernel takes it.
     fn shape_of_kernel(&self) -> Shape {
-        if self.turned { self.shape.transposed() } else { self.shape }
+        let swapped = self.kernel.is_some_and(Kernel::swaps_operands);
+        if self.turned != swapped { self.shape.transposed() } else { self.shape }
     }
 
     /// All kernels that it launches, where sums are of that dtype and go through no epilogue that

@@ -1,5 +1,6 @@
 //! Products whose tiles do not fill whole waves of a GPU: by equal shares of all steps (stream-K),
-//! by halves of K in tiles of fewer columns, and with the tiles of a last odd row side by side.
+//! by halves of K in tiles of fewer columns, with the tiles of a last odd row side by side, and by
+//! kernels that compute C transposed.
 
 use gemmite::emulator::{Options, Timing};
 use gemmite::{Device, Gemm, Layout, Matrix, MatrixMut, Op, OutputOf, Shape, Strides, bf16, f16};
@@ -255,13 +256,45 @@ fn cuda_last_rows() {
     last_rows(&device, &[65, 96, 160, 288, 400, 1312], [5000, 1032]);
 }
 
+/// Kernels that compute C transposed, over extents around those of tiles and of boxes: a C that maps
+/// describe and others, old values of C, one in memory, batches' parts, and parts of K.
+fn swapped(device: &Device, rows: &[usize], shape_of: [usize; 2]) {
+    let [n, k] = shape_of;
+    for kernel in ["128x160", "128x96", "128x80", "64x96", "64x80"] {
+        let kernel = format!("warp_group_swap_ab_{kernel}");
+        for (i, &m) in rows.iter().enumerate() {
+            let gap = 8 * (i % 2);
+            product::<bf16, bf16>(device, &kernel, [m, n, k], (NT, gap), false);
+            product::<f16, f16>(device, &kernel, [m, n - 8, k], (NT, 0), false);
+            product::<bf16, bf16>(device, &kernel, [m, n + 3, k], (NT, gap), false);
+            check::<bf16, bf16>(device, &kernel, [m, n, k], (NT, gap));
+            check::<f16, f32>(device, &kernel, [m, n - 16, k], (NT, i % 3));
+            check::<bf16, f32>(device, &format!("{kernel}/2"), [m, n, k], (NT, 0));
+        }
+    }
+    say(&format!("swapped operands on {}", device.name()));
+}
+
+#[test]
+fn emulated_swapped() {
+    swapped(&emulated(2), &[1, 8, 80, 81, 200, 328], [264, 320]);
+    swapped(&emulated_at(6, Timing::Seeded(3)), &[40, 104, 392], [520, 648]);
+}
+
+#[test]
+fn cuda_swapped() {
+    let Some(device) = cuda() else { return };
+    swapped(&device, &[1, 8, 79, 160, 193, 328, 1000], [4104, 1032]);
+    swapped(&device, &[40, 320, 3000], [1032, 4096]);
+}
+
 /// Blocks and groups whose rows are past the end of C give stages back that others read, more of
 /// them than a ring has. Their warps have to keep pace, however late some of them are.
 #[test]
 fn emulated_late_warps() {
     for seed in 0..12 {
         let device = emulated_at(16, Timing::Seeded(seed));
-        for kernel in ["128x256", "ping_pong_128x160", "in_step_64x128"] {
+        for kernel in ["128x256", "ping_pong_128x160", "in_step_64x128", "swap_ab_128x80"] {
             let kernel = format!("warp_group_{kernel}");
             product::<bf16, bf16>(&device, &kernel, [8, 8, 1032], (NT, 0), false);
         }

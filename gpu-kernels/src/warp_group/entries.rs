@@ -22,6 +22,12 @@ macro_rules! ping_pong {
 }
 gemm_spec::warp_group_ping_pong_kernels!(ping_pong);
 
+/// The same of which A and B are swapped.
+macro_rules! swap_ab {
+    ($($rows:tt)*) => { warp_group! { @entries new, SwapAb; $($rows)* } };
+}
+gemm_spec::warp_group_swap_ab_kernels!(swap_ab);
+
 /// The same of which blocks take halves of K, in tiles that may have fewer columns.
 macro_rules! halves {
     ($($rows:tt)*) => { warp_group! { @entries narrow, Parts; $($rows)* } };

@@ -1,6 +1,7 @@
 //! Sums that go to C by rows, past shared memory: wherever its rows are not whole chunks for the
 //! copy engine.
 
+use super::swapped::of_c;
 use super::tiles::Place;
 use super::write::{part, place, sync, thread_of_group};
 use super::{GROUP_ROWS, Geometry, Operands};
@@ -41,12 +42,15 @@ pub unsafe fn write_by_rows<T: Element, G: Geometry, const SUMS: usize>(
                 sync::<G>(group);
                 for part in 0..SUMS.div_ceil(32) {
                     if part as u32 == $i {
-                        put(memory, &core::array::from_fn(|j| sums[(32 * part + j).min(SUMS - 1)]));
+                        let sums = core::array::from_fn(|j| sums[(32 * part + j).min(SUMS - 1)]);
+                        put::<_, G>(memory, &sums);
                     }
                 }
                 sync::<G>(group);
                 let at = (at.row, at.col + u64::from(COLS as u32 * $i));
                 let start = operands.start.cast();
+                let of_c = of_c(p);
+                let (p, at) = if G::SWAPS { (&of_c, (at.1, at.0)) } else { (p, at) };
                 T::with_output(p, Columns::<_, $at_once> { start, p, at, memory });
             }
         };
@@ -78,21 +82,27 @@ fn element(row: usize, col: usize) -> usize {
     row * COLS + (col ^ (row % 8 * 8))
 }
 
-/// Writes a thread's sums of 64 columns to shared memory.
+/// Writes a thread's sums of 64 columns to shared memory, as C has them.
 ///
 /// # Safety
 /// The thread alone touches the elements.
 #[inline(always)]
-unsafe fn put<S: Copy>(memory: SharedTile<S>, sums: &[S; 32]) {
+unsafe fn put<S: Copy, G: Geometry>(memory: SharedTile<S>, sums: &[S; 32]) {
     let (row, col) = place();
     for q in 0..4 {
         let part = part(sums, q);
         for r in 0..2 {
             for j in 0..2 {
-                let to = element(row + 8 * r, 16 * q + 8 * j + col);
+                let (row, col) = (row + 8 * r, 16 * q + 8 * j + col);
                 // SAFETY: the caller's promise; columns are even.
                 unsafe {
-                    memory.add(to).cast::<u64>().write(core::mem::transmute_copy(&part[r][j]));
+                    if G::SWAPS {
+                        memory.add(element(col, row)).write(part[r][j][0]);
+                        memory.add(element(col + 1, row)).write(part[r][j][1]);
+                        continue;
+                    }
+                    let to = memory.add(element(row, col)).cast::<u64>();
+                    to.write(core::mem::transmute_copy(&part[r][j]));
                 }
             }
         }

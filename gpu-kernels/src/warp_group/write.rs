@@ -2,6 +2,7 @@
 
 use super::finished::write_finished;
 use super::rows::write_by_rows;
+use super::swapped::write_swapped;
 use super::tiles::Place;
 use super::word_boxes::write_word_boxes;
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
@@ -86,10 +87,17 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     let group = Group { operands, p: &fresh, at, boxes, number, sums, ways, geometry };
     // SAFETY: the caller's promise.
     unsafe {
-        // Only products with such a C get epilogues.
-        if ways.epilogues && size_of::<T::Output>() == 2 && !p.epilogue.is_none() {
+        let is_usual = size_of::<T::Output>() == 2;
+        let is_written = if G::SWAPS {
+            is_usual && write_swapped::<T, G, SUMS>(operands, &fresh, at, (boxes, number), sums)
+        } else if ways.epilogues && is_usual && !p.epilogue.is_none() {
+            // Only products with such a C get epilogues.
             write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number, ways.meet), sums);
-        } else if !T::with_output(&fresh, group) {
+            true
+        } else {
+            T::with_output(&fresh, group)
+        };
+        if !is_written {
             let memory = (boxes.cast(), number);
             if SUMS.is_multiple_of(32) {
                 write_by_rows::<T, G, SUMS>(operands, &fresh, at, memory, sums);
@@ -164,7 +172,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
 /// Whether C's map is used: its rows are contiguous, and start and end at multiples of 16 bytes,
 /// since the copy engine writes whole chunks of them.
 #[inline(always)]
-fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
+pub fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
     let bytes = |elements: u64| elements.wrapping_mul(size_of::<C>() as u64);
     let at_chunks = start | p.slices.c as u64 | bytes(p.c_row_stride as u64) | bytes(p.n);
     // The host has no map of rows that are further apart.
@@ -447,7 +455,7 @@ pub unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
 
 /// Two elements of 16 bits as a word.
 #[inline(always)]
-fn word<C: Copy>(pair: [C; 2]) -> u32 {
+pub fn word<C: Copy>(pair: [C; 2]) -> u32 {
     match size_of::<C>() {
         // SAFETY: a pair of 16 bits each has the bytes of a word.
         2 => unsafe { core::mem::transmute_copy(&pair) },

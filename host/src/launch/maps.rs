@@ -4,7 +4,10 @@ use super::Driver;
 use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
 use crate::error::Error;
 use crate::plan::{Product, is_mappable_step, mappable};
-use gemm_spec::{DIRECT_ROWS, DType, Kernel, Layout, Op, Shape, Slices, c_row_bytes, is_along_k};
+use gemm_spec::{
+    DIRECT_ROWS, DType, Kernel, Layout, Op, Shape, Slices, c_row_bytes, is_along_k,
+    swapped_box_rows,
+};
 
 /// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
 /// kernel copies them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, or C's of 64 bytes as
@@ -28,6 +31,11 @@ pub(super) fn of_operands(
     let boxes = kernel.operand_box_rows([m, n], along_k, slices.tile_cols);
     let map_a = operand_map(driver, *dtype, a_layout, (a, boxes[0]), further(batch.a))?;
     let map_b = operand_map(driver, *dtype, &of_b, (b, boxes[1]), further(batch.b))?;
+    // Who computes C transposed writes it as it is, in rows.
+    let (c_layout, c_box) = match kernel.swaps_operands() {
+        true => (&c_layout.apply(Op::Transpose), (swapped_box_rows(kernel.tiles.block[1]), 128)),
+        false => (c_layout, (64, c_row_bytes(kernel.tiles.block[1], output.size_bytes()))),
+    };
     // The address is that of the first element, past the layout's offset.
     let from_there = Layout { offset: 0, ..*c_layout };
     let of_c = (slices.count, slices.c as isize / output.size_bytes() as isize);
@@ -35,10 +43,7 @@ pub(super) fn of_operands(
         && c_layout.strides.col == 1
         && is_mappable_step(slices.count as usize, *output, of_c.1);
     let map_c = match is_mapped {
-        true => {
-            let row = c_row_bytes(kernel.tiles.block[1], output.size_bytes());
-            encode(driver, *output, c_layout, c, (64, row), of_c)?
-        }
+        true => encode(driver, *output, c_layout, c, (c_box.0 as u32, c_box.1), of_c)?,
         false => map_a,
     };
     Ok([map_a, map_b, map_c])

@@ -140,6 +140,11 @@ impl Task {
         }
     }
 
+    /// As the kernel takes it, which may be given the transposed operands.
+    pub(super) fn taken_by(self, kernel: &Kernel) -> Self {
+        if kernel.swaps_operands() { self.turned() } else { self }
+    }
+
     /// The same with copies of operands, as they are made for that kernel.
     pub(super) fn after_copies(self, kernel: &Kernel, copied: [bool; 2]) -> Self {
         let is_mapped = |unmapped: [bool; 2]| (0..2).all(|i| copied[i] || !unmapped[i]);
@@ -174,7 +179,8 @@ impl Task {
 
     fn find_in(&self, variant: &Variant) -> Option<&'static Kernel> {
         let find = |precision| {
-            variant.instances(precision).find(|kernel| kernel.stored.takes(self.along_k))
+            let takes = |kernel: &&Kernel| kernel.stored.takes(self.taken_by(kernel).along_k);
+            variant.instances(precision).find(takes)
         };
         find(self.precision).or_else(|| find(Precision::Full))
     }
@@ -442,6 +448,7 @@ pub(super) fn instance(
 
 /// Checks a kernel against the device's compute capability and launch limits.
 pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> Result<(), Error> {
+    let task = &task.taken_by(kernel);
     let shape = task.shape;
     let (Some(has), Some(limits)) = (info.compute_capability, info.launch_limits) else {
         return Err(Error::new(Kind::KernelOnCpu { name: kernel.variant.to_string() }));

@@ -89,6 +89,7 @@ impl Class {
                     | WarpGroupHalves
                     | WarpGroupInStep
                     | WarpGroupPingPong
+                    | WarpGroupSwapAb
                     | Skinny
                     | Repack
                     | Finish
@@ -107,7 +108,7 @@ const TENSOR_CORE: &str = "k11_tensor_core";
 /// by it.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
     let is_one = |variant: &str| {
-        let others = ["direct", "stream_k", "halves", "in_step", "ping_pong"];
+        let others = ["direct", "stream_k", "halves", "in_step", "ping_pong", "swap_ab"];
         variant.starts_with("warp_group") && !others.iter().any(|other| variant.contains(other))
     };
     CANDIDATES.into_iter().filter(move |variant| is_one(variant))
@@ -124,7 +125,9 @@ fn runs(variant: &str, task: &Task, info: &DeviceInfo) -> bool {
 /// order, which is kept.
 fn begins_anywhere(kernel: &Kernel, shape: Shape) -> bool {
     let [rows, cols, _] = kernel.tiles.block;
-    matches!(kernel.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupPingPong)
+    let shape = if kernel.swaps_operands() { shape.transposed() } else { shape };
+    let is_one = matches!(kernel.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupPingPong);
+    (is_one || kernel.swaps_operands())
         && kernel.dtype.size_bytes() > 1
         && shape.rows <= rows * kernel.cluster()
         && shape.cols > cols
@@ -132,7 +135,7 @@ fn begins_anywhere(kernel: &Kernel, shape: Shape) -> bool {
 
 /// Whether a kernel of boxes has no epilogue, for which others of boxes take its place.
 pub(super) fn is_for_sums_alone(kernel: &Kernel) -> bool {
-    kernel.parts_of_cluster() > 1
+    kernel.parts_of_cluster() > 1 || kernel.swaps_operands()
 }
 
 /// Whether the library may choose a kernel for a task: always where rows are free.
@@ -143,7 +146,8 @@ pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> 
     let is_half_empty = task.shape.rows.div_ceil(64) % 2 == 1 && task.shape.rows < 1024;
     let is_no_use = task.fused && is_for_sums_alone(kernel)
         || kernel.takes_tiles_in_turn() && is_half_empty
-        || is_in_turn && task.batch > 1;
+        || (is_in_turn || kernel.swaps_operands()) && task.batch > 1
+        || kernel.swaps_operands() && task.output != task.dtype.output();
     let is_alike = || keeps_order(kernel, task) && Class::of(task, info).has(kernel);
     !is_no_use && (task.rows == Rows::Free || is_alike())
 }

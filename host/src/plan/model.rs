@@ -217,7 +217,8 @@ pub(super) fn predict(
     task: &Task,
     info: &DeviceInfo,
 ) -> Prediction {
-    let task = &task.after_copies(kernel, copied);
+    let given = &task.after_copies(kernel, copied);
+    let task = &given.taken_by(kernel);
     let size = |dtype: DType| dtype.size_bytes() as f64;
     let (m, n) = (task.shape.rows as f64, task.shape.cols as f64);
     let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
@@ -258,7 +259,7 @@ pub(super) fn predict(
     };
     if copied != [false; 2] {
         prediction.launches += LAUNCH;
-        prediction.copies = copying(copied, task, info);
+        prediction.copies = copying(copied, given, info);
     }
     if parts > 1 {
         let bytes = of_c + m * n * size(task.output);
@@ -553,7 +554,7 @@ pub(super) fn splits(
     // Such a step is so long that parts of the least steps are worth it before all blocks have one.
     let once = if kernel.takes_row_maps() { once.min(most) } else { once };
     let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
-    let most = if kernel.takes_slices() { most } else { 1 };
+    let most = if kernel.takes_slices() && !kernel.swaps_operands() { most } else { 1 };
     let is_tried = move |&i: &usize| {
         let parts = tries[i];
         parts > 0 && (parts == 1 || parts <= most) && !tries[..i].contains(&parts)

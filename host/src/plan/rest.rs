@@ -109,7 +109,8 @@ impl Chosen {
     /// where there is none, and where it all takes `most` microseconds or more.
     fn cut_at(&self, of_rows: bool, most: f64, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
         let Chosen { kernel, copied, parts, prediction: whole, .. } = *self;
-        if kernel.joins() || kernel.parts_of_cluster() > 1 || !task.splits || task.whole {
+        let is_whole = kernel.joins() || kernel.parts_of_cluster() > 1 || kernel.swaps_operands();
+        if is_whole || !task.splits || task.whole {
             return None;
         }
         let from = match parts {
@@ -208,6 +209,7 @@ fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<
         let is_of_use = |kernel: &&Kernel| {
             kernel.takes_maps() == maps
                 && !kernel.takes_steps_in_turn()
+                && !kernel.swaps_operands()
                 && !is_for_sums_alone(kernel)
         };
         let Some(kernel) = kernel.flatten().filter(is_of_use) else { continue };

@@ -5,7 +5,7 @@ use super::floor::{Floor, Least};
 use super::invariant::Rows;
 use super::speed::Speed;
 use crate::device::DeviceInfo;
-use gemm_spec::{DType, Kernel, Precision};
+use gemm_spec::{DType, Kernel, Precision, Shape};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
@@ -80,7 +80,8 @@ impl Variant {
     pub fn is_too_large(&self, task: &Task, info: &DeviceInfo) -> bool {
         const SMALLEST: usize = 64;
         const LARGEST_CLUSTER: u32 = 8;
-        let (kernel, [m, n]) = (self.any(), [task.shape.rows, task.shape.cols]);
+        let kernel = self.any();
+        let Shape { rows: m, cols: n } = task.taken_by(kernel).shape;
         let [rows, cols, _] = kernel.tiles.block;
         let is_too_large = |extent: usize, of_c: usize| extent > SMALLEST && of_c <= SMALLEST;
         kernel.takes_maps()

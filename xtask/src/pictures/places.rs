@@ -74,7 +74,8 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         | KernelFamily::WarpGroupStreamK
         | KernelFamily::WarpGroupHalves
         | KernelFamily::WarpGroupInStep
-        | KernelFamily::WarpGroupPingPong => of_groups(kernel, thread),
+        | KernelFamily::WarpGroupPingPong
+        | KernelFamily::WarpGroupSwapAb => of_groups(kernel, thread),
     }
 }
 

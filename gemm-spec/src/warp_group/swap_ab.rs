@@ -1,0 +1,52 @@
+//! Those of `warp_group` of which A and B are swapped.
+
+/// Calls `$with!` once with every `warp_group` kernel that is given B and A, each transposed, for A
+/// and B, and computes C transposed: as [`warp_group_kernels!`](crate::warp_group_kernels), whose
+/// tiles' rows are columns of C here, and their columns rows.
+#[macro_export]
+macro_rules! warp_group_swap_ab_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_swap_ab_128x160_nt_f16, "warp_group_swap_ab_128x160", f16, Nt,
+            [128, 160, 64], 2, 5
+        ),
+        (
+            warp_group_swap_ab_128x160_nt_bf16, "warp_group_swap_ab_128x160", bf16, Nt,
+            [128, 160, 64], 2, 5
+        ),
+        (
+            warp_group_swap_ab_128x96_nt_f16, "warp_group_swap_ab_128x96", f16, Nt,
+            [128, 96, 64], 2, 6
+        ),
+        (
+            warp_group_swap_ab_128x96_nt_bf16, "warp_group_swap_ab_128x96", bf16, Nt,
+            [128, 96, 64], 2, 6
+        ),
+        (
+            warp_group_swap_ab_128x80_nt_f16, "warp_group_swap_ab_128x80", f16, Nt,
+            [128, 80, 64], 2, 7
+        ),
+        (
+            warp_group_swap_ab_128x80_nt_bf16, "warp_group_swap_ab_128x80", bf16, Nt,
+            [128, 80, 64], 2, 7
+        ),
+        (
+            warp_group_swap_ab_64x96_nt_f16, "warp_group_swap_ab_64x96", f16, Nt,
+            [64, 96, 64], 2, 10
+        ),
+        (
+            warp_group_swap_ab_64x96_nt_bf16, "warp_group_swap_ab_64x96", bf16, Nt,
+            [64, 96, 64], 2, 10
+        ),
+        (
+            warp_group_swap_ab_64x80_nt_f16, "warp_group_swap_ab_64x80", f16, Nt,
+            [64, 80, 64], 2, 11
+        ),
+        (
+            warp_group_swap_ab_64x80_nt_bf16, "warp_group_swap_ab_64x80", bf16, Nt,
+            [64, 80, 64], 2, 11
+        ),
+        }
+    };
+}

@@ -1,0 +1,73 @@
+//! A group's sums on their way to C where the kernel computes C transposed, so that columns of the
+//! group's tile are rows of C.
+
+use super::tiles::Place;
+use super::write::{BoxOfC, is_mappable, sync, thread_of_group, wait_for_copies, word};
+use super::{GROUP_ROWS, Geometry, Operands};
+use crate::{Element, Output, SharedTile, Sum};
+use cuda_std::wgmma::Tile;
+use cuda_std::{fence, mma, tma};
+use gemm_spec::{GemmParams, swapped_box_rows};
+
+/// The block with C as it is, which is the transposed one of the kernel's.
+#[inline(always)]
+pub fn of_c<S: Sum>(p: &GemmParams<S>) -> GemmParams<S> {
+    let [row, col] = [p.c_row_stride, p.c_col_stride];
+    GemmParams { m: p.n, n: p.m, c_row_stride: col, c_col_stride: row, ..*p }
+}
+
+/// Multiplies by alpha and rounds, and transposes the sums on their way to shared memory, from
+/// where the copy engine takes boxes of rows of C, as many as the tile has columns or half of them.
+/// Whether that was done: where C's map is used.
+///
+/// # Safety
+/// As [`write`](super::write::write).
+#[inline(always)]
+pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    at: Place,
+    (boxes, group): (SharedTile<BoxOfC>, usize),
+    sums: &[T::Sum; SUMS],
+) -> bool {
+    let of_box = const { swapped_box_rows(2 * SUMS) };
+    let start = operands.start as u64;
+    let is_mapped = is_mappable::<T::Output, _>(start, &of_c(p));
+    if !T::is_plain(p) || p.reads_c != 0 || !is_mapped {
+        return false;
+    }
+    if at.row >= p.m || at.col >= p.n {
+        return true;
+    }
+    // One box in the room of both.
+    let boxes: SharedTile<Tile<T::Output, { 2 * GROUP_ROWS }>> = boxes.cast();
+    let alpha = T::Output::factor(p.alpha);
+    let (thread, batch) = (thread_of_group(), (at.slice * p.slices.map_batch) as i32);
+    let (warp, lane) = (thread as u32 / 32, thread as u32 % 32);
+    // Of a fragment of 16 rows and 16 columns: its columns are rows of the box.
+    let (to_row, to_col) = (lane / 16 * 8 + lane % 8, warp * 16 + lane / 8 % 2 * 8);
+    // SAFETY: a box is free when it is written, and read by the copy engine when all threads have.
+    unsafe {
+        for i in 0..2 * SUMS / of_box {
+            if i > 0 {
+                wait_for_copies(warp);
+            }
+            sync::<G>(group);
+            for part in 0..of_box / 16 {
+                let first = i * of_box / 2 + 8 * part;
+                let value = |j: usize| alpha.mul(T::Output::convert(sums[first + j]));
+                let pack = |j: usize| word(T::Output::narrow_pair([value(j), value(j + 1)]));
+                let to = boxes.element(16 * part as u32 + to_row, to_col);
+                mma::store_matrices_transposed(to, [pack(0), pack(2), pack(4), pack(6)]);
+            }
+            fence::async_shared();
+            sync::<G>(group);
+            let col = at.col + (i * of_box) as u64;
+            if thread == 0 && col < p.n {
+                tma::store(&*operands.maps[2], [at.row as i32, col as i32, batch], boxes);
+                tma::commit_group();
+            }
+        }
+    }
+    true
+}
