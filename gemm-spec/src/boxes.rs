@@ -11,9 +11,9 @@ pub(crate) const C_BOX_BYTES: usize = 64 * 128;
 /// of 64 rows of A and of B.
 pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
 /// Columns of B in a box, for tiles of so many columns of C, where they are rows along K, or where
-/// they are not: 32 rows where boxes of 64 do not make a tile, half of it where these do not either. Rows of 64 bytes would take the copy
-/// engine as long as those of 128, so that of columns that are no rows whole boxes of 64 are
-/// brought, the last half of which is the next tile's.
+/// they are not: 32 rows where boxes of 64 do not make a tile, half of it where these do not
+/// either. Rows of 64 bytes would take the copy engine as long as those of 128, so that of columns
+/// that are no rows whole boxes of 64 are brought, the last half of which is the next tile's.
 pub const fn box_cols(cols: usize, along_k: bool) -> usize {
     match cols % 64 {
         0 => 64,
@@ -29,8 +29,8 @@ pub const fn c_row_bytes(cols: usize, bytes: usize) -> usize {
     if cols.saturating_mul(bytes).is_multiple_of(128) { 128 } else { 64 }
 }
 
-/// Rows of C in a box, for the transposed tiles of so many columns: all of them, or half where there
-/// is no room for more.
+/// Rows of C in a box, for the transposed tiles of so many columns: all of them, or half where
+/// there is no room for more.
 pub const fn swapped_box_rows(cols: usize) -> usize {
     if cols <= 2 * 64 { cols } else { cols / 2 }
 }

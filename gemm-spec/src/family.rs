@@ -50,8 +50,8 @@ pub enum KernelFamily {
     /// The same whose two groups take tiles in turn, so that one writes its sums while the other
     /// multiplies (`warp_group`).
     WarpGroupPingPong,
-    /// The same for the transposed C, with B for A and A for B, so that tiles have any multiple of 16
-    /// rows of C (`warp_group`).
+    /// The same for the transposed C, with B for A and A for B, so that tiles have any multiple of
+    /// 16 rows of C (`warp_group`).
     WarpGroupSwapAb,
     /// Few rows of C: B is read once, K is dealt out to warps (`skinny`).
     Skinny,

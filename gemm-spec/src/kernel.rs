@@ -359,8 +359,8 @@ impl Kernel {
         matches!(self.family, KernelFamily::WarpGroupPingPong)
     }
 
-    /// Whether it computes the transposed C, from the transposed B and A: what the table says of its
-    /// tiles' rows is true of columns of C. The host gives it the transposed product.
+    /// Whether it computes the transposed C, from the transposed B and A: what the table says of
+    /// its tiles' rows is true of columns of C. The host gives it the transposed product.
     pub const fn swaps_operands(&self) -> bool {
         matches!(self.family, KernelFamily::WarpGroupSwapAb)
     }

@@ -12,8 +12,7 @@ use gemm_spec::{
     Activation, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Reads, Shape, Strides,
     ThreadOrder,
 };
-use std::fmt;
-use std::ops::Range;
+use std::{fmt, ops::Range};
 
 mod batch;
 mod cache;

@@ -81,8 +81,8 @@ pub fn is_short<T: Element, C: OutputOf<T>>(case: &Case, engine: &Engine) -> boo
     let Some(kernel) = emulated_kernel::<T, C>(case, engine) else { return true };
     let [rows, cols, depth] = kernel.tiles.block;
     let [down, across] = kernel.cluster_tiles();
-    let tiles = case.m.div_ceil(rows).next_multiple_of(down)
-        * case.n.div_ceil(cols).next_multiple_of(across);
+    let (m, n) = if kernel.swaps_operands() { (case.n, case.m) } else { (case.m, case.n) };
+    let tiles = m.div_ceil(rows).next_multiple_of(down) * n.div_ceil(cols).next_multiple_of(across);
     let longest = match kernel.family {
         KernelFamily::TensorCore => LONGEST_ON_TENSOR_CORES,
         KernelFamily::WarpGroupInStep => LONGEST_OF_EIGHT_BLOCKS,

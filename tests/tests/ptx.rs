@@ -127,6 +127,13 @@ fn tensor_products(kernel: &Kernel) -> usize {
 /// a loop over the columns. Those of a group stand there for each of them. One of a block that is a
 /// cluster by itself.
 fn barriers_of_hopper(kernel: &Kernel) -> usize {
+    if kernel.swaps_operands() {
+        // Of each group, where stages are passed on, before and behind a box of the usual C is
+        // written, and the two of sums that leave one by one; and of all, as below.
+        let [rows, cols, _] = kernel.tiles.block;
+        let boxes = cols / gemm_spec::swapped_box_rows(cols);
+        return rows / 64 * (1 + 2 * boxes + 2) + 2;
+    }
     let outputs = kernel.dtype.outputs().iter();
     let by_boxes = outputs.clone().filter(|output| output.size_bytes() == 2).count();
     let has_words =
@@ -215,7 +222,8 @@ fn no_barrier_was_copied() {
                 | KernelFamily::WarpGroupStreamK
                 | KernelFamily::WarpGroupHalves
                 | KernelFamily::WarpGroupInStep
-                | KernelFamily::WarpGroupPingPong => barriers_of_hopper(kernel),
+                | KernelFamily::WarpGroupPingPong
+                | KernelFamily::WarpGroupSwapAb => barriers_of_hopper(kernel),
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
             let products =

@@ -2,9 +2,10 @@
 //! by halves of K in tiles of fewer columns, with the tiles of a last odd row side by side, and by
 //! kernels that compute C transposed.
 
+use gemm_spec::Stored;
 use gemmite::emulator::{Options, Timing};
+use gemmite::{DType, Element, F8E4M3, Kernel, Plan, random};
 use gemmite::{Device, Gemm, Layout, Matrix, MatrixMut, Op, OutputOf, Shape, Strides, bf16, f16};
-use gemmite::{Element, F8E4M3, Plan, random};
 use gemmite_tests::{cuda, say, timing};
 
 /// Few multiprocessors, so that small products have several waves.
@@ -256,20 +257,23 @@ fn cuda_last_rows() {
     last_rows(&device, &[65, 96, 160, 288, 400, 1312], [5000, 1032]);
 }
 
-/// Kernels that compute C transposed, over extents around those of tiles and of boxes: a C that maps
-/// describe and others, old values of C, one in memory, batches' parts, and parts of K.
-fn swapped(device: &Device, rows: &[usize], shape_of: [usize; 2]) {
-    let [n, k] = shape_of;
-    for kernel in ["128x160", "128x96", "128x80", "64x96", "64x80"] {
-        let kernel = format!("warp_group_swap_ab_{kernel}");
+/// Kernels that compute C transposed, over extents around those of tiles and of boxes: a C that a
+/// map describes, others, and such whose old values take part; and parts of K.
+fn swapped(device: &Device, rows: &[usize], [n, k]: [usize; 2]) {
+    let swaps = |kernel: &&Kernel| kernel.swaps_operands() && kernel.dtype == DType::BF16;
+    for kernel in gemm_spec::kernels().filter(swaps) {
+        let ops = if kernel.stored == Stored::Nt { NT } else { [Op::None; 2] };
+        let kernel = kernel.variant;
         for (i, &m) in rows.iter().enumerate() {
             let gap = 8 * (i % 2);
-            product::<bf16, bf16>(device, &kernel, [m, n, k], (NT, gap), false);
-            product::<f16, f16>(device, &kernel, [m, n - 8, k], (NT, 0), false);
-            product::<bf16, bf16>(device, &kernel, [m, n + 3, k], (NT, gap), false);
-            check::<bf16, bf16>(device, &kernel, [m, n, k], (NT, gap));
-            check::<f16, f32>(device, &kernel, [m, n - 16, k], (NT, i % 3));
-            check::<bf16, f32>(device, &format!("{kernel}/2"), [m, n, k], (NT, 0));
+            // Of B's columns that lie in rows, maps have whole chunks.
+            let odd = if ops == NT { 3 } else { 24 };
+            product::<bf16, bf16>(device, kernel, [m, n, k], (ops, gap), false);
+            product::<f16, f16>(device, kernel, [m, n - 8, k], (ops, gap), false);
+            product::<bf16, bf16>(device, kernel, [m, n + odd, k], (ops, gap), false);
+            check::<bf16, bf16>(device, kernel, [m, n, k], (ops, gap));
+            check::<bf16, f32>(device, kernel, [m, n - 16, k], (ops, i % 3));
+            check::<bf16, f32>(device, &format!("{kernel}/2"), [m, n, k], (ops, 0));
         }
     }
     say(&format!("swapped operands on {}", device.name()));

@@ -2,50 +2,90 @@
 
 /// Calls `$with!` once with every `warp_group` kernel that is given B and A, each transposed, for A
 /// and B, and computes C transposed: as [`warp_group_kernels!`](crate::warp_group_kernels), whose
-/// tiles' rows are columns of C here, and their columns rows.
+/// tiles' rows are columns of C here, and their columns rows; `tt` is what other kernels call `nn`.
 #[macro_export]
 macro_rules! warp_group_swap_ab_kernels {
     ($with:ident) => {
         $with! {
         (
-            warp_group_swap_ab_128x160_nt_f16, "warp_group_swap_ab_128x160", f16, Nt,
-            [128, 160, 64], 2, 5
+            warp_group_swap_ab_128x160_tt_f16, "warp_group_swap_ab_128x160",
+            f16, Tt, [128, 160, 64], 2, 5
         ),
         (
-            warp_group_swap_ab_128x160_nt_bf16, "warp_group_swap_ab_128x160", bf16, Nt,
-            [128, 160, 64], 2, 5
+            warp_group_swap_ab_128x160_tt_bf16, "warp_group_swap_ab_128x160",
+            bf16, Tt, [128, 160, 64], 2, 5
         ),
         (
-            warp_group_swap_ab_128x96_nt_f16, "warp_group_swap_ab_128x96", f16, Nt,
-            [128, 96, 64], 2, 6
+            warp_group_swap_ab_128x160_nt_f16, "warp_group_swap_ab_128x160",
+            f16, Nt, [128, 160, 64], 2, 5
         ),
         (
-            warp_group_swap_ab_128x96_nt_bf16, "warp_group_swap_ab_128x96", bf16, Nt,
-            [128, 96, 64], 2, 6
+            warp_group_swap_ab_128x160_nt_bf16, "warp_group_swap_ab_128x160",
+            bf16, Nt, [128, 160, 64], 2, 5
         ),
         (
-            warp_group_swap_ab_128x80_nt_f16, "warp_group_swap_ab_128x80", f16, Nt,
-            [128, 80, 64], 2, 7
+            warp_group_swap_ab_128x80_tt_f16, "warp_group_swap_ab_128x80",
+            f16, Tt, [128, 80, 64], 2, 7
         ),
         (
-            warp_group_swap_ab_128x80_nt_bf16, "warp_group_swap_ab_128x80", bf16, Nt,
-            [128, 80, 64], 2, 7
+            warp_group_swap_ab_128x80_tt_bf16, "warp_group_swap_ab_128x80",
+            bf16, Tt, [128, 80, 64], 2, 7
         ),
         (
-            warp_group_swap_ab_64x96_nt_f16, "warp_group_swap_ab_64x96", f16, Nt,
-            [64, 96, 64], 2, 10
+            warp_group_swap_ab_128x80_nt_f16, "warp_group_swap_ab_128x80",
+            f16, Nt, [128, 80, 64], 2, 7
         ),
         (
-            warp_group_swap_ab_64x96_nt_bf16, "warp_group_swap_ab_64x96", bf16, Nt,
-            [64, 96, 64], 2, 10
+            warp_group_swap_ab_128x80_nt_bf16, "warp_group_swap_ab_128x80",
+            bf16, Nt, [128, 80, 64], 2, 7
         ),
         (
-            warp_group_swap_ab_64x80_nt_f16, "warp_group_swap_ab_64x80", f16, Nt,
-            [64, 80, 64], 2, 11
+            warp_group_swap_ab_64x96_tt_f16, "warp_group_swap_ab_64x96",
+            f16, Tt, [64, 96, 64], 2, 10
         ),
         (
-            warp_group_swap_ab_64x80_nt_bf16, "warp_group_swap_ab_64x80", bf16, Nt,
-            [64, 80, 64], 2, 11
+            warp_group_swap_ab_64x96_tt_bf16, "warp_group_swap_ab_64x96",
+            bf16, Tt, [64, 96, 64], 2, 10
+        ),
+        (
+            warp_group_swap_ab_64x96_nt_f16, "warp_group_swap_ab_64x96",
+            f16, Nt, [64, 96, 64], 2, 10
+        ),
+        (
+            warp_group_swap_ab_64x96_nt_bf16, "warp_group_swap_ab_64x96",
+            bf16, Nt, [64, 96, 64], 2, 10
+        ),
+        (
+            warp_group_swap_ab_64x80_tt_f16, "warp_group_swap_ab_64x80",
+            f16, Tt, [64, 80, 64], 2, 11
+        ),
+        (
+            warp_group_swap_ab_64x80_tt_bf16, "warp_group_swap_ab_64x80",
+            bf16, Tt, [64, 80, 64], 2, 11
+        ),
+        (
+            warp_group_swap_ab_64x80_nt_f16, "warp_group_swap_ab_64x80",
+            f16, Nt, [64, 80, 64], 2, 11
+        ),
+        (
+            warp_group_swap_ab_64x80_nt_bf16, "warp_group_swap_ab_64x80",
+            bf16, Nt, [64, 80, 64], 2, 11
+        ),
+        (
+            warp_group_swap_ab_64x48_tt_f16, "warp_group_swap_ab_64x48",
+            f16, Tt, [64, 48, 64], 2, 14
+        ),
+        (
+            warp_group_swap_ab_64x48_tt_bf16, "warp_group_swap_ab_64x48",
+            bf16, Tt, [64, 48, 64], 2, 14
+        ),
+        (
+            warp_group_swap_ab_64x48_nt_f16, "warp_group_swap_ab_64x48",
+            f16, Nt, [64, 48, 64], 2, 14
+        ),
+        (
+            warp_group_swap_ab_64x48_nt_bf16, "warp_group_swap_ab_64x48",
+            bf16, Nt, [64, 48, 64], 2, 14
         ),
         }
     };

@@ -24,7 +24,7 @@ pub unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     (boxes, group, meet): (SharedTile<BoxOfC>, usize, bool),
     sums: &[T::Sum; SUMS],
 ) {
-    const { assert!(G::SWAPS || SUMS.is_multiple_of(16)) };
+    const { assert!(G::SWAPS || SUMS.is_multiple_of(16) && SUMS >= 32 && SUMS <= 128) };
     let alpha = p.alpha.float_factor();
     // Afresh, or the compiler makes a loop for each activation, with and without biases.
     let bias = misc::afresh_i64(p.epilogue.bias.address as i64) as u64;
@@ -83,7 +83,6 @@ fn first<S: Copy, const SUMS: usize>(sums: &[S; SUMS]) -> [S; 32] {
 /// cannot be told by a number, so there is a branch for each.
 #[inline(always)]
 fn sums_of_box<S: Copy, const SUMS: usize>(sums: &[S; SUMS], i: usize) -> [S; 32] {
-    const { assert!(SUMS >= 32 && SUMS <= 128) };
     // Afresh: else the branches are one behind the other, and the last box goes through all four.
     let part = |i: usize| {
         misc::afresh(i as u32);

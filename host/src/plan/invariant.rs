@@ -144,10 +144,12 @@ pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> 
     let is_in_turn = kernel.takes_steps_in_turn() || kernel.takes_tiles_in_turn();
     // A group has all rows of a tile: where half of the last ones are empty, others do less.
     let is_half_empty = task.shape.rows.div_ceil(64) % 2 == 1 && task.shape.rows < 1024;
+    // Nor of few rows, of C of other dtypes, or by kernels that compute C transposed.
+    let is_few = task.shape.rows <= 64 || task.output != task.dtype.output();
     let is_no_use = task.fused && is_for_sums_alone(kernel)
         || kernel.takes_tiles_in_turn() && is_half_empty
-        || (is_in_turn || kernel.swaps_operands()) && task.batch > 1
-        || kernel.swaps_operands() && task.output != task.dtype.output();
+        || kernel.swaps_operands() && is_few
+        || (is_in_turn || kernel.swaps_operands()) && task.batch > 1;
     let is_alike = || keeps_order(kernel, task) && Class::of(task, info).has(kernel);
     !is_no_use && (task.rows == Rows::Free || is_alike())
 }

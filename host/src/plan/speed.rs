@@ -43,6 +43,9 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         F32 => 0.5 * of_16_bits,
         _ => of_16_bits,
     };
+    if kernel.swaps_operands() {
+        return measured_swapped(kernel);
+    }
     // Of steps 7 and 8.
     let shallow = 0.11 * kernel.tiles.block[2] as f64;
     match (kernel.variant, kernel.dtype) {
@@ -109,6 +112,17 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         // Step 2, and what is not chosen among.
         (_, F64) => (4.7, 0.9, 2.0, 8),
         _ => (8.3, 0.9, 2.0, 8),
+    }
+}
+
+/// The same of kernels that compute C transposed, of elements of 16 bits.
+fn measured_swapped(kernel: &Kernel) -> (f64, f64, f64, usize) {
+    match kernel.tiles.block {
+        [128, 160, _] => (770.0, 0.425, 1.6, 1),
+        [128, 80, _] => (480.0, 0.28, 0.9, 1),
+        [64, 96, _] => (410.0, 0.21, 1.2, 1),
+        [64, 80, _] => (385.0, 0.19, 0.9, 1),
+        _ => (275.0, 0.15, 0.6, 1),
     }
 }
 
