@@ -304,7 +304,7 @@ impl Kernel {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let row = depth.saturating_mul(bytes);
                 let further = if self.takes_row_maps() { DIRECT_FURTHER_BYTES } else { 0 };
-                let cols = cols.next_multiple_of(box_cols(cols, self.stored.b_is_along_k()));
+                let cols = cols.next_multiple_of(box_cols(cols, self.reads_b_along_k()));
                 let stage = rows.saturating_add(cols).saturating_mul(row).saturating_add(further);
                 let c =
                     C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);
@@ -359,8 +359,15 @@ impl Kernel {
         matches!(self.family, KernelFamily::WarpGroupPingPong)
     }
 
+    /// Whether what it takes for B is read in rows along K.
+    const fn reads_b_along_k(&self) -> bool {
+        // There it is A.
+        self.swaps_operands() || self.stored.b_is_along_k()
+    }
+
     /// Whether it computes the transposed C, from the transposed B and A: what the table says of
-    /// its tiles' rows is true of columns of C. The host gives it the transposed product.
+    /// its tiles' rows is true of columns of C. A lies along K. The host gives it the transposed
+    /// product.
     pub const fn swaps_operands(&self) -> bool {
         matches!(self.family, KernelFamily::WarpGroupSwapAb)
     }

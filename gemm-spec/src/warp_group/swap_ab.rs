@@ -2,18 +2,18 @@
 
 /// Calls `$with!` once with every `warp_group` kernel that is given B and A, each transposed, for A
 /// and B, and computes C transposed: as [`warp_group_kernels!`](crate::warp_group_kernels), whose
-/// tiles' rows are columns of C here, and their columns rows; `tt` is what other kernels call `nn`.
+/// tiles' rows are columns of C here, and their columns rows.
 #[macro_export]
 macro_rules! warp_group_swap_ab_kernels {
     ($with:ident) => {
         $with! {
         (
-            warp_group_swap_ab_128x160_tt_f16, "warp_group_swap_ab_128x160",
-            f16, Tt, [128, 160, 64], 2, 5
+            warp_group_swap_ab_128x160_nn_f16, "warp_group_swap_ab_128x160",
+            f16, Nn, [128, 160, 64], 2, 5
         ),
         (
-            warp_group_swap_ab_128x160_tt_bf16, "warp_group_swap_ab_128x160",
-            bf16, Tt, [128, 160, 64], 2, 5
+            warp_group_swap_ab_128x160_nn_bf16, "warp_group_swap_ab_128x160",
+            bf16, Nn, [128, 160, 64], 2, 5
         ),
         (
             warp_group_swap_ab_128x160_nt_f16, "warp_group_swap_ab_128x160",
@@ -24,12 +24,12 @@ macro_rules! warp_group_swap_ab_kernels {
             bf16, Nt, [128, 160, 64], 2, 5
         ),
         (
-            warp_group_swap_ab_128x80_tt_f16, "warp_group_swap_ab_128x80",
-            f16, Tt, [128, 80, 64], 2, 7
+            warp_group_swap_ab_128x80_nn_f16, "warp_group_swap_ab_128x80",
+            f16, Nn, [128, 80, 64], 2, 7
         ),
         (
-            warp_group_swap_ab_128x80_tt_bf16, "warp_group_swap_ab_128x80",
-            bf16, Tt, [128, 80, 64], 2, 7
+            warp_group_swap_ab_128x80_nn_bf16, "warp_group_swap_ab_128x80",
+            bf16, Nn, [128, 80, 64], 2, 7
         ),
         (
             warp_group_swap_ab_128x80_nt_f16, "warp_group_swap_ab_128x80",
@@ -40,12 +40,12 @@ macro_rules! warp_group_swap_ab_kernels {
             bf16, Nt, [128, 80, 64], 2, 7
         ),
         (
-            warp_group_swap_ab_64x96_tt_f16, "warp_group_swap_ab_64x96",
-            f16, Tt, [64, 96, 64], 2, 10
+            warp_group_swap_ab_64x96_nn_f16, "warp_group_swap_ab_64x96",
+            f16, Nn, [64, 96, 64], 2, 10
         ),
         (
-            warp_group_swap_ab_64x96_tt_bf16, "warp_group_swap_ab_64x96",
-            bf16, Tt, [64, 96, 64], 2, 10
+            warp_group_swap_ab_64x96_nn_bf16, "warp_group_swap_ab_64x96",
+            bf16, Nn, [64, 96, 64], 2, 10
         ),
         (
             warp_group_swap_ab_64x96_nt_f16, "warp_group_swap_ab_64x96",
@@ -56,12 +56,12 @@ macro_rules! warp_group_swap_ab_kernels {
             bf16, Nt, [64, 96, 64], 2, 10
         ),
         (
-            warp_group_swap_ab_64x80_tt_f16, "warp_group_swap_ab_64x80",
-            f16, Tt, [64, 80, 64], 2, 11
+            warp_group_swap_ab_64x80_nn_f16, "warp_group_swap_ab_64x80",
+            f16, Nn, [64, 80, 64], 2, 11
         ),
         (
-            warp_group_swap_ab_64x80_tt_bf16, "warp_group_swap_ab_64x80",
-            bf16, Tt, [64, 80, 64], 2, 11
+            warp_group_swap_ab_64x80_nn_bf16, "warp_group_swap_ab_64x80",
+            bf16, Nn, [64, 80, 64], 2, 11
         ),
         (
             warp_group_swap_ab_64x80_nt_f16, "warp_group_swap_ab_64x80",
@@ -72,12 +72,12 @@ macro_rules! warp_group_swap_ab_kernels {
             bf16, Nt, [64, 80, 64], 2, 11
         ),
         (
-            warp_group_swap_ab_64x48_tt_f16, "warp_group_swap_ab_64x48",
-            f16, Tt, [64, 48, 64], 2, 14
+            warp_group_swap_ab_64x48_nn_f16, "warp_group_swap_ab_64x48",
+            f16, Nn, [64, 48, 64], 2, 14
         ),
         (
-            warp_group_swap_ab_64x48_tt_bf16, "warp_group_swap_ab_64x48",
-            bf16, Tt, [64, 48, 64], 2, 14
+            warp_group_swap_ab_64x48_nn_bf16, "warp_group_swap_ab_64x48",
+            bf16, Nn, [64, 48, 64], 2, 14
         ),
         (
             warp_group_swap_ab_64x48_nt_f16, "warp_group_swap_ab_64x48",

@@ -22,9 +22,19 @@ macro_rules! ping_pong {
 }
 gemm_spec::warp_group_ping_pong_kernels!(ping_pong);
 
-/// The same of which A and B are swapped.
+/// The same of which A and B are swapped, and lie otherwise then.
 macro_rules! swap_ab {
-    ($($rows:tt)*) => { warp_group! { @entries new, SwapAb; $($rows)* } };
+    ($((
+        $name:ident, $variant:literal, $element:ident, $stored:ident, $($numbers:tt)*
+    ),)*) => {$(
+        swap_ab! { @$stored $name, $variant, $element, $($numbers)* }
+    )*};
+    (@Nn $name:ident, $variant:literal, $element:ident, $($numbers:tt)*) => {
+        warp_group! { @entries new, SwapAb; ($name, $variant, $element, Tt, $($numbers)*), }
+    };
+    (@Nt $name:ident, $variant:literal, $element:ident, $($numbers:tt)*) => {
+        warp_group! { @entries new, SwapAb; ($name, $variant, $element, Nt, $($numbers)*), }
+    };
 }
 gemm_spec::warp_group_swap_ab_kernels!(swap_ab);
 

@@ -179,8 +179,7 @@ impl Task {
 
     fn find_in(&self, variant: &Variant) -> Option<&'static Kernel> {
         let find = |precision| {
-            let takes = |kernel: &&Kernel| kernel.stored.takes(self.taken_by(kernel).along_k);
-            variant.instances(precision).find(takes)
+            variant.instances(precision).find(|kernel| kernel.stored.takes(self.along_k))
         };
         find(self.precision).or_else(|| find(Precision::Full))
     }
@@ -448,8 +447,7 @@ pub(super) fn instance(
 
 /// Checks a kernel against the device's compute capability and launch limits.
 pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> Result<(), Error> {
-    let task = &task.taken_by(kernel);
-    let shape = task.shape;
+    let shape = task.taken_by(kernel).shape;
     let (Some(has), Some(limits)) = (info.compute_capability, info.launch_limits) else {
         return Err(Error::new(Kind::KernelOnCpu { name: kernel.variant.to_string() }));
     };

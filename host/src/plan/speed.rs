@@ -9,6 +9,9 @@ use std::sync::LazyLock;
 /// K from which on tiles of 160 columns, which read most of the L2 cache, are slower in turn.
 const LONG_SUMS: usize = 8192;
 
+/// What part of their speed kernels that compute C transposed have where C is more than one wave.
+const SEVERAL_WAVES: f64 = 0.93;
+
 /// A kernel's speed.
 #[derive(Clone, Copy)]
 pub(super) struct Speed {
@@ -177,6 +180,15 @@ impl Speed {
         }
         if kernel.variant == "warp_group_ping_pong_128x160" && task.k >= LONG_SUMS {
             *operations *= 0.94;
+        }
+        if kernel.swaps_operands() {
+            // Of several waves each takes longer than one alone, the last one too.
+            let [rows, cols, _] = kernel.tiles.block;
+            let down = task.shape.rows.div_ceil(rows);
+            let tiles = down.saturating_mul(task.shape.cols.div_ceil(cols));
+            if tiles as f64 > MULTIPROCESSORS {
+                (*operations, *step) = (SEVERAL_WAVES * *operations, *step / SEVERAL_WAVES);
+            }
         }
         if kernel.family == KernelFamily::Skinny && task.dtype.size_bytes() < 4 && !task.maps {
             // They come one by one.
