@@ -46,9 +46,6 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         F32 => 0.5 * of_16_bits,
         _ => of_16_bits,
     };
-    if kernel.swaps_operands() {
-        return measured_swapped(kernel);
-    }
     // Of steps 7 and 8.
     let shallow = 0.11 * kernel.tiles.block[2] as f64;
     match (kernel.variant, kernel.dtype) {
@@ -198,7 +195,10 @@ impl Speed {
     }
 
     fn new(kernel: &Kernel) -> Speed {
-        let (trillions, step, tile, blocks) = measured(kernel);
+        let (trillions, step, tile, blocks) = match kernel.swaps_operands() {
+            true => measured_swapped(kernel),
+            false => measured(kernel),
+        };
         let operations = trillions * 1e6 / MULTIPROCESSORS;
         let (skewed, visible_of_c) = (skewed(kernel), visible_of_c(kernel));
         Speed { operations, step, tile, blocks, skewed, visible_of_c }
