@@ -18,8 +18,8 @@ pub const fn box_cols(cols: usize, along_k: bool) -> usize {
     match cols % 64 {
         0 => 64,
         _ if !along_k => 64,
-        32 => 32,
-        _ => cols / 2,
+        16 | 48 => cols / 2,
+        _ => 32,
     }
 }
 
