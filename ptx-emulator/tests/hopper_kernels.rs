@@ -335,8 +335,11 @@ fn options() -> Options {
 #[test]
 fn kernels_of_sm_90a() {
     let Some(module) = module() else { return };
-    let kernels = module.kernels().filter(|kernel| kernel.starts_with("warp_group"));
-    for kernel in kernels.collect::<Vec<_>>() {
+    // Those of swapped operands get what only the library makes of a product: the case table has
+    // them, and `emulated_swapped` in tests/tests/waves.rs.
+    let is_launched =
+        |kernel: &&str| kernel.starts_with("warp_group") && !kernel.contains("swap_ab");
+    for kernel in module.kernels().filter(is_launched).collect::<Vec<_>>() {
         // Rows of whole chunks of 16 bytes, whatever the elements.
         let sizes = if ["i8", "f8e4m3", "f8e5m2"].iter().any(|dtype| kernel.ends_with(dtype)) {
             [208, 272, 144]
