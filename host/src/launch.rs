@@ -255,10 +255,11 @@ unsafe fn launch_all(
     (parts, more): (Parts, &[&[u8]]),
 ) -> Result<(), Error> {
     // What computes C transposed takes the transposed operands.
-    let swapped = (product.turned_if(true), transposed(*addresses));
-    let (product, addresses) = match kernel.swaps_operands() {
-        true => (&swapped.0, &swapped.1),
-        false => (product, addresses),
+    let swapped = kernel.swaps_operands();
+    let swapped = swapped.then(|| (product.turned_if(true), transposed(*addresses)));
+    let (product, addresses) = match &swapped {
+        Some((product, addresses)) => (product, addresses),
+        None => (product, addresses),
     };
     let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
     let count = parts.count.max(product.batch.count);
