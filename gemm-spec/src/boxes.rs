@@ -29,10 +29,15 @@ pub const fn c_row_bytes(cols: usize, bytes: usize) -> usize {
     if cols.saturating_mul(bytes).is_multiple_of(128) { 128 } else { 64 }
 }
 
-/// Rows of C in a box, for the transposed tiles of so many columns: all of them, or half where
-/// there is no room for more.
-pub const fn swapped_box_rows(cols: usize) -> usize {
-    if cols <= 2 * 64 { cols } else { cols / 2 }
+/// Rows of C in a box, for the transposed tiles of so many columns of elements of `bytes` bytes: all
+/// of them, or half where there is no room for more; of 32 bits 64, since their groups have two
+/// boxes of 32 columns at a time.
+pub const fn swapped_box_rows(cols: usize, bytes: usize) -> usize {
+    match bytes {
+        4 => 64,
+        _ if cols <= 2 * 64 => cols,
+        _ => cols / 2,
+    }
 }
 
 /// Rows of an operand of which each has a map of its own, with every eighth behind it.
@@ -93,6 +98,8 @@ impl Kernel {
         let of_a = if may_halve && halves_boxes(m) { 32 } else { box_rows(m) };
         let most = if tile_cols == 0 { box_cols(cols, true) as u32 } else { tile_cols };
         let of_b = if box_rows(n) < most { box_rows(n) } else { most };
-        [if along_k[0] { of_a } else { 64 }, if along_k[1] { of_b } else { 64 }]
+        // Of K as many as a row has elements.
+        let of_k = (128 / self.dtype.size_bytes()) as u32;
+        [if along_k[0] { of_a } else { of_k }, if along_k[1] { of_b } else { of_k }]
     }
 }

@@ -60,6 +60,7 @@ mod direct;
 #[cfg(feature = "sm_90a")]
 pub mod entries;
 mod finished;
+mod from_registers;
 mod geometry;
 mod halves;
 mod ping_pong;
@@ -83,6 +84,7 @@ use cuda_std::wgmma::{self, Accumulate, Accumulator, Tile};
 use cuda_std::{cluster, grid, misc, registers, shared, thread, warp};
 pub use direct::Maps;
 use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
+pub use from_registers::{BoxesOfWords, FromRegisters};
 use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES};
 pub use geometry::{Blocks, Geometry, Parts, PingPong, SwapAb};
 use halves::Meeting;
@@ -191,6 +193,7 @@ where
     // the other block is done with them.
     unsafe {
         const { assert!(!W::IS_DIRECT || G::CLUSTER == 1 && size_of::<T>() == 2) };
+        const { assert!(!A::IS_HALVED || W::IS_ONE && !W::IS_DIRECT && !G::IN_STEP) };
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
         let of_ring = G::STAGES * stage_bytes::<T, B, G, W, SUMS>();
         let c = stages.cast::<u8>().add(of_ring).cast::<BoxOfC>();
@@ -425,12 +428,12 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             work.read();
             let (operands, p) = (work.operands(), work.params());
             write::finish(epilogue, p, place, &mut sums);
-            let may_meet = W::IS_ONE && S::TURNS == 1 && G::GROUPS > 1;
+            let may_meet = W::IS_ONE && S::EPILOGUES && G::GROUPS > 1;
             let meet = may_meet && waits_early && block_end <= p.m;
             let epilogues = S::EPILOGUES && W::EPILOGUES;
             // Elsewhere than in kernels of one plain product whose usual C they are, registers do
             // not suffice for them.
-            let word_boxes = W::IS_ONE && S::TURNS == 1 && size_of::<T::Output>() == 4;
+            let word_boxes = W::IS_ONE && S::EPILOGUES && size_of::<T::Output>() == 4;
             let (boxes, tile_cols) = (work.has_box(place.row), work.tile_cols());
             let ways = Ways { epilogues, boxes, word_boxes, meet, tile_cols };
             write::write::<T, G, SUMS>(operands, p, place, (c, group), &sums, ways);
@@ -513,16 +516,33 @@ macro_rules! warp_group {
             }
         }
     )*};
+    (@multiply Tt, tf32, $geometry:ident $blocks:tt, $bn:literal,
+        ($product:expr, $summing:expr, $epilogue:expr)) => {
+        // No instruction reads such an A.
+        $crate::warp_group!(
+            @with [$crate::warp_group::BoxesOfWords], KMajor, true, tf32, $geometry $blocks, $bn,
+            ($product, $crate::warp_group::FromRegisters, $epilogue)
+        )
+    };
     (@multiply Nn, $($rest:tt)*) => { $crate::warp_group!(@of KMajor, MnMajor, false, $($rest)*) };
     (@multiply Nt, $($rest:tt)*) => { $crate::warp_group!(@of KMajor, KMajor, true, $($rest)*) };
     (@multiply Tn, $($rest:tt)*) => { $crate::warp_group!(@of MnMajor, MnMajor, false, $($rest)*) };
     (@multiply Tt, $($rest:tt)*) => { $crate::warp_group!(@of MnMajor, KMajor, true, $($rest)*) };
-    (@of $a:ident, $b:ident, $along_k:literal, $element:ident,
+    (@of $a:ident, $($rest:tt)*) => {
+        $crate::warp_group!(
+            @with [$crate::warp_group::Boxes<
+                ::cuda_std::wgmma::$a,
+                { $crate::warp_group::GROUP_ROWS },
+            >],
+            $($rest)*
+        )
+    };
+    (@with [$a:ty], $b:ident, $along_k:literal, $element:ident,
         $geometry:ident[$groups:expr, $cluster:literal, $stages:literal], $bn:literal,
         $arguments:tt) => {
         $crate::warp_group::multiply::<
             $element,
-            $crate::warp_group::Boxes<::cuda_std::wgmma::$a, { $crate::warp_group::GROUP_ROWS }>,
+            $a,
             $crate::warp_group::Boxes<
                 ::cuda_std::wgmma::$b,
                 { ::gemm_spec::box_cols($bn, $along_k) },

@@ -131,7 +131,7 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
         // Of each group, where stages are passed on, before and behind a box of the usual C is
         // written, and the two of sums that leave one by one; and of all, as below.
         let [rows, cols, _] = kernel.tiles.block;
-        let boxes = cols / gemm_spec::swapped_box_rows(cols);
+        let boxes = cols / gemm_spec::swapped_box_rows(cols, kernel.dtype.output().size_bytes());
         return rows / 64 * (1 + 2 * boxes + 2) + 2;
     }
     let outputs = kernel.dtype.outputs().iter();

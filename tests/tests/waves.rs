@@ -1,8 +1,8 @@
 //! Products whose tiles do not fill whole waves of a GPU: by equal shares of all steps (stream-K),
-//! by halves of K in tiles of fewer columns, with the tiles of a last odd row side by side, and by
-//! kernels that compute C transposed.
+//! by halves of K in tiles of fewer columns, with the tiles of a last odd row side by side, by
+//! kernels that compute C transposed, and by such as bring A to registers.
 
-use gemm_spec::Stored;
+use gemm_spec::{Precision, Stored};
 use gemmite::emulator::{Options, Timing};
 use gemmite::{DType, Element, F8E4M3, Kernel, Plan, random};
 use gemmite::{Device, Gemm, Layout, Matrix, MatrixMut, Op, OutputOf, Shape, Strides, bf16, f16};
@@ -48,6 +48,8 @@ fn product<T: Element, C: OutputOf<T> + Element<Scalar = f32> + PartialEq>(
     let old: Matrix<C> = random::integers(Shape::new(m, n + gap), 3, -9..=9).unwrap();
     let gemm = Gemm::<T, C>::default().op_a(ops[0]).op_b(ops[1]);
     let gemm = gemm.alpha(2.0);
+    // These numbers have few digits.
+    let gemm = if T::DTYPE == DType::F32 { gemm.precision(Precision::Tf32) } else { gemm };
     let gemm = if reads_c { gemm.beta(-1.0) } else { gemm };
     let run = |gemm: &Gemm<T, C>, device: &Device| {
         let mut c = old.as_slice().to_vec();
@@ -290,6 +292,39 @@ fn cuda_swapped() {
     let Some(device) = cuda() else { return };
     swapped(&device, &[1, 8, 79, 160, 193, 328, 1000], [4104, 1032]);
     swapped(&device, &[40, 320, 3000], [1032, 4096]);
+}
+
+/// Kernels whose threads bring A to the instructions' registers, over extents around those of tiles
+/// and of the two boxes of a group's rows.
+fn from_registers(device: &Device, rows: &[usize], [n, k]: [usize; 2]) {
+    let along_m = |kernel: &&Kernel| matches!(kernel.stored, Stored::Nn | Stored::Tt);
+    let of_words = |kernel: &&Kernel| kernel.precision == Precision::Tf32 && along_m(kernel);
+    for kernel in gemm_spec::kernels().filter(of_words) {
+        let is_swapped = kernel.stored == Stored::Nn;
+        let ops = [if is_swapped { Op::None } else { Op::Transpose }; 2];
+        for (i, &m) in rows.iter().enumerate() {
+            // What lies along M here is N there.
+            let [m, n] = if is_swapped { [n, m] } else { [m, n] };
+            product::<f32, f32>(device, kernel.variant, [m, n, k], (ops, 4 * i), false);
+            product::<f32, f32>(device, kernel.variant, [m, n, k + 12], (ops, 3), false);
+            check::<f32, f32>(device, kernel.variant, [m, n, k], (ops, i % 3));
+            check::<f32, f32>(device, &format!("{}/2", kernel.variant), [m, n, k], (ops, 0));
+        }
+    }
+    say(&format!("A from registers on {}", device.name()));
+}
+
+#[test]
+fn emulated_from_registers() {
+    from_registers(&emulated(2), &[4, 36, 100, 328], [264, 160]);
+    from_registers(&emulated_at(6, Timing::Seeded(3)), &[104], [520, 324]);
+}
+
+#[test]
+fn cuda_from_registers() {
+    let Some(device) = cuda() else { return };
+    from_registers(&device, &[4, 32, 100, 160, 196, 328, 1000], [4104, 1032]);
+    from_registers(&device, &[3000], [1032, 4096]);
 }
 
 /// Blocks and groups whose rows are past the end of C give stages back that others read, more of

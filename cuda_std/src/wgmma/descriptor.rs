@@ -179,6 +179,26 @@ impl<T, M, S: Swizzle> Descriptor<T, M, S> {
         u64::from(Self::HIGH) << 32 | u64::from(self.low)
     }
 
+    /// The tile, for threads that read it, or what lies as far behind it as the steps say. A
+    /// descriptor has 18 bits of the address; the others, in which blocks of a cluster differ, are
+    /// those of `near`.
+    ///
+    /// # Safety
+    /// `near` lies in the shared memory of the tile's block.
+    #[inline(always)]
+    pub unsafe fn tile<U, const ROWS: usize>(
+        self,
+        near: SharedPtr<U>,
+    ) -> SharedPtr<Tile<T, ROWS, S>> {
+        let address = (address(near) & !0x3ffff) | (self.low & 0x3fff) << 4;
+        // SAFETY: the address of the pointer of which the descriptor was made, or of another part
+        // of what it points to.
+        #[cfg(target_arch = "nvptx64")]
+        return unsafe { SharedPtr::from_address(address) };
+        #[cfg(not(target_arch = "nvptx64"))]
+        return SharedPtr::from_host(core::ptr::without_provenance_mut(address as usize));
+    }
+
     /// The same of a tile that lies so many bytes further on, which do not carry into the other
     /// fields: shared memory ends before 2^18.
     ///
@@ -292,6 +312,16 @@ mod tests {
         assert_eq!(a, 0x846 | 1 << 16 | 64 << 32 | 1 << 62);
         assert_eq!(b, (0x40 + 128) | 512 << 16 | 64 << 32 | 1 << 62);
         assert_eq!(c, 0x40 | 1 << 16 | 32 << 32 | 2 << 62);
+    }
+
+    #[test]
+    fn a_descriptor_leads_back_to_its_tile() {
+        // SAFETY: nothing is read.
+        let tile: SharedPtr<Tile<Tf32, 8>> = unsafe {
+            let first = tile::<Tf32, 64, B128>(0x2_008400);
+            first.k_major().past(0x2000).tile(tile::<u8, 8, B128>(0x2_000400))
+        };
+        assert_eq!(address(tile), 0x2_00a400, "with the block's number");
     }
 
     #[test]

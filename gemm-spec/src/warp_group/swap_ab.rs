@@ -8,6 +8,14 @@ macro_rules! warp_group_swap_ab_kernels {
     ($with:ident) => {
         $with! {
         (
+            warp_group_swap_ab_128x256_nn_tf32, "warp_group_swap_ab_128x256",
+            tf32, Nn, [128, 256, 32], 2, 4
+        ),
+        (
+            warp_group_swap_ab_128x128_nn_tf32, "warp_group_swap_ab_128x128",
+            tf32, Nn, [128, 128, 32], 2, 6
+        ),
+        (
             warp_group_swap_ab_128x160_nn_f16, "warp_group_swap_ab_128x160",
             f16, Nn, [128, 160, 64], 2, 5
         ),

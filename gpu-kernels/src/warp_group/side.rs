@@ -14,6 +14,8 @@ pub trait Side<T> {
     const ALONG_K: bool;
     /// A box's extent that is not K.
     const BOX: usize;
+    /// Whether a copy brings half of a box in any case.
+    const IS_HALVED: bool = false;
 
     /// Rows that a box's copy brings, of an operand with so many rows along K; the others are not
     /// touched. Of boxes along the extent itself the copy brings all.

@@ -2,12 +2,15 @@
 //! group's tile are rows of C.
 
 use super::tiles::Place;
-use super::write::{BoxOfC, is_mappable, sync, thread_of_group, wait_for_copies, word};
+use super::write::{BoxOfC, is_mappable, place, sync, thread_of_group, wait_for_copies, word};
 use super::{GROUP_ROWS, Geometry, Operands};
 use crate::{Element, Output, SharedTile, Sum};
 use cuda_std::wgmma::Tile;
 use cuda_std::{fence, mma, tma};
-use gemm_spec::{GemmParams, swapped_box_rows};
+use gemm_spec::{C_BOXES, GemmParams, swapped_box_rows};
+
+/// Columns of C in a box of elements of 32 bits.
+const COLS: usize = 32;
 
 /// The block with C as it is, which is the transposed one of the kernel's.
 #[inline(always)]
@@ -30,13 +33,18 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
     (boxes, group): (SharedTile<BoxOfC>, usize),
     sums: &[T::Sum; SUMS],
 ) -> bool {
-    let of_box = const { swapped_box_rows(2 * SUMS) };
+    let of_box = const { swapped_box_rows(2 * SUMS, size_of::<T::Output>()) };
     let start = operands.start as u64;
     let is_mapped = is_mappable::<T::Output, _>(start, &of_c(p));
     if !T::is_plain(p) || p.reads_c != 0 || !is_mapped {
         return false;
     }
     if at.row >= p.m || at.col >= p.n {
+        return true;
+    }
+    if size_of::<T::Output>() == 4 {
+        // SAFETY: the caller's promise.
+        unsafe { write_words::<T, G, SUMS>(operands, p, at, (boxes.cast(), group), sums) };
         return true;
     }
     // One box in the room of both.
@@ -70,4 +78,56 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
         }
     }
     true
+}
+
+/// The same of elements of 32 bits, in the group's two boxes: each of half of its columns of C.
+///
+/// # Safety
+/// As [`write_swapped`]; C's map is used.
+#[inline(always)]
+unsafe fn write_words<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    at: Place,
+    (boxes, group): (SharedTile<Tile<T::Output, GROUP_ROWS>>, usize),
+    sums: &[T::Sum; SUMS],
+) {
+    const ROWS: usize = GROUP_ROWS;
+    const { assert!(swapped_box_rows(2 * SUMS, 4) == ROWS) };
+    // Others have no kernels of these.
+    const { assert!(size_of::<T::Output>() != 4 || (2 * SUMS).is_multiple_of(ROWS)) };
+    let alpha = T::Output::factor(p.alpha);
+    let (thread, batch) = (thread_of_group(), (at.slice * p.slices.map_batch) as i32);
+    let (to_col, to_row) = place();
+    let (boxes_col, to_col) = (to_col / COLS, to_col % COLS);
+    // SAFETY: a box is free when it is written, and read by the copy engine when all threads have.
+    unsafe {
+        let to = boxes.add(boxes_col);
+        for i in 0..2 * SUMS / ROWS {
+            if i > 0 {
+                wait_for_copies((thread / 32) as u32);
+            }
+            sync::<G>(group);
+            // Lanes of one column of C lie in four rows that are even, or odd, so that the swizzle
+            // has them in banks of their own.
+            for j in 0..ROWS / 2 {
+                let value = alpha.mul(T::Output::convert(sums[ROWS / 2 * i + j]));
+                let (row, col) = (to_row + j / 4 * 8 + j % 2, to_col + j / 2 % 2 * 8);
+                to.element(row as u32, col as u32).write(T::Output::narrow(value));
+            }
+            fence::async_shared();
+            sync::<G>(group);
+            let col = at.col + (i * ROWS) as u64;
+            if thread == 0 && col < p.n {
+                for half in 0..C_BOXES {
+                    let row = at.row + (half * COLS) as u64;
+                    if row < p.m {
+                        let to = boxes.add(half);
+                        tma::store(&*operands.maps[2], [row as i32, col as i32, batch], to);
+                    }
+                }
+                tma::commit_group();
+            }
+        }
+    }
 }

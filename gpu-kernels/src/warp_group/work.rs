@@ -232,7 +232,7 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn halves_boxes<A: Side<T>>(&self) -> bool {
-        A::ALONG_K && !DIRECT && !G::IN_STEP && halves_boxes(self.p.m)
+        A::IS_HALVED || A::ALONG_K && !DIRECT && !G::IN_STEP && halves_boxes(self.p.m)
     }
 
     #[inline(always)]

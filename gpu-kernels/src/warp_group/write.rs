@@ -89,7 +89,7 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     unsafe {
         let is_usual = size_of::<T::Output>() == 2;
         let is_written = if G::SWAPS {
-            is_usual && write_swapped::<T, G, SUMS>(operands, &fresh, at, (boxes, number), sums)
+            write_swapped::<T, G, SUMS>(operands, &fresh, at, (boxes, number), sums)
         } else if ways.epilogues && is_usual && !p.epilogue.is_none() {
             // Only products with such a C get epilogues.
             write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number, ways.meet), sums);

@@ -33,7 +33,10 @@ pub(super) fn of_operands(
     let map_b = operand_map(driver, *dtype, &of_b, (b, boxes[1]), further(batch.b))?;
     // Who computes C transposed writes it as it is, in rows.
     let (c_layout, c_box) = match kernel.swaps_operands() {
-        true => (&c_layout.apply(Op::Transpose), (swapped_box_rows(kernel.tiles.block[1]), 128)),
+        true => {
+            let rows = swapped_box_rows(kernel.tiles.block[1], output.size_bytes());
+            (&c_layout.apply(Op::Transpose), (rows, 128))
+        }
         false => (c_layout, (64, c_row_bytes(kernel.tiles.block[1], output.size_bytes()))),
     };
     // The address is that of the first element, past the layout's offset.

@@ -417,6 +417,10 @@ fn with_copies(
     let tries = [
         Some([false; 2]),
         unmapped.filter(|&copied| copied != [false; 2]),
+        // One of both may do.
+        unmapped
+            .map(|[of_a, of_b]| [of_a, of_b || lies_otherwise(1)])
+            .filter(|&copied| copies_are_along_k == Some(true) && Some(copied) != unmapped),
         unmapped
             .map(|unmapped| [0, 1].map(|i| unmapped[i] || lies_otherwise(i)))
             .filter(|&copied| copied != [false; 2] && Some(copied) != unmapped),

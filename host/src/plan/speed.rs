@@ -115,9 +115,11 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
     }
 }
 
-/// The same of kernels that compute C transposed, of elements of 16 bits.
+/// The same of kernels that compute C transposed.
 fn measured_swapped(kernel: &Kernel) -> (f64, f64, f64, usize) {
     match kernel.tiles.block {
+        [128, 256, _] => (400.0, 0.3, 2.2, 1),
+        [128, 128, _] => (365.0, 0.25, 2.1, 1),
         [128, 160, _] => (770.0, 0.425, 1.6, 1),
         [128, 80, _] => (480.0, 0.28, 0.9, 1),
         [64, 96, _] => (410.0, 0.21, 1.2, 1),
@@ -178,7 +180,7 @@ impl Speed {
         if kernel.variant == "warp_group_ping_pong_128x160" && task.k >= LONG_SUMS {
             *operations *= 0.94;
         }
-        if kernel.swaps_operands() {
+        if kernel.swaps_operands() && task.dtype.size_bytes() == 2 {
             // Of several waves each takes longer than one alone, the last one too.
             let [rows, cols, _] = kernel.tiles.block;
             let down = task.shape.rows.div_ceil(rows);

@@ -239,8 +239,11 @@ fn tf32_is_taken_where_it_is_asked_for() {
     let auto = |task| choose_kernel(&KernelChoice::Auto, task, &hopper()).unwrap().name;
     assert_eq!(auto(tf32), "warp_group_128x256_nt_tf32");
     assert_eq!(auto(mapped), "k10_grouped_order_f32");
+    let stored = |along_k| auto(Task { along_k, ..tf32 });
+    assert_eq!(stored([false, true]), "warp_group_128x256_tt_tf32");
+    assert_eq!(stored([true, false]), "warp_group_swap_ab_128x256_nn_tf32");
     // As they are stored no kernel takes less.
-    assert_eq!(auto(Task { along_k: [true, false], ..tf32 }), "k12_warp_specialized_f32");
+    assert_eq!(stored([false, false]), "k12_warp_specialized_f32");
     let named = |task| choose_kernel(&"warp_group_128x256".into(), task, &hopper());
     assert!(named(mapped).is_err() && named(Task { along_k: [true, false], ..tf32 }).is_err());
     assert_eq!(named(tf32).unwrap().precision, Precision::Tf32);
@@ -270,6 +273,8 @@ fn operands_are_copied_for_kernels_that_read_them_in_no_other_way() {
     let tf32 = Task { precision: Precision::Tf32, ..task(DType::F32, large) };
     let kernel = "warp_group_128x256_nt_tf32";
     assert_eq!(chosen(tf32, large, [true, true], [false, false]), (kernel, [true, true]));
+    let of_words = "warp_group_128x256_tt_tf32";
+    assert_eq!(chosen(tf32, large, mapped, [false, false]), (of_words, [false, true]));
     let unmapped = Task { unmapped: Some([true; 2]), ..tf32 };
     let in_place = super::choose(&KernelChoice::Auto, &unmapped.in_place(), &hopper()).unwrap();
     assert_eq!(in_place.copied, [false; 2]);
