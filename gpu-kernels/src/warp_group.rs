@@ -94,7 +94,7 @@ pub use side::{Boxes, Side};
 pub use stream_k::{Shared, StreamK};
 pub use summing::{BlockScaled, InPlace, Summing};
 pub use work::{List, OneProduct, Table, Work};
-use write::{BoxOfC, Ways};
+use write::{BoxOfC, Ways, sync};
 
 /// Rows of C that a group of four warps computes.
 pub const GROUP_ROWS: usize = 64;
@@ -328,6 +328,15 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         // Whether the last stage of the tile before is still this group's.
         let mut holds = false;
         let (mut next, mut own);
+        // Of the last stage. What threads read there has been read.
+        macro_rules! give_back {
+            () => {
+                if A::IS_HALVED {
+                    sync::<G>(group);
+                }
+                ring.before().release();
+            };
+        }
         macro_rules! go_on {
             () => {
                 next = work.next();
@@ -353,7 +362,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             // A group without rows passes stages on, of which its boxes of A are not brought.
             if W::IS_ONE && !W::IS_DIRECT && place.row >= work.params().m {
                 if holds {
-                    ring.before().release();
+                    give_back!();
                     holds = false;
                 }
                 ring.pass(steps, group);
@@ -385,7 +394,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                         write::wait_for_copies(warp);
                     }
                     if step != 0 || holds {
-                        ring.before().release();
+                        give_back!();
                     }
                     ring.next();
                     step += 1;
@@ -412,7 +421,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             S::end(&mut sums);
             holds = waits_early;
             if !holds {
-                ring.before().release();
+                give_back!();
             }
             // Up to here only stages were read, whose copies are started when they may be.
             grid::wait_for_grids();
@@ -444,7 +453,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         }
         write::wait_for_copies(warp);
         if holds {
-            ring.before().release();
+            give_back!();
         }
         meeting.end::<G>();
     }

@@ -28,9 +28,15 @@ pub(crate) const FUNCTION_STEP: u64 = 16;
 pub(crate) const WINDOW_BYTES: u64 = 1 << 32;
 /// Shared addresses below this one are the system's (1 KB of each block, as on sm_80).
 pub(crate) const SHARED_START: u64 = 1024;
-/// In an address of another block's shared memory, the place of the block's rank in its cluster,
-/// plus 1.
+/// In an address of shared memory, the place of the block's rank in its cluster, plus 1: also in a
+/// block's own addresses, as on Hopper, where what leaves the upper bits out reads another block's.
+/// Blocks that are no cluster have 0 there.
 pub(crate) const RANK_SHIFT: u32 = 24;
+
+/// The address before a block's own shared memory, in a cluster of so many blocks.
+pub(crate) fn own_window(rank: usize, blocks: usize) -> u64 {
+    if blocks > 1 { (rank as u64 + 1) << RANK_SHIFT } else { 0 }
+}
 
 /// The state space of an access, once it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

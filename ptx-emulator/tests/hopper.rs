@@ -275,6 +275,9 @@ fn blocks_of_a_cluster_exchange() {
     fails(&[("wait", "")], ReportKind::Uninitialized, "read");
     fails(&[("arrive", "barrier.cluster.arrive.relaxed.aligned;")], DataRace, "read");
     fails(&[("arrive", "")], Barrier, "wait");
+    // Of the bits that a descriptor has no address can be made.
+    let low = "and.b32 %mine, %mine, 262143; ld.shared.u32 %value, [%mine];";
+    fails(&[("read", low)], ReportKind::OutOfBounds, "read");
     // Nobody reads, and nobody waits: a block may be gone when the other writes.
     let edits = [("arrive", ""), ("wait", ""), ("read", "mov.u32 %value, 0;")];
     let text = edited(CLUSTER, &edits);

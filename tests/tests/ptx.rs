@@ -4,7 +4,7 @@
 use cuda_builder::ptx;
 use gemm_spec::{
     C_BOXES, DIRECT_ROWS, DType, GROUPED_MAX, GemmParams, GroupedProduct, Kernel, KernelFamily,
-    RepackParams, ScaleParams, Target, Tiles, entries as table, of_module,
+    Precision, RepackParams, ScaleParams, Stored, Target, Tiles, entries as table, of_module,
 };
 use std::path::PathBuf;
 
@@ -127,12 +127,17 @@ fn tensor_products(kernel: &Kernel) -> usize {
 /// a loop over the columns. Those of a group stand there for each of them. One of a block that is a
 /// cluster by itself.
 fn barriers_of_hopper(kernel: &Kernel) -> usize {
+    // Before a stage goes back of which threads read A: in each turn, and behind the last.
+    let is_of_words = kernel.precision == Precision::Tf32 && kernel.stored != Stored::Nt;
+    let from_registers = if is_of_words { 3 } else { 0 };
     if kernel.swaps_operands() {
         // Of each group, where stages are passed on, before and behind a box of the usual C is
         // written, and the two of sums that leave one by one; and of all, as below.
         let [rows, cols, _] = kernel.tiles.block;
         let boxes = cols / gemm_spec::swapped_box_rows(cols, kernel.dtype.output().size_bytes());
-        return rows / 64 * (1 + 2 * boxes + 2) + 2;
+        // Of 32 bits one before the first of them, and one before each is copied.
+        let of_boxes = if kernel.dtype.size_bytes() == 4 { 1 + boxes } else { 2 * boxes };
+        return rows / 64 * (1 + of_boxes + 2 + from_registers) + 2;
     }
     let outputs = kernel.dtype.outputs().iter();
     let by_boxes = outputs.clone().filter(|output| output.size_bytes() == 2).count();
@@ -175,7 +180,8 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let passes = kernel.takes_maps() && !kernel.joins() && !is_list;
     let passed = if passes { groups } else { 0 };
     let of_boxes = settled + (by_boxes + finished) * groups + copied;
-    passed + of_boxes + of_words + by_rows + cleared + joined + met + alone + turns
+    let read = groups * from_registers;
+    passed + read + of_boxes + of_words + by_rows + cleared + joined + met + alone + turns
 }
 
 /// A barrier that the compiler copies into both sides of a branch makes a block wait for itself for

@@ -58,7 +58,8 @@ fn product<T: Element, C: OutputOf<T> + Element<Scalar = f32> + PartialEq>(
     };
     let expected = run(&gemm, &Device::cpu());
     let gemm = gemm.kernel(kernel);
-    let plan = gemm.plan_on(device, a.view().layout(), b.view().layout()).unwrap();
+    let plan = gemm.plan_on(device, a.view().layout(), b.view().layout());
+    let plan = plan.unwrap_or_else(|error| panic!("{m}x{n}x{k} {ops:?}: {error}"));
     for _ in 0..2 {
         let is_right = run(&gemm, device) == expected;
         assert!(is_right, "{m}x{n}x{k} {ops:?}, gap {gap}, on {}: {plan}", device.name());

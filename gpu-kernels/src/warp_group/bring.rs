@@ -95,18 +95,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             let of_halves = if is_halved { from_row(tile.row + u64::from(HALF)) } else { 0 };
             let boxes_a = [from_row(tile.row), of_halves];
             let bytes = ((boxes_a[0] + boxes_a[1]) * rows_a + rows_b) * ROW_BYTES as u32;
-            let cols = if W::IS_ONE { work.params().n.saturating_sub(tile.col) } else { u64::MAX };
-            let copies = Copies {
-                maps,
-                stages,
-                stage_bytes,
-                tile,
-                boxes_a,
-                cols: cols.min(2 * SUMS as u64) as u32,
-                numbers,
-                rank,
-                policy,
-            };
+            let copies = Copies { maps, stages, stage_bytes, tile, boxes_a, numbers, rank, policy };
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
             // before this one may write. Behind the first tile it is over at once. Who reads at
             // once leaves it to the groups that multiply, which wait before they touch C.
@@ -191,8 +180,6 @@ struct Copies<'a> {
     tile: Place,
     /// Boxes of A that the tile has rows of, and where they are halves the second ones of 64 rows.
     boxes_a: [u32; 2],
-    /// Columns that the tile has of B.
-    cols: u32,
     /// Of the slice's matrices in the maps.
     numbers: [i32; 2],
     /// Of the block in its cluster.
@@ -257,14 +244,6 @@ impl Copies<'_> {
         }
     }
 
-    /// The tile's box of B that begins with that column: itself, or where it lies past the end the
-    /// first one. Nobody reads what stands there, and rows past the end take the copy engine longer
-    /// than others.
-    #[inline(always)]
-    fn box_there(&self, first: usize) -> i32 {
-        if (first as u32) < self.cols { first as i32 } else { 0 }
-    }
-
     /// Starts the copies of what this block brings of a step's tile, from there on, for all that
     /// read it.
     ///
@@ -282,12 +261,6 @@ impl Copies<'_> {
         unsafe {
             let tile = self.stage(ring).add(share.operand * G::GROUPS * GROUP_ROWS * ROW_BYTES);
             for i in 0..share.each() {
-                let first = share.row(i) / GROUP_ROWS * GROUP_ROWS;
-                let instead = match share.operand {
-                    0 => first as i32,
-                    _ => self.box_there(first),
-                };
-                let outer = outer + instead - first as i32;
                 let (row, at) = share.copy::<T, M>(i, (outer, k, batch));
                 // Of A's boxes those that are there.
                 if share.operand == 1 || ((row / GROUP_ROWS) as u32) < self.boxes_a[0] {
@@ -375,7 +348,7 @@ impl Copies<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             let b = self.stage(ring).add(G::GROUPS * GROUP_ROWS * ROW_BYTES);
-            let at = |i: usize| place::<T, B>(col + self.box_there(i * B::BOX), k, self.numbers[1]);
+            let at = |i: usize| place::<T, B>(col + (i * B::BOX) as i32, k, self.numbers[1]);
             let to = |i: usize| b.add(i * B::BOX * ROW_BYTES);
             if !G::SHARES || !is_beside {
                 let (first, of_each) = self.boxes_of_b::<G>(boxes, false);
@@ -452,12 +425,6 @@ impl Share {
         self.boxes * GROUP_ROWS / self.rows() / self.blocks
     }
 
-    /// The first of the tile's rows that copy number `i` brings.
-    #[inline(always)]
-    fn row(self, i: usize) -> usize {
-        (self.number * self.each() + i) * self.rows()
-    }
-
     /// To which of the tile's rows copy number `i` goes, and from where: rows follow each other
     /// box by box, along K or along the extent that C keeps.
     #[inline(always)]
@@ -466,7 +433,7 @@ impl Share {
         i: usize,
         (outer, k, batch): (i32, i32, i32),
     ) -> (usize, [i32; 3]) {
-        let row = self.row(i);
+        let row = (self.number * self.each() + i) * self.rows();
         let at = match M::ALONG_K {
             true => place::<T, M>(outer + row as i32, k, batch),
             false => {

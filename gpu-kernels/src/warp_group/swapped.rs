@@ -9,8 +9,9 @@ use cuda_std::wgmma::Tile;
 use cuda_std::{fence, mma, tma};
 use gemm_spec::{C_BOXES, GemmParams, swapped_box_rows};
 
-/// Columns of C in a box of elements of 32 bits.
+/// Columns of C in a box of elements of 32 bits, and rows.
 const COLS: usize = 32;
+const ROWS: usize = 32;
 
 /// The block with C as it is, which is the transposed one of the kernel's.
 #[inline(always)]
@@ -80,7 +81,8 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
     true
 }
 
-/// The same of elements of 32 bits, in the group's two boxes: each of half of its columns of C.
+/// The same of elements of 32 bits, by two boxes at a time, each of half of the group's columns of C:
+/// two are put down while those before are copied.
 ///
 /// # Safety
 /// As [`write_swapped`]; C's map is used.
@@ -89,25 +91,23 @@ unsafe fn write_words<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group): (SharedTile<Tile<T::Output, GROUP_ROWS>>, usize),
+    (boxes, group): (SharedTile<Tile<T::Output, ROWS>>, usize),
     sums: &[T::Sum; SUMS],
 ) {
-    const ROWS: usize = GROUP_ROWS;
-    const { assert!(swapped_box_rows(2 * SUMS, 4) == ROWS) };
+    const { assert!(swapped_box_rows(2 * SUMS, 4) == ROWS && C_BOXES == 2) };
     // Others have no kernels of these.
     const { assert!(size_of::<T::Output>() != 4 || (2 * SUMS).is_multiple_of(ROWS)) };
     let alpha = T::Output::factor(p.alpha);
     let (thread, batch) = (thread_of_group(), (at.slice * p.slices.map_batch) as i32);
     let (to_col, to_row) = place();
-    let (boxes_col, to_col) = (to_col / COLS, to_col % COLS);
+    let (half, to_col) = (to_col / COLS, to_col % COLS);
+    let all = 2 * SUMS / ROWS;
     // SAFETY: a box is free when it is written, and read by the copy engine when all threads have.
     unsafe {
-        let to = boxes.add(boxes_col);
-        for i in 0..2 * SUMS / ROWS {
-            if i > 0 {
-                wait_for_copies((thread / 32) as u32);
-            }
-            sync::<G>(group);
+        sync::<G>(group);
+        for i in 0..all {
+            let both = boxes.add(2 * (i % 2));
+            let to = both.add(half);
             // Lanes of one column of C lie in four rows that are even, or odd, so that the swizzle
             // has them in banks of their own.
             for j in 0..ROWS / 2 {
@@ -116,13 +116,17 @@ unsafe fn write_words<T: Element, G: Geometry, const SUMS: usize>(
                 to.element(row as u32, col as u32).write(T::Output::narrow(value));
             }
             fence::async_shared();
+            // Those before, which are written next.
+            if i > 0 && i + 1 < all {
+                wait_for_copies((thread / 32) as u32);
+            }
             sync::<G>(group);
-            let col = at.col + (i * ROWS) as u64;
-            if thread == 0 && col < p.n {
-                for half in 0..C_BOXES {
+            if thread == 0 {
+                let col = at.col + (i * ROWS) as u64;
+                for half in 0..2 {
                     let row = at.row + (half * COLS) as u64;
-                    if row < p.m {
-                        let to = boxes.add(half);
+                    if col < p.n && row < p.m {
+                        let to = both.add(half);
                         tma::store(&*operands.maps[2], [row as i32, col as i32, batch], to);
                     }
                 }

@@ -21,8 +21,8 @@ pub(crate) struct Grid<'a> {
     pub options: &'a Options,
     pub memory: &'a GlobalMemory,
     pub program: &'a Program,
-    /// The constants of each function.
-    pub constants: Vec<Vec<Lanes>>,
+    /// The constants of each function, for each rank in a cluster.
+    pub constants: Vec<Vec<Vec<Lanes>>>,
     pub launch: Launch,
     /// The kernel's name.
     pub kernel: &'a str,
@@ -259,7 +259,7 @@ impl Cluster {
             warp: &mut warp,
             frame,
             code: &grid.program.functions[function].code,
-            constants: &grid.constants[function],
+            constants: &grid.constants[rank][function],
             mask: 0,
             statistics,
         };

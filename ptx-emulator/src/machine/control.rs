@@ -263,7 +263,7 @@ fn enter(c: &mut Context<'_>, call: &Call) -> Outcome {
     frame.results =
         results.map(|(from, to, bytes)| (local + from, c.frame.local + to, *bytes)).collect();
     c.code = &function.code;
-    c.constants = &c.grid.constants[call.function];
+    c.constants = &c.grid.constants[c.rank][call.function];
     let caller = std::mem::replace(&mut c.frame, frame);
     c.warp.frames.push(caller);
     Ok(Step::Next)

@@ -162,8 +162,15 @@ impl Context<'_> {
             return fault("an address that is not in shared memory");
         }
         let (rank, offset) = (inside >> RANK_SHIFT, inside & ((1 << RANK_SHIFT) - 1));
-        let rank = if rank == 0 { self.rank } else { rank as usize - 1 };
-        if rank >= self.cluster.blocks.len() {
+        let blocks = self.cluster.blocks.len();
+        let rank = match rank {
+            0 if blocks > 1 => {
+                return fault("an address without its block's number in the cluster");
+            }
+            0 => 0,
+            rank => rank as usize - 1,
+        };
+        if rank >= blocks {
             return fault("an address in the shared memory of a block that the cluster hasn't");
         }
         self.check_alive(lane, rank, address)?;

@@ -6,7 +6,7 @@ use super::statistics::Statistics;
 use crate::check::{Report, ReportKind};
 use crate::emulator::{Arch, Argument, Launch, Options};
 use crate::error::ErrorKind;
-use crate::memory::GlobalMemory;
+use crate::memory::{GlobalMemory, own_window};
 use crate::program::{Instance, Module, Program, Value};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -54,7 +54,10 @@ pub(crate) fn launch(
         count => count,
     };
     let threads = if program.communicates { 1 } else { threads.min(clusters as usize).max(1) };
-    let constants = constants(&program, job.instance);
+    let blocks = launch.cluster.iter().product::<u32>() as usize;
+    let windows = (0..blocks).map(|rank| own_window(rank, blocks));
+    let constants: Vec<_> =
+        windows.map(|window| constants(&program, job.instance, window)).collect();
     let regions = regions(&program, &launch);
     let shared_end = program.shared_end + u64::from(launch.dynamic_shared);
     let run = |memory: &GlobalMemory, threads: usize| {
@@ -187,14 +190,18 @@ fn parameters(job: &Job<'_>, program: &Program) -> Result<Vec<u8>, Box<Report>> 
     Ok(block)
 }
 
-/// The constants of each function, with the addresses of this GPU's variables.
-fn constants(program: &Program, instance: &Instance) -> Vec<Vec<Lanes>> {
+/// The constants of each function, with the addresses of this GPU's variables, and those of shared
+/// memory behind `window`.
+fn constants(program: &Program, instance: &Instance, window: u64) -> Vec<Vec<Lanes>> {
     let value = |value: &Value| match value {
         Value::Bits(bits) => [*bits; 32],
         Value::Variable(index, offset) => {
             [instance.addresses[*index].wrapping_add_signed(*offset); 32]
         }
-        Value::DynamicShared(offset) => [program.shared_end.wrapping_add_signed(*offset); 32],
+        Value::Shared(place) => [window.wrapping_add(*place); 32],
+        Value::DynamicShared(offset) => {
+            [window.wrapping_add(program.shared_end).wrapping_add_signed(*offset); 32]
+        }
     };
     let functions = program.functions.iter();
     functions.map(|function| function.constants.iter().map(value).collect()).collect()

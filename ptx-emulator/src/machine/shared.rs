@@ -5,20 +5,28 @@ use super::context::{Lanes, lanes_of};
 use super::memory::Access;
 use crate::check::shadow::{Race, Stamp};
 use crate::check::{Fault, ReportKind};
-use crate::memory::RANK_SHIFT;
+use crate::memory::{RANK_SHIFT, own_window};
 
 impl Context<'_> {
     /// The block of the cluster that a shared address is of, and the address there.
     #[inline]
     pub(super) fn home(&self, address: u64) -> Option<(usize, u64)> {
         match address >> RANK_SHIFT {
-            0 => Some((self.rank, address)),
+            0 if self.cluster.blocks.len() == 1 => Some((0, address)),
+            0 => None,
             rank => {
                 let rank = rank as usize - 1;
                 let own = address & ((1 << RANK_SHIFT) - 1);
                 (rank < self.cluster.blocks.len()).then_some((rank, own))
             }
         }
+    }
+
+    /// Where addresses lie in the block's own shared memory; those of others are beyond it.
+    #[inline]
+    fn own(&self, addresses: &Lanes) -> Lanes {
+        let window = own_window(self.rank, self.cluster.blocks.len());
+        addresses.map(|address| address.wrapping_sub(window))
     }
 
     /// The home of `bytes` bytes at a shared address, or the fault that it is nobody's.
@@ -34,8 +42,14 @@ impl Context<'_> {
         {
             return Ok((rank, own));
         }
-        let message = format!("an access of {bytes} bytes outside the block's shared memory");
-        let note = self.cluster.blocks[self.rank].shared.note(address);
+        let is_nobodys = address >> RANK_SHIFT == 0 && self.cluster.blocks.len() > 1;
+        let what = match is_nobodys {
+            true => "at an address without its block's number in the cluster",
+            false => "outside the block's shared memory",
+        };
+        let message = format!("an access of {bytes} bytes {what}");
+        let own = address & ((1 << RANK_SHIFT) - 1);
+        let note = self.cluster.blocks[self.rank].shared.note(own);
         Err(Fault::of_lane(ReportKind::OutOfBounds, lane, message).at(address).inside(note))
     }
 
@@ -117,12 +131,13 @@ impl Context<'_> {
 fn load_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> bool {
     let (races, mask) = (c.checks_shared_races(), c.mask);
     let record = races.then(|| c.stamp(access.line, access.memory.reach).record());
+    let own = c.own(&access.addresses);
     let shared = &mut c.cluster.blocks[c.rank].shared;
     let mut out = [[0; 32]; WORDS];
     let plain = c.cluster.hopper.order.is_none()
         && c.grid.options.checks
-        && shared.contains_all(&access.addresses, mask, 4 * WORDS as u64)
-        && shared.load_lanes(&access.addresses, mask, record, &mut out);
+        && shared.contains_all(&own, mask, 4 * WORDS as u64)
+        && shared.load_lanes(&own, mask, record, &mut out);
     if !plain {
         return false;
     }
@@ -141,6 +156,7 @@ fn load_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> b
 fn store_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> bool {
     let (races, mask) = (c.checks_shared_races(), c.mask);
     let record = races.then(|| c.stamp(access.line, access.memory.reach).record());
+    let own = c.own(&access.addresses);
     let per_element = usize::from(access.memory.size) / 4;
     let mut values = [[0; 32]; WORDS];
     for (words, slot) in values.chunks_mut(per_element).zip(access.list) {
@@ -151,8 +167,8 @@ fn store_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> 
     }
     let shared = &mut c.cluster.blocks[c.rank].shared;
     let plain = c.cluster.hopper.order.is_none()
-        && shared.contains_all(&access.addresses, mask, 4 * WORDS as u64)
-        && shared.store_lanes(&access.addresses, mask, record, &values);
+        && shared.contains_all(&own, mask, 4 * WORDS as u64)
+        && shared.store_lanes(&own, mask, record, &values);
     if plain {
         c.statistics.shared_stored += 4 * WORDS as u64 * u64::from(mask.count_ones());
         c.count_shared(&access.addresses, 4 * WORDS as u64);

@@ -220,7 +220,7 @@ impl Context<'_> {
             self.warp.local.pop(frame.local);
             let function = self.frame.function;
             self.code = &self.grid.program.functions[function].code;
-            self.constants = &self.grid.constants[function];
+            self.constants = &self.grid.constants[self.rank][function];
             if self.frame.settle() {
                 break;
             }

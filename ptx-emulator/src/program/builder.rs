@@ -162,7 +162,7 @@ impl<'t> Shared<'t> {
         self.layout.end = end;
         for value in functions.iter_mut().flat_map(|function| &mut function.constants) {
             if let Value::DynamicShared(offset) = value {
-                *value = Value::Bits(end.wrapping_add_signed(*offset));
+                *value = Value::Shared(end.wrapping_add_signed(*offset));
             }
         }
         self.layout

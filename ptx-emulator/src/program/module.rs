@@ -109,7 +109,9 @@ pub(crate) enum Value {
     Bits(u64),
     /// The address of a variable in global or constant memory, by its index in the module.
     Variable(usize, i64),
-    /// An offset in dynamic shared memory; becomes `Bits` when the layout is known.
+    /// A place in the block's shared memory.
+    Shared(u64),
+    /// An offset in dynamic shared memory; becomes `Shared` when the layout is known.
     DynamicShared(i64),
 }
 

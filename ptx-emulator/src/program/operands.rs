@@ -77,7 +77,7 @@ impl Builder<'_, '_> {
     fn address_of(&mut self, name: &Name, offset: i64) -> Result<Slot, Error> {
         Ok(match self.lookup(name)? {
             Entity::Shared(address) => {
-                self.constant(Value::Bits(address.wrapping_add_signed(offset)))
+                self.constant(Value::Shared(address.wrapping_add_signed(offset)))
             }
             Entity::DynamicShared => self.constant(Value::DynamicShared(offset)),
             Entity::Variable(index, _) => self.constant(Value::Variable(index, offset)),
