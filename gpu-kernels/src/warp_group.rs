@@ -328,15 +328,6 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         // Whether the last stage of the tile before is still this group's.
         let mut holds = false;
         let (mut next, mut own);
-        // Of the last stage. What threads read there has been read.
-        macro_rules! give_back {
-            () => {
-                if A::IS_HALVED {
-                    sync::<G>(group);
-                }
-                ring.before().release();
-            };
-        }
         macro_rules! go_on {
             () => {
                 next = work.next();
@@ -362,7 +353,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             // A group without rows passes stages on, of which its boxes of A are not brought.
             if W::IS_ONE && !W::IS_DIRECT && place.row >= work.params().m {
                 if holds {
-                    give_back!();
+                    ring.before().release();
                     holds = false;
                 }
                 ring.pass(steps, group);
@@ -393,8 +384,12 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     if step == 0 && waits_early {
                         write::wait_for_copies(warp);
                     }
+                    if A::IS_HALVED {
+                        // What threads read of the stage has been read.
+                        sync::<G>(group);
+                    }
                     if step != 0 || holds {
-                        give_back!();
+                        ring.before().release();
                     }
                     ring.next();
                     step += 1;
@@ -421,7 +416,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             S::end(&mut sums);
             holds = waits_early;
             if !holds {
-                give_back!();
+                ring.before().release();
             }
             // Up to here only stages were read, whose copies are started when they may be.
             grid::wait_for_grids();
@@ -453,7 +448,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         }
         write::wait_for_copies(warp);
         if holds {
-            give_back!();
+            ring.before().release();
         }
         meeting.end::<G>();
     }

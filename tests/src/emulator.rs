@@ -23,6 +23,10 @@ const LONGEST_OF_WARP_GROUPS: usize = 1 << 25;
 /// Of 512 x 256.
 const LONGEST_OF_EIGHT_BLOCKS: usize = 1 << 26;
 
+/// By how much cases are shorter whose C is not of the usual dtype: all that differs is the way to
+/// C, which short ones go, too.
+const OF_OTHER_OUTPUTS: usize = 4;
+
 /// Of emulated GPUs for kernels whose blocks go on from tile to tile: so few that they do in small
 /// cases.
 const MULTIPROCESSORS: u32 = 4;
@@ -89,5 +93,6 @@ pub fn is_short<T: Element, C: OutputOf<T>>(case: &Case, engine: &Engine) -> boo
         family if family.is_warp_group() => LONGEST_OF_WARP_GROUPS,
         _ => LONGEST,
     };
+    let longest = if C::DTYPE == T::DTYPE.output() { longest } else { longest / OF_OTHER_OUTPUTS };
     tiles * rows * cols * case.k.next_multiple_of(depth) <= longest
 }

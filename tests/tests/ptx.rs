@@ -127,9 +127,9 @@ fn tensor_products(kernel: &Kernel) -> usize {
 /// a loop over the columns. Those of a group stand there for each of them. One of a block that is a
 /// cluster by itself.
 fn barriers_of_hopper(kernel: &Kernel) -> usize {
-    // Before a stage goes back of which threads read A: in each turn, and behind the last.
+    // Before a stage goes back of which threads read A, in each turn.
     let is_of_words = kernel.precision == Precision::Tf32 && kernel.stored != Stored::Nt;
-    let from_registers = if is_of_words { 3 } else { 0 };
+    let from_registers = if is_of_words { 2 } else { 0 };
     if kernel.swaps_operands() {
         // Of each group, where stages are passed on, before and behind a box of the usual C is
         // written, and the two of sums that leave one by one; and of all, as below.
