@@ -82,7 +82,8 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
 }
 
 /// The same of elements of 32 bits, by two boxes at a time, each of half of the group's columns of C:
-/// two are put down while those before are copied.
+/// two are put down while those before are copied. The last coordinate in C's map is the slice, also
+/// of parts of K, whose sums have these bits.
 ///
 /// # Safety
 /// As [`write_swapped`]; C's map is used.
@@ -98,7 +99,7 @@ unsafe fn write_words<T: Element, G: Geometry, const SUMS: usize>(
     // Others have no kernels of these.
     const { assert!(size_of::<T::Output>() != 4 || (2 * SUMS).is_multiple_of(ROWS)) };
     let alpha = T::Output::factor(p.alpha);
-    let (thread, batch) = (thread_of_group(), (at.slice * p.slices.map_batch) as i32);
+    let thread = thread_of_group();
     let (to_col, to_row) = place();
     let (half, to_col) = (to_col / COLS, to_col % COLS);
     let all = 2 * SUMS / ROWS;
@@ -127,7 +128,11 @@ unsafe fn write_words<T: Element, G: Geometry, const SUMS: usize>(
                     let row = at.row + (half * COLS) as u64;
                     if col < p.n && row < p.m {
                         let to = both.add(half);
-                        tma::store(&*operands.maps[2], [row as i32, col as i32, batch], to);
+                        tma::store(
+                            &*operands.maps[2],
+                            [row as i32, col as i32, at.slice as i32],
+                            to,
+                        );
                     }
                 }
                 tma::commit_group();
