@@ -57,8 +57,9 @@ pub(crate) unsafe fn multiply_host<S: Stage + Sync>(
         _ => fitting(dtype, layout).map(|transfer| transfer.copy),
     };
     let (a, b) = (travelled(&product.a)?, travelled(&product.b)?);
+    let c = fitting(product.output, &product.c)?.copy;
     let info = device.device_info();
-    let on_device = Product { a, b, ..*product };
+    let on_device = Product { a, b, c, ..*product };
     let turned = on_device.is_taken_turned(kernel, info);
     choose(kernel, &Task::turned_if(turned, &on_device), info)?;
     if shape.is_empty() {

@@ -554,7 +554,9 @@ pub(super) fn splits(
     // Such a step is so long that parts of the least steps are worth it before all blocks have one.
     let once = if kernel.takes_row_maps() { once.min(most) } else { once };
     let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
-    let most = if kernel.takes_slices() && !kernel.swaps_operands() { most } else { 1 };
+    // Of 16 bits other kernels are faster, or were not measured.
+    let splits = !kernel.swaps_operands() || kernel.dtype.size_bytes() == 4;
+    let most = if kernel.takes_slices() && splits { most } else { 1 };
     let is_tried = move |&i: &usize| {
         let parts = tries[i];
         parts > 0 && (parts == 1 || parts <= most) && !tries[..i].contains(&parts)
