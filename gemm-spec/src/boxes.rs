@@ -29,8 +29,8 @@ pub const fn c_row_bytes(cols: usize, bytes: usize) -> usize {
     if cols.saturating_mul(bytes).is_multiple_of(128) { 128 } else { 64 }
 }
 
-/// Rows of C in a box, for the transposed tiles of so many columns of elements of `bytes` bytes: all
-/// of them, or half where there is no room for more; of 32 bits 32, since their groups have two
+/// Rows of C in a box, for the transposed tiles of so many columns of elements of `bytes` bytes:
+/// all of them, or half where there is no room for more; of 32 bits 32, since their groups have two
 /// boxes of 32 columns at a time, and put two down while two are copied.
 pub const fn swapped_box_rows(cols: usize, bytes: usize) -> usize {
     match bytes {

@@ -94,7 +94,7 @@ pub use side::{Boxes, Side};
 pub use stream_k::{Shared, StreamK};
 pub use summing::{BlockScaled, InPlace, Summing};
 pub use work::{List, OneProduct, Table, Work};
-use write::{BoxOfC, Ways, sync};
+use write::{BoxOfC, Ways};
 
 /// Rows of C that a group of four warps computes.
 pub const GROUP_ROWS: usize = 64;
@@ -383,10 +383,6 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     S::multiply::<A, B>(&mut tile, &mut sums, a, b, $turn, step == 0);
                     if step == 0 && waits_early {
                         write::wait_for_copies(warp);
-                    }
-                    if A::IS_HALVED {
-                        // What threads read of the stage has been read.
-                        sync::<G>(group);
                     }
                     if step != 0 || holds {
                         ring.before().release();

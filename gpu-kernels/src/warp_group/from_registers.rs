@@ -5,8 +5,8 @@ use super::side::Part;
 use super::{ROW_BYTES, Side, Summing, WarpGroup, write};
 use crate::SharedTile;
 use core::array::from_fn;
-use cuda_std::shared;
 use cuda_std::wgmma::{self, Accumulate, Accumulator, KMajor, Tile};
+use cuda_std::{shared, thread};
 use gemm_spec::GemmParams;
 
 /// Boxes of 32 elements along M and 32 of K, two for each 64 rows of A, which no instruction reads:
@@ -49,6 +49,8 @@ pub struct Fragments {
     from: [usize; 4],
     /// The thread's `t`.
     member: usize,
+    /// The number of its group.
+    group: usize,
 }
 
 /// Rows of K of an instruction.
@@ -64,15 +66,16 @@ where
 
     #[inline(always)]
     unsafe fn begin(self, _: &GemmParams<T::Sum>, _: (u64, u64)) -> Fragments {
-        let thread = write::thread_of_group();
-        let (warp, group, member) = (thread / 32, thread % 32 / 4, thread % 4);
+        let number = write::thread_of_group();
+        let (warp, group, member) = (number / 32, number % 32 / 4, number % 4);
         let from = from_fn(|load| {
             let kind = load ^ member;
             let (row, k) = (16 * (warp % 2) + group + kind % 2 * 8, member + kind / 2 * 4);
-            let chunk = row / 4 ^ k;
+            let chunk = (row / 4) ^ k;
             warp / 2 * 32 * ROW_BYTES + k * ROW_BYTES + 16 * chunk + row % 4 * 4
         });
-        Fragments { of_steps: [[[0; 4]; 4]; 2], from, member }
+        let of_group = thread::thread_idx_x() as usize / 128 - 1;
+        Fragments { of_steps: [[[0; 4]; 4]; 2], from, member, group: of_group }
     }
 
     #[inline(always)]
@@ -104,6 +107,8 @@ where
             }
             wgmma::commit_group();
             wgmma::wait_group::<1, _>(&mut (&mut *sums, &mut tile.of_steps[1 - turn]));
+            // The stage before goes back next, which all have read then.
+            write::sync_number(tile.group);
         }
     }
 

@@ -81,9 +81,9 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
     true
 }
 
-/// The same of elements of 32 bits, by two boxes at a time, each of half of the group's columns of C:
-/// two are put down while those before are copied. The last coordinate in C's map is the slice, also
-/// of parts of K, whose sums have these bits.
+/// The same of elements of 32 bits, by two boxes at a time, each of half of the group's columns of
+/// C: two are put down while those before are copied. The last coordinate in C's map is the slice,
+/// also of parts of K, whose sums have these bits.
 ///
 /// # Safety
 /// As [`write_swapped`]; C's map is used.

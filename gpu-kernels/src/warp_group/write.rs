@@ -471,9 +471,18 @@ pub fn word<C: Copy>(pair: [C; 2]) -> u32 {
 #[inline(always)]
 pub unsafe fn sync<G: Geometry>(group: usize) {
     // SAFETY: the caller's promise.
+    unsafe { sync_number(if G::GROUPS == 1 { 0 } else { group }) }
+}
+
+/// The same of a group of any kernel.
+///
+/// # Safety
+/// By all of them.
+#[inline(always)]
+pub unsafe fn sync_number(group: usize) {
+    // SAFETY: the caller's promise.
     unsafe {
         match group {
-            _ if G::GROUPS == 1 => NamedBarrier::<1, 128>.sync(),
             0 => NamedBarrier::<1, 128>.sync(),
             _ => NamedBarrier::<2, 128>.sync(),
         }

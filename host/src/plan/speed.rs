@@ -2,7 +2,7 @@
 
 use super::choose::Task;
 use super::model::{L2_BYTES, MULTIPROCESSORS};
-use gemm_spec::{DType, Kernel, KernelFamily};
+use gemm_spec::{DType, Kernel, KernelFamily, Precision};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
@@ -65,8 +65,6 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         // Columns of the next tile are brought too.
         ("warp_group_128x160", _) if !kernel.stored.b_is_along_k() => (tensor(665.0), 0.27, 1.5, 1),
         ("warp_group_128x160", _) => (tensor(740.0), 0.27, 1.5, 1),
-        // Who brings A to registers is held up by that at each step.
-        ("warp_group_128x128", F32) if !kernel.stored.takes([true; 2]) => (310.0, 0.41, 2.2, 1),
         ("warp_group_128x128", _) => (tensor(740.0), 0.25, 2.1, 1),
         ("warp_group_in_step_64x128", _) => (tensor(740.0), 0.17, 1.7, 1),
         ("warp_group_64x256", _) => (tensor(615.0), 0.3, 1.5, 1),
@@ -117,11 +115,17 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
     }
 }
 
-/// The same of kernels that compute C transposed.
-fn measured_swapped(kernel: &Kernel) -> (f64, f64, f64, usize) {
+/// The same of kernels of tf32 whose threads bring A to registers, which holds them up.
+fn measured_from_registers(kernel: &Kernel) -> (f64, f64, f64, usize) {
     match kernel.tiles.block {
         [128, 256, _] => (400.0, 0.3, 2.2, 1),
-        [128, 128, _] => (310.0, 0.41, 2.2, 1),
+        _ => (310.0, 0.41, 2.2, 1),
+    }
+}
+
+/// The same of kernels that compute C transposed, of elements of 16 bits.
+fn measured_swapped(kernel: &Kernel) -> (f64, f64, f64, usize) {
+    match kernel.tiles.block {
         [128, 160, _] => (770.0, 0.425, 1.6, 1),
         [128, 80, _] => (480.0, 0.28, 0.9, 1),
         [64, 96, _] => (410.0, 0.21, 1.2, 1),
@@ -199,9 +203,11 @@ impl Speed {
     }
 
     fn new(kernel: &Kernel) -> Speed {
-        let (trillions, step, tile, blocks) = match kernel.swaps_operands() {
-            true => measured_swapped(kernel),
-            false => measured(kernel),
+        let along_k = kernel.stored.takes([true; 2]);
+        let (trillions, step, tile, blocks) = match kernel.precision {
+            Precision::Tf32 if !along_k => measured_from_registers(kernel),
+            _ if kernel.swaps_operands() => measured_swapped(kernel),
+            _ => measured(kernel),
         };
         let operations = trillions * 1e6 / MULTIPROCESSORS;
         let (skewed, visible_of_c) = (skewed(kernel), visible_of_c(kernel));
