@@ -19,7 +19,9 @@
 //! Of a list of products (`List`) a block goes on from the last tile of one to the first of the
 //! next. With equal shares of all steps (`StreamK`) clusters join what they have of a tile. Where
 //! groups take tiles in turn (`PingPong`), one multiplies while the other writes. Where A and B are
-//! swapped (`SwapAb`), tiles have rows of C where others have columns.
+//! swapped (`SwapAb`), tiles have rows of C where others have columns. Of tf32 an A that lies along
+//! M is none that instructions read: threads load it from the stage to their registers
+//! (`FromRegisters`), while the products of the step before go on.
 //!
 //! # Mapping
 //!
@@ -38,7 +40,8 @@
 //! # Shared memory
 //!
 //! A ring of stages, each a tile of A and one of B in rows of 128 bytes, swizzled, as the tensor
-//! cores read them: rows run along K, or along the extent that C keeps where the matrix does. Two
+//! cores read them: rows run along K, or along the extent that C keeps where the matrix does; of
+//! such an A of tf32, in two boxes of 32 elements of M for each 64. Two
 //! barriers a stage. Behind the ring two boxes of C for each group, which are copied out; where a
 //! tile has more, each is written again when it has been read.
 //! Rows that begin anywhere are brought by four threads, and into stages with a chunk more for each
