@@ -100,6 +100,11 @@ fn version_and_target_are_the_tables() {
     }
 }
 
+/// Whether its threads bring A to registers.
+fn has_a_in_registers(kernel: &Kernel) -> bool {
+    kernel.precision == Precision::Tf32 && kernel.stored != Stored::Nt
+}
+
 /// Instructions of tensor cores in a kernel: those of a step, in each of its loops.
 fn tensor_products(kernel: &Kernel) -> usize {
     match kernel.family {
@@ -108,6 +113,8 @@ fn tensor_products(kernel: &Kernel) -> usize {
         KernelFamily::WarpGroupScaled => return 8,
         // Of both halves of a tile's rows.
         KernelFamily::WarpGroupPingPong => return 8,
+        // In each of two sets of registers.
+        _ if has_a_in_registers(kernel) => return 8,
         family if family.is_warp_group() => return 4,
         _ => return 0,
     }
@@ -128,8 +135,7 @@ fn tensor_products(kernel: &Kernel) -> usize {
 /// cluster by itself.
 fn barriers_of_hopper(kernel: &Kernel) -> usize {
     // Before a stage goes back of which threads read A, in each turn.
-    let is_of_words = kernel.precision == Precision::Tf32 && kernel.stored != Stored::Nt;
-    let from_registers = if is_of_words { 2 } else { 0 };
+    let from_registers = if has_a_in_registers(kernel) { 2 } else { 0 };
     if kernel.swaps_operands() {
         // Of each group, where stages are passed on, before and behind a box of the usual C is
         // written, and the two of sums that leave one by one; and of all, as below.
