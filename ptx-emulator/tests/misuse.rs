@@ -185,6 +185,7 @@ fn asynchronous_cases() -> Vec<Case> {
         case!("registers", Launch::new(1, 256), nothing, Deadlock, Thread(0, 0)),
         case!("cluster_exit", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),
         case!("cluster_race", pair, nothing, DataRace, Sides([(Read, 1, 0), (Write, 0, 0)])),
+        case!("cluster_space", pair, nothing, OutOfBounds, Thread(1, 0)),
     ]
 }
 

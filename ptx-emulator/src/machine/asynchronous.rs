@@ -212,7 +212,7 @@ fn start(c: &mut Context<'_>, i: &Instruction) -> Outcome {
             let message = format!("a copy of {bytes} bytes that is to read {from_source}");
             return Err(Fault::of_lane(ReportKind::Asynchronous, lane, message));
         }
-        let target = c.shared_home(lane, to[lane], bytes.into())?;
+        let target = c.shared_home(lane, (to[lane], bytes.into()), false)?;
         let source = from[lane];
         let (value, line, number) = (None, i.line, c.warp.copies.started);
         let mut copy = Copy { source, target, bytes, from_source, line, value, number };

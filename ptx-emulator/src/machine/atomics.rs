@@ -2,7 +2,7 @@
 //! turn in rising order.
 
 use super::context::lanes_of;
-use super::memory::{is_hint, space, strength};
+use super::memory::{find_space, is_hint, strength};
 use super::{Context, Lower, Outcome, Step};
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
@@ -60,7 +60,7 @@ fn red(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
     let (reach, orders) = strength(b, &mut modifiers, true);
-    let space = modifiers.find(space);
+    let (space, cluster) = find_space(&mut modifiers);
     let op = modifiers.choose(OPS).ok_or_else(|| modifiers.unsupported("the operation"))?;
     modifiers.flag("noftz");
     modifiers.skip(is_hint);
@@ -104,6 +104,7 @@ fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Resul
     let size = (bits(ty) / 8) as u8;
     let memory = Memory {
         space,
+        cluster,
         frame: false,
         size,
         count: 1,
@@ -198,7 +199,8 @@ fn global(c: &mut Context<'_>, one: &One) -> Result<u64, Box<Fault>> {
 fn shared(c: &mut Context<'_>, one: &One) -> Result<u64, Box<Fault>> {
     let lane = one.lane;
     let size = u32::from(one.operation.memory.size);
-    let (rank, own) = c.shared_home(lane, one.address, size.into())?;
+    let (rank, own) =
+        c.shared_home(lane, (one.address, size.into()), one.operation.memory.cluster)?;
     let memory = &c.cluster.blocks[rank].shared;
     let (old, written) = memory.load(own, size);
     if c.grid.options.checks && written.count_ones() != size {

@@ -284,7 +284,7 @@ fn rows(c: &mut Context<'_>, i: &Instruction) -> Result<Vec<(usize, u64)>, Box<F
             let message = "a row of a matrix at an address that isn't a multiple of 16";
             return Err(Fault::of_lane(ReportKind::Misaligned, lane, message).at(*address));
         }
-        homes.push(c.shared_home(lane, *address, 16)?);
+        homes.push(c.shared_home(lane, (*address, 16), false)?);
     }
     let mask = std::mem::replace(&mut c.mask, (u64::from(u32::MAX) >> (32 - 8 * count)) as u32);
     c.count_shared(&addresses, 16);

@@ -39,6 +39,14 @@ pub(super) fn space(word: &str) -> Option<Space> {
     })
 }
 
+/// Takes a state space, and whether shared addresses in it may be of any block of the cluster: in
+/// `.shared::cluster` and generic ones, but `.shared` is `.shared::cta` (PTX ISA 9.7.9.8).
+pub(super) fn find_space(modifiers: &mut Modifiers<'_>) -> (Option<Space>, bool) {
+    let cluster = modifiers.flag("shared::cluster");
+    let found = if cluster { Some(Space::Shared) } else { modifiers.find(space) };
+    (found, found.is_none() || cluster)
+}
+
 /// Hints for caches: `.ca`, `.L1::no_allocate`, `.L2::128B`. They don't change what is loaded.
 pub(super) fn is_hint(word: &str) -> bool {
     const HINTS: [&str; 10] = ["ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "weak"];
@@ -78,7 +86,8 @@ fn access(
     address: &Address,
 ) -> Result<(Memory, Type), Error> {
     let (reach, orders) = strength(b, modifiers, false);
-    let space = modifiers.find(space).or(address.home.filter(|home| *home != Space::Const));
+    let (space, cluster) = find_space(modifiers);
+    let space = space.or(address.home.filter(|home| *home != Space::Const));
     let hinted = modifiers.flag("L2::cache_hint");
     modifiers.skip(is_hint);
     let count = modifiers.choose(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);
@@ -107,7 +116,7 @@ fn access(
     };
     let signed = is_signed(ty);
     let frame = address.frame;
-    Ok((Memory { space, frame, size, count, signed, reach, orders, bits: 0 }, ty))
+    Ok((Memory { space, cluster, frame, size, count, signed, reach, orders, bits: 0 }, ty))
 }
 
 fn ld(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {

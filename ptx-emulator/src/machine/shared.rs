@@ -29,23 +29,30 @@ impl Context<'_> {
         addresses.map(|address| address.wrapping_sub(window))
     }
 
-    /// The home of `bytes` bytes at a shared address, or the fault that it is nobody's.
+    /// The home of `bytes` bytes at a shared address that is the block's own or, where `cluster`
+    /// says so, any block's of the cluster; or the fault that it is not.
     #[inline]
     pub(super) fn shared_home(
         &self,
         lane: usize,
-        address: u64,
-        bytes: u64,
+        (address, bytes): (u64, u64),
+        cluster: bool,
     ) -> Result<(usize, u64), Box<Fault>> {
-        if let Some((rank, own)) = self.home(address)
+        let home = self.home(address);
+        if let Some((rank, own)) = home
+            && (cluster || rank == self.rank)
             && self.cluster.blocks[rank].shared.contains(own, bytes)
         {
             return Ok((rank, own));
         }
-        let is_nobodys = address >> RANK_SHIFT == 0 && self.cluster.blocks.len() > 1;
-        let what = match is_nobodys {
-            true => "at an address without its block's number in the cluster",
-            false => "outside the block's shared memory",
+        let what = match home {
+            Some((rank, _)) if rank != self.rank && !cluster => {
+                "of another block's shared memory, where only the block's own may be accessed"
+            }
+            None if address >> RANK_SHIFT == 0 => {
+                "at an address without its block's number in the cluster"
+            }
+            _ => "outside the block's shared memory",
         };
         let message = format!("an access of {bytes} bytes {what}");
         let own = address & ((1 << RANK_SHIFT) - 1);
@@ -195,7 +202,8 @@ pub(super) fn load(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<F
     let mut values = [[0; 32]; 8];
     let (mut unwritten, mut origin) = ([0u32; 8], 0);
     for lane in lanes_of(c.mask) {
-        let (rank, own) = c.shared_home(lane, access.addresses[lane], bytes)?;
+        let at = (access.addresses[lane], bytes);
+        let (rank, own) = c.shared_home(lane, at, memory.cluster)?;
         for (k, values) in values[..count].iter_mut().enumerate() {
             let address = own + k as u64 * u64::from(size);
             let shared = &c.cluster.blocks[rank].shared;
@@ -242,7 +250,8 @@ pub(super) fn store(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<
     let races = c.checks_shared_races();
     let stamp = c.stamp(access.line, memory.reach);
     for lane in lanes_of(c.mask) {
-        let (rank, own) = c.shared_home(lane, access.addresses[lane], bytes)?;
+        let at = (access.addresses[lane], bytes);
+        let (rank, own) = c.shared_home(lane, at, memory.cluster)?;
         for (k, slot) in access.list[..count].iter().enumerate() {
             let address = own + k as u64 * u64::from(size);
             if races {

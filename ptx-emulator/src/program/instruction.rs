@@ -137,6 +137,8 @@ pub(crate) struct Call {
 pub(crate) struct Memory {
     /// `None`: generic.
     pub space: Option<crate::memory::Space>,
+    /// A shared address may be another block's of the cluster.
+    pub cluster: bool,
     /// The address is relative to the function's frame in local memory.
     pub frame: bool,
     /// Bytes of an element.
