@@ -172,7 +172,8 @@ fn table_row(line: &Line, ours: Option<f64>) -> Vec<String> {
 
 /// A line for each suite: how ours stands to the fastest peer of each row.
 pub fn summary(record: &Record) -> String {
-    let head = ["suite", "worst row", "rows", "won", "lost", "geometric mean", "worst"];
+    let head =
+        ["suite", "worst row", "rows", "won", "lost", "geometric mean", "at the roofs", "worst"];
     let mut cells = vec![head.map(String::from).to_vec()];
     for suite in summaries(record) {
         let (Some(mean), Some(worst)) = (suite.against_fastest, &suite.worst) else {
@@ -187,6 +188,7 @@ pub fn summary(record: &Record) -> String {
             suite.wins.to_string(),
             suite.losses.to_string(),
             format!("{mean:.3} x"),
+            suite.at_roofs.map_or(String::new(), |mean| format!("{mean:.3} x")),
             format!("{:.3} x {}", worst.ratio(), worst.peer.candidate),
         ]);
     }

@@ -8,7 +8,7 @@ use super::table::{Column, breakable, number, prose, table};
 use super::{head, ladder, losses, plots, style};
 use crate::record::{Line, Record, Side};
 use crate::report::scale::{count, digits, time, times};
-use crate::report::summary::{fastest_peer, grouped, our_line, ratio, tflops, time_ms};
+use crate::report::summary::{bandwidth, fastest_peer, grouped, our_line, ratio, tflops, time_ms};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// The sections' anchors and names.
@@ -118,7 +118,7 @@ fn roofline(record: &Record, rows: &[Row]) -> Markup {
              byte count each operand's bytes once. The flat roof is the best rate that any \
              candidate reached in this record, for that element type: measured, not from a data \
              sheet. "
-            @match plots::bandwidth(record) {
+            @match bandwidth(record) {
                 Some(bandwidth) => {
                     "The slope is the bandwidth of a copy in device memory, measured in the same \
                      run: " (digits(bandwidth)) " GB/s. Points may lie above it where operands \

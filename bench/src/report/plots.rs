@@ -4,7 +4,7 @@ use super::chart::{self, Figure, WIDTH, legend, line, marker, x_axis, y_axis};
 use super::figures::{Row, slug, unit};
 use super::palette::{Look, Palette, kernel};
 use super::scale::{Scale, count, digits, px, times};
-use super::summary::{grouped, intensity, our_line, tflops};
+use super::summary::{bandwidth, best_rate, grouped, intensity, our_line, tflops};
 use crate::record::{Line, Record, Side};
 use maud::{Markup, html};
 
@@ -115,12 +115,6 @@ fn path(class: &str, dash: &str, points: &[(f64, f64)]) -> Markup {
     html! { polyline class=(class) stroke-dasharray=(dash) points=(places.join(" ")) {} }
 }
 
-/// The bandwidth in the fact `copy_gbps`, 10^9 bytes a second.
-pub fn bandwidth(record: &Record) -> Option<f64> {
-    let number = record.fact("copy_gbps")?.split_whitespace().next()?.parse::<f64>().ok()?;
-    Some(number).filter(|number| number.is_finite() && *number > 0.0)
-}
-
 /// Rate over arithmetic intensity, a point for each row of ours, under the roofs that the record
 /// itself shows: a figure for each dtype, all on the same scales.
 pub fn rooflines(record: &Record, rows: &[Row]) -> Vec<Figure> {
@@ -129,10 +123,7 @@ pub fn rooflines(record: &Record, rows: &[Row]) -> Vec<Figure> {
         Some((row, line, intensity(line)?, tflops(line)?))
     });
     let groups = grouped(ours, |(_, line, ..)| line.dtype.clone());
-    let best = |dtype: &str| {
-        let lines = record.lines.iter().filter(|line| line.dtype == dtype).filter_map(tflops);
-        lines.fold(0.0, f64::max)
-    };
+    let best = |dtype: &str| best_rate(record, dtype);
     let points = || groups.iter().flat_map(|(_, points)| points);
     let palette = Palette::new(points().map(|(_, line, ..)| computed_by(line)));
     let mut rates: Vec<f64> = points().map(|(.., rate)| *rate).collect();
@@ -247,19 +238,5 @@ mod tests {
         assert_eq!(roof(None, 800.0, &x, &y), [(1.0, 800.0), (1000.0, 800.0)]);
         assert_eq!(roof(Some(100.0), 800.0, &x, &y), [(10.0, 1.0), (1000.0, 100.0)]);
         assert_eq!(roof(Some(1e6), 800.0, &x, &y), [(1.0, 800.0), (1000.0, 800.0)]);
-    }
-
-    #[test]
-    fn bandwidths_are_numbers() {
-        let fact = |value: &str| Record {
-            facts: vec![("copy_gbps".into(), value.into())],
-            lines: Vec::new(),
-        };
-        assert_eq!(bandwidth(&fact("3012.5 (a copy of 1 GiB)")), Some(3012.5));
-        assert_eq!(
-            [bandwidth(&fact("NaN")), bandwidth(&fact("-1")), bandwidth(&fact(""))],
-            [None; 3]
-        );
-        assert_eq!(bandwidth(&Record::default()), None);
     }
 }

@@ -28,6 +28,9 @@ pub struct SuiteSummary<'a> {
     pub without_ours: usize,
     /// Geometric mean of [`Comparison::ratio`] against each row's fastest peer.
     pub against_fastest: Option<f64>,
+    /// That mean, if each row of ours took no longer than the roofs that the record shows: its
+    /// operations at the best rate of its dtype, and its bytes at the bandwidth of a copy.
+    pub at_roofs: Option<f64>,
     /// For each peer: its name, the rows compared, the geometric mean of the ratio.
     pub against: Vec<(String, usize, f64)>,
     /// Rows on which we are as fast as the fastest peer or faster.
@@ -74,6 +77,25 @@ pub fn tflops(line: &Line) -> Option<f64> {
 pub fn intensity(line: &Line) -> Option<f64> {
     let gbps = line.gbps.filter(|rate| rate.is_finite() && *rate > 0.0)?;
     Some(tflops(line)? * 1000.0 / gbps)
+}
+
+/// The bandwidth in the fact `copy_gbps`, 10^9 bytes a second.
+pub fn bandwidth(record: &Record) -> Option<f64> {
+    let number = record.fact("copy_gbps")?.split_whitespace().next()?.parse::<f64>().ok()?;
+    Some(number).filter(|number| number.is_finite() && *number > 0.0)
+}
+
+/// The best rate that any candidate reached in a dtype, 10^12 operations a second; 0 of none.
+pub fn best_rate(record: &Record, dtype: &str) -> f64 {
+    let lines = record.lines.iter().filter(|line| line.dtype == dtype).filter_map(tflops);
+    lines.fold(0.0, f64::max)
+}
+
+/// What a timed line reaches of the lower one of its roofs.
+fn share_of_roofs(record: &Record, line: &Line) -> Option<f64> {
+    let operations = tflops(line)? / best_rate(record, &line.dtype);
+    let bytes = line.gbps? / bandwidth(record)?;
+    Some(operations.max(bytes)).filter(|share| share.is_finite() && *share > 0.0)
 }
 
 /// Our speed over the peer's, from two timed lines.
@@ -144,15 +166,22 @@ fn peer_alone(lines: &[&Line]) -> bool {
 /// A summary of each suite and mode, in the record's order.
 pub fn summaries(record: &Record) -> Vec<SuiteSummary<'_>> {
     let groups = grouped(record.rows(), |(row, _)| (row.suite.clone(), row.mode));
-    groups.into_iter().map(|((suite, mode), rows)| summary(suite, mode, &rows)).collect()
+    groups.into_iter().map(|((suite, mode), rows)| summary(record, suite, mode, &rows)).collect()
 }
 
 /// The summary of a suite's rows.
-fn summary<'a>(suite: String, mode: Mode, rows: &[(RowKey, Vec<&'a Line>)]) -> SuiteSummary<'a> {
+fn summary<'a>(
+    record: &Record,
+    suite: String,
+    mode: Mode,
+    rows: &[(RowKey, Vec<&'a Line>)],
+) -> SuiteSummary<'a> {
     let compared: Vec<Comparison> =
         rows.iter().filter_map(|(row, lines)| compare(row.clone(), lines)).collect();
     let ratios: Vec<f64> = compared.iter().map(Comparison::ratio).collect();
     let losses = ratios.iter().filter(|ratio| **ratio < 1.0).count();
+    let at_roofs = |row: &Comparison| Some(row.ratio() / share_of_roofs(record, row.ours)?);
+    let at_roofs: Option<Vec<f64>> = compared.iter().map(at_roofs).collect();
     let by_ratio = |a: &&Comparison, b: &&Comparison| a.ratio().total_cmp(&b.ratio());
     SuiteSummary {
         suite,
@@ -161,6 +190,7 @@ fn summary<'a>(suite: String, mode: Mode, rows: &[(RowKey, Vec<&'a Line>)]) -> S
         compared: compared.len(),
         without_ours: rows.iter().filter(|(_, lines)| peer_alone(lines)).count(),
         against_fastest: geomean(&ratios),
+        at_roofs: at_roofs.and_then(|ratios| geomean(&ratios)),
         against: against_each(rows),
         wins: compared.len() - losses,
         losses,
@@ -273,6 +303,36 @@ mod tests {
         assert_eq!((b.wins, b.losses, b.against_fastest), (0, 1, Some(0.25)));
         let suites: Vec<_> = losses(&record).iter().map(|loss| loss.row.suite.clone()).collect();
         assert_eq!(suites, ["b", "a"]);
+    }
+
+    #[test]
+    fn bandwidths_are_numbers() {
+        let fact = |value: &str| Record {
+            facts: vec![("copy_gbps".into(), value.into())],
+            lines: Vec::new(),
+        };
+        assert_eq!(bandwidth(&fact("3012.5 (a copy of 1 GiB)")), Some(3012.5));
+        assert_eq!(
+            [bandwidth(&fact("NaN")), bandwidth(&fact("-1")), bandwidth(&fact(""))],
+            [None; 3]
+        );
+        assert_eq!(bandwidth(&Record::default()), None);
+    }
+
+    #[test]
+    fn roofs_are_what_the_record_shows() {
+        let mut ours = line("a", "gemmite", 2.0);
+        (ours.tflops, ours.gbps) = (Some(1.0), Some(50.0));
+        let mut peer = line("a", "cublas", 1.0);
+        (peer.tflops, peer.gbps) = (Some(2.0), Some(100.0));
+        let mut record = record(&[ours, peer]);
+        assert_eq!(summaries(&record)[0].at_roofs, None);
+        // Half of the best rate, and an eighth of the bandwidth.
+        record.facts.push(("copy_gbps".into(), "400".into()));
+        assert_eq!(summaries(&record)[0].at_roofs, Some(1.0));
+        // Five sixths of another bandwidth.
+        record.facts[0].1 = "60".into();
+        assert!((summaries(&record)[0].at_roofs.unwrap() - 0.6).abs() < 1e-12);
     }
 
     #[test]
