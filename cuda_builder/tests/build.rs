@@ -241,12 +241,16 @@ fn scattered_crate(folder: &Path) -> PathBuf {
     write_crate(folder, &files)
 }
 
-/// Writes files of the crate `kernels` and of others beside it; its folder.
+/// Writes files of the crate `kernels` and of others beside it; its folder. The crate has the
+/// fixture's profile, with which cargo takes the `core` that it has compiled for that.
 fn write_crate(folder: &Path, files: &[(&str, &str)]) -> PathBuf {
+    let fixture = fs::read_to_string(fixture().join("Cargo.toml")).unwrap();
+    let profile = &fixture[fixture.find("[profile.release]").unwrap()..];
     for (name, text) in files {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        let more = if *name == "kernels/Cargo.toml" { profile } else { "" };
+        fs::write(path, format!("{text}{more}")).unwrap();
     }
     fs::canonicalize(folder.join("kernels")).unwrap()
 }

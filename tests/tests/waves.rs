@@ -5,7 +5,9 @@
 use gemm_spec::{Precision, Stored};
 use gemmite::emulator::{Options, Timing};
 use gemmite::{DType, Element, F8E4M3, Kernel, Plan, random};
-use gemmite::{Device, Gemm, Layout, Matrix, MatrixMut, Op, OutputOf, Shape, Strides, bf16, f16};
+use gemmite::{
+    Device, DeviceKind, Gemm, Layout, Matrix, MatrixMut, Op, OutputOf, Shape, Strides, bf16, f16,
+};
 use gemmite_tests::{cuda, say, timing};
 
 /// Few multiprocessors, so that small products have several waves.
@@ -19,7 +21,8 @@ fn emulated_at(multiprocessors: u32, timing: Timing) -> Device {
 }
 
 /// C = 2 op(A) op(B) - C by a kernel or the library's choice, of small integers, into a C with
-/// gaps, against the CPU; returns the plan. Twice, which gives the same bits.
+/// gaps, against the CPU; returns the plan. On a GPU twice, which gives the same bits, and so by
+/// equal shares on the emulator, whose clusters leave words behind for those of the next run.
 fn check<T: Element, C: OutputOf<T> + Element<Scalar = f32> + PartialEq>(
     device: &Device,
     kernel: &str,
@@ -60,7 +63,9 @@ fn product<T: Element, C: OutputOf<T> + Element<Scalar = f32> + PartialEq>(
     let gemm = gemm.kernel(kernel);
     let plan = gemm.plan_on(device, a.view().layout(), b.view().layout());
     let plan = plan.unwrap_or_else(|error| panic!("{m}x{n}x{k} {ops:?}: {error}"));
-    for _ in 0..2 {
+    let is_emulated = matches!(device.info().kind, DeviceKind::Emulator { .. });
+    let again = !is_emulated || kernel.contains("stream_k");
+    for _ in 0..1 + usize::from(again) {
         let is_right = run(&gemm, device) == expected;
         assert!(is_right, "{m}x{n}x{k} {ops:?}, gap {gap}, on {}: {plan}", device.name());
     }
@@ -285,6 +290,10 @@ fn swapped(device: &Device, rows: &[usize], [n, k]: [usize; 2]) {
 #[test]
 fn emulated_swapped() {
     swapped(&emulated(2), &[1, 80, 328], [264, 320]);
+}
+
+#[test]
+fn emulated_swapped_with_late_warps() {
     swapped(&emulated_at(6, Timing::Seeded(3)), &[104], [520, 648]);
 }
 
