@@ -6,6 +6,8 @@ use crate::place::Placed;
 use crate::table::Chosen;
 use gemmite::verify::{self, Exactness, Problem, Rows};
 use gemmite::{Element, MatrixRef, OutputOf, Precision};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// What the library says of operands that a kernel does not take.
 const REFUSAL: &str = "takes A and B as its name says";
@@ -25,6 +27,10 @@ pub struct Summary {
     pub largest: Option<(f64, String)>,
 }
 
+/// What was found of right products of one case, by a hash of C's bytes: many engines leave the same
+/// in C, and it is verified once.
+type Verified = HashMap<u64, Exactness>;
+
 /// What became of a try to multiply.
 pub type Attempt = Result<(), String>;
 
@@ -38,10 +44,18 @@ pub fn run_case<T: Element, C: OutputOf<T>>(
     case: &Case,
     engine: &Engine,
 ) -> Result<Exactness, String> {
+    run_verified::<T, C>(case, engine, &mut Verified::new())
+}
+
+fn run_verified<T: Element, C: OutputOf<T>>(
+    case: &Case,
+    engine: &Engine,
+    verified: &mut Verified,
+) -> Result<Exactness, String> {
     let multiply = |a: &mut Placed<T>, b: &mut Placed<T>, c: &mut Placed<C>| {
         engine.run(case, a, b, c).map_err(|error| format!("the call failed: {error}"))
     };
-    check_case(case, engine.precision, multiply)
+    check_case(case, engine.precision, verified, multiply)
 }
 
 /// [`run_case`] with anything that multiplies: `multiply` gets A, B and C in their buffers.
@@ -52,12 +66,13 @@ pub fn run_case_with<T: Element, C: OutputOf<T>>(
     case: &Case,
     multiply: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<C>) -> Attempt,
 ) -> Result<Exactness, String> {
-    check_case(case, Precision::Full, multiply)
+    check_case(case, Precision::Full, &mut Verified::new(), multiply)
 }
 
 fn check_case<T: Element, C: OutputOf<T>>(
     case: &Case,
     precision: Precision,
+    verified: &mut Verified,
     multiply: impl FnOnce(&mut Placed<T>, &mut Placed<T>, &mut Placed<C>) -> Attempt,
 ) -> Result<Exactness, String> {
     let (a, b, before) = (case.a::<T>(), case.b::<T>(), case.c::<C>());
@@ -71,6 +86,12 @@ fn check_case<T: Element, C: OutputOf<T>>(
             return Err(format!("{name} was written to"));
         }
     }
+    let mut hasher = DefaultHasher::new();
+    bytes(&c).hash(&mut hasher);
+    let hash = hasher.finish();
+    if let Some(exactness) = verified.get(&hash) {
+        return Ok(*exactness);
+    }
     let problem = Problem {
         a: view(&a)?,
         b: view(&b)?,
@@ -81,7 +102,10 @@ fn check_case<T: Element, C: OutputOf<T>>(
         beta: case.beta::<C>(),
         c: Some(view(&before)?),
     };
-    verify::check(&problem, view(&c)?, Rows::All).map_err(|mismatch| mismatch.to_string())
+    let exactness = verify::check(&problem, view(&c)?, Rows::All);
+    let exactness = exactness.map_err(|mismatch| mismatch.to_string())?;
+    verified.insert(hash, exactness);
+    Ok(exactness)
 }
 
 /// Runs every case on every engine with A and B in dtype `T` and C in `C`.
@@ -97,8 +121,9 @@ pub fn run_table_where<T: Element, C: OutputOf<T>>(
 ) -> Summary {
     let (chosen, mut numbers) = (Chosen::of_environment(), 0..);
     let mut summary = Summary::default();
+    let mut verified = HashMap::new();
     for engine in engines.iter().filter(|engine| engine.computes(T::DTYPE)) {
-        for case in cases {
+        for (which, case) in cases.iter().enumerate() {
             if !run(case, engine) || !numbers.next().is_some_and(|number| chosen.has(number)) {
                 summary.left_out += 1;
                 continue;
@@ -106,7 +131,8 @@ pub fn run_table_where<T: Element, C: OutputOf<T>>(
             let dtypes = format!("{} to {}", engine.precision.name(T::DTYPE), C::DTYPE);
             let name = format!("{} on {} in {dtypes}", case.name, engine.name);
             let refuses = engine.refuses::<T, C>(case);
-            match run_case::<T, C>(case, engine) {
+            let verified = verified.entry((which, engine.precision)).or_default();
+            match run_verified::<T, C>(case, engine, verified) {
                 Err(failure) if refuses && failure.contains(REFUSAL) => {
                     summary.refused += 1;
                     continue;
