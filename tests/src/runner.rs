@@ -27,8 +27,8 @@ pub struct Summary {
     pub largest: Option<(f64, String)>,
 }
 
-/// What was found of right products of one case, by a hash of C's bytes: many engines leave the same
-/// in C, and it is verified once.
+/// What was found of right products of one case, by a hash of C's bytes: many engines leave the
+/// same in C, and it is verified once.
 type Verified = HashMap<u64, Exactness>;
 
 /// What became of a try to multiply.
