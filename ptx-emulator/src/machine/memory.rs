@@ -42,9 +42,8 @@ pub(super) fn space(word: &str) -> Option<Space> {
 /// Takes a state space, and whether shared addresses in it may be of any block of the cluster: in
 /// `.shared::cluster` and generic ones, but `.shared` is `.shared::cta` (PTX ISA 9.7.9.8).
 pub(super) fn find_space(modifiers: &mut Modifiers<'_>) -> (Option<Space>, bool) {
-    let cluster = modifiers.flag("shared::cluster");
-    let found = if cluster { Some(Space::Shared) } else { modifiers.find(space) };
-    (found, found.is_none() || cluster)
+    let found = modifiers.find(|word| Some((space(word)?, word == "shared::cluster")));
+    found.map_or((None, true), |(space, cluster)| (Some(space), cluster))
 }
 
 /// Hints for caches: `.ca`, `.L1::no_allocate`, `.L2::128B`. They don't change what is loaded.
