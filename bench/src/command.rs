@@ -26,6 +26,10 @@ pub struct MeasureArgs {
     /// Kernels of ours beside the one that the library chooses
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub kernel: Vec<String>,
+    /// So many other plans of ours beside it, those that are predicted to be the fastest, and how
+    /// the choice stands to the best of all
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub plans: usize,
     /// Take the plans of this file of `gemmite tune` where the library chooses
     #[arg(long, value_name = "FILE")]
     pub tuning: Option<PathBuf>,
@@ -75,6 +79,7 @@ impl MeasureArgs {
         let peers = self.peers(there, device.name())?;
         let mut bench = match device.info().kind {
             DeviceKind::Cpu => {
+                ensure!(self.plans == 0, "--plans are a GPU's, and this is the CPU");
                 let none = self.kernel.is_empty() && self.ptx.is_none();
                 ensure!(none, "--kernel and --ptx are for GPU kernels, and this is the CPU");
                 ensure!(self.tuning.is_none(), "--tuning is for a GPU, and this is the CPU");
@@ -101,10 +106,10 @@ impl MeasureArgs {
         let min_rounds = standard.min_rounds.min(self.rounds);
         let effort = Effort { rounds: self.rounds, min_rounds, ..standard };
         let (data, sustained) = (self.data, self.sustained);
-        let (graphs, kernels) = (self.graphs, self.kernel.clone());
+        let (graphs, kernels, plans) = (self.graphs, self.kernel.clone(), self.plans);
         let reads = if self.at_once { Reads::AtOnce } else { Reads::InOrder };
         bench.set_reads(reads);
-        Ok((bench, Options { effort, sustained, graphs, reads, data, peers, kernels }))
+        Ok((bench, Options { effort, sustained, graphs, reads, data, peers, kernels, plans }))
     }
 
     fn peers(&self, there: &[Peer], device: &str) -> Result<Vec<Peer>> {
@@ -170,8 +175,31 @@ fn table_row(line: &Line, ours: Option<f64>) -> Vec<String> {
     ]
 }
 
-/// A line for each suite: how ours stands to the fastest peer of each row.
+/// A line for each suite: how ours stands to the fastest peer of each row; and one for each where
+/// there are other plans of ours, how the library's choice stands to the fastest of them.
 pub fn summary(record: &Record) -> String {
+    let [of_peers, of_ours] = [against_peers(record), against_ours(record)];
+    if of_ours.is_empty() { of_peers } else { of_peers + "\n" + &of_ours }
+}
+
+fn against_ours(record: &Record) -> String {
+    let head = ["suite", "worst choice", "rows", "of our best, on average", "at worst"];
+    let mut cells = vec![head.map(String::from).to_vec()];
+    for suite in summaries(record) {
+        let Some(choice) = suite.choice else { continue };
+        let mode = suite.mode.suffix().trim_start_matches(',');
+        cells.push(vec![
+            suite.suite + mode,
+            choice.worst.ours.problem(),
+            choice.rows.to_string(),
+            format!("{:.3} x", choice.mean),
+            format!("{:.3} x {}", choice.worst.ratio(), choice.worst.peer.candidate),
+        ]);
+    }
+    if cells.len() == 1 { String::new() } else { text::table(2, &cells) }
+}
+
+fn against_peers(record: &Record) -> String {
     let head =
         ["suite", "worst row", "rows", "won", "lost", "geometric mean", "at the roofs", "worst"];
     let mut cells = vec![head.map(String::from).to_vec()];
@@ -209,6 +237,7 @@ mod tests {
             tuning: None,
             ptx: None,
             kernel: Vec::new(),
+            plans: 0,
             data: Data::Normal,
             rounds: 2,
             sustained: None,
@@ -231,6 +260,7 @@ mod tests {
         assert!(error(MeasureArgs { kernel: vec!["k9".into()], ..args(None) }).contains("k9"));
         let kernel = vec!["k01_naive".into()];
         assert!(error(MeasureArgs { kernel, ..args(None) }).contains("CPU"));
+        assert!(error(MeasureArgs { plans: 3, ..args(None) }).contains("--plans"));
         let tuning = Some(PathBuf::from("tuning.txt"));
         assert!(error(MeasureArgs { tuning, ..args(None) }).contains("--tuning"));
         assert!(error(MeasureArgs { graphs: true, ..args(None) }).contains("--graphs"));

@@ -36,6 +36,8 @@ pub struct Options {
     pub peers: Vec<Peer>,
     /// Kernels of ours beside the library's choice.
     pub kernels: Vec<String>,
+    /// How many plans of ours beside them, those that are predicted to be the fastest.
+    pub plans: usize,
 }
 
 /// Where the candidates run.
@@ -155,7 +157,7 @@ impl OnGpu {
         options: &Options,
     ) -> Vec<Entrant<'a, T>> {
         let gpu = &self.gpu;
-        let mut entrants = ours::entrants(gpu, operands, case, &options.kernels);
+        let mut entrants = ours::entrants(gpu, operands, case, (&options.kernels, options.plans));
         if let Some(trial) = &self.trial {
             entrants.extend(trial.entrants(gpu, operands, case));
         }
@@ -450,6 +452,7 @@ mod tests {
             data,
             peers,
             kernels,
+            plans: 0,
         }
     }
 

@@ -385,7 +385,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
                     S::multiply::<A, B>(&mut tile, &mut sums, a, b, $turn, step == 0);
                     if step == 0 && waits_early {
-                        write::wait_for_copies(warp);
+                        write::wait_for_copies::<0>(warp);
                     }
                     if step != 0 || holds {
                         ring.before().release();
@@ -426,7 +426,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 continue;
             }
             if !waits_early {
-                write::wait_for_copies(warp);
+                write::wait_for_copies::<0>(warp);
             }
             work.read();
             let (operands, p) = (work.operands(), work.params());
@@ -445,7 +445,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 go_on!();
             }
         }
-        write::wait_for_copies(warp);
+        write::wait_for_copies::<0>(warp);
         if holds {
             ring.before().release();
         }

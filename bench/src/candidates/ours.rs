@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use cust::memory::DeviceBuffer;
 use gemmite::cuda::{RawEpilogue, RawMatrix, RawOperands, RawScales};
 use gemmite::{
-    Batch, Device, Element, F8E4M3, Gemm, KernelChoice, Layout, MatrixMut, MatrixRef, Op, Shape,
+    Batch, Device, Element, F8E4M3, Gemm, KernelChoice, Layout, MatrixMut, MatrixRef, Op, Plan,
+    Shape,
 };
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -19,13 +20,17 @@ use std::time::{Duration, Instant};
 pub const AUTO: &str = "gemmite";
 
 /// The library's choice, and every kernel of the table where the row asks for all or `extra` names
-/// it, there also as `NAME/PARTS`, with K in so many parts.
+/// it, there also as `NAME/PARTS`, with K in so many parts; and so many `plans`, those that are
+/// predicted to be the fastest.
 pub fn entrants<'a, T: Element>(
     gpu: &'a Gpu,
     operands: &'a Operands,
     case: &'a Case<T>,
-    extra: &[String],
+    (extra, plans): (&[String], usize),
 ) -> Vec<Entrant<'a, T>> {
+    let mut extra = extra.to_vec();
+    let plans = fastest_plans(gpu, case, plans);
+    extra.extend(plans.into_iter().filter(|name| !extra.contains(name)).collect::<Vec<_>>());
     let variants = gemm_spec::variants().filter(|name| {
         let has = gemm_spec::Kernel::find_in(name, T::DTYPE, case.row.precision).is_some();
         (case.row.kernels == Kernels::All && has) || extra.iter().any(|e| e == name)
@@ -117,6 +122,28 @@ fn gemm<T: Element>(case: &Case<T>) -> Gemm<T> {
 fn batch_of(row: &Row) -> Batch {
     let [a, b, c] = row.batch_strides().map(|elements| elements as isize);
     Batch { count: row.batch, a, b, c }
+}
+
+/// The names of so many plans, the fastest first as they are predicted, without the first of all,
+/// which is the library's choice; none of a product that has none.
+fn fastest_plans<T: Element>(gpu: &Gpu, case: &Case<T>, count: usize) -> Vec<String> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let [a, b, _] = case.row.layouts();
+    let plans = gemm(case).plans_batch(gpu.device.info(), a, b, batch_of(&case.row));
+    let name = |plan: &Plan| match (plan.kernel?.variant, plan.parts) {
+        (variant, 1) => Some(variant.to_owned()),
+        (variant, parts) => Some(format!("{variant}/{parts}")),
+    };
+    // Plans that differ by what is copied have one name.
+    let mut names: Vec<String> = Vec::new();
+    for name in plans.unwrap_or_default().iter().filter_map(name) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.into_iter().skip(1).take(count).collect()
 }
 
 fn kernel_name<T: Element>(

@@ -31,6 +31,8 @@ pub struct SuiteSummary<'a> {
     /// That mean, if each row of ours took no longer than the roofs that the record shows: its
     /// operations at the best rate of its dtype, and its bytes at the bandwidth of a copy.
     pub at_roofs: Option<f64>,
+    /// How the library's choice stands to the fastest of ours, where the record has others too.
+    pub choice: Option<Choice<'a>>,
     /// For each peer: its name, the rows compared, the geometric mean of the ratio.
     pub against: Vec<(String, usize, f64)>,
     /// Rows on which we are as fast as the fastest peer or faster.
@@ -43,6 +45,18 @@ pub struct SuiteSummary<'a> {
     pub worst: Option<Comparison<'a>>,
     /// The row with the highest.
     pub best: Option<Comparison<'a>>,
+}
+
+/// The library's choice on rows that were measured by other plans of ours too.
+#[derive(Clone, Debug)]
+pub struct Choice<'a> {
+    /// These rows.
+    pub rows: usize,
+    /// Geometric mean of the speed over that of the fastest plan of each row, itself perhaps: at
+    /// most 1.
+    pub mean: f64,
+    /// The row with the lowest, the fastest plan as the peer.
+    pub worst: Comparison<'a>,
 }
 
 impl Comparison<'_> {
@@ -191,6 +205,7 @@ fn summary<'a>(
         without_ours: rows.iter().filter(|(_, lines)| peer_alone(lines)).count(),
         against_fastest: geomean(&ratios),
         at_roofs: at_roofs.and_then(|ratios| geomean(&ratios)),
+        choice: choice(rows),
         against: against_each(rows),
         wins: compared.len() - losses,
         losses,
@@ -198,6 +213,25 @@ fn summary<'a>(
         worst: compared.iter().min_by(by_ratio).cloned(),
         best: compared.iter().max_by(by_ratio).cloned(),
     }
+}
+
+/// How the library's choice stands to the fastest of ours on the rows that have both.
+fn choice<'a>(rows: &[(RowKey, Vec<&'a Line>)]) -> Option<Choice<'a>> {
+    let compare = |(row, lines): &(RowKey, Vec<&'a Line>)| {
+        let ours = our_line(lines).filter(|line| time_ms(line).is_some())?;
+        let all = || lines.iter().copied().filter(|line| line.side == Side::Ours);
+        let others = all().filter(|line| time_ms(line).is_some()).count() > 1;
+        let peer = fastest(all()).filter(|_| others)?;
+        Some(Comparison { row: row.clone(), ours, peer })
+    };
+    let compared: Vec<Comparison> = rows.iter().filter_map(compare).collect();
+    let ratios: Vec<f64> = compared.iter().map(Comparison::ratio).collect();
+    let by_ratio = |a: &Comparison, b: &Comparison| a.ratio().total_cmp(&b.ratio());
+    Some(Choice {
+        rows: compared.len(),
+        mean: geomean(&ratios)?,
+        worst: compared.into_iter().min_by(by_ratio)?,
+    })
 }
 
 /// For each peer with a time: its name, the rows compared, the geometric mean of the ratio.

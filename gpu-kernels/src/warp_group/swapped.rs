@@ -2,7 +2,9 @@
 //! group's tile are rows of C.
 
 use super::tiles::Place;
-use super::write::{BoxOfC, is_mappable, place, sync, thread_of_group, wait_for_copies, word};
+use super::write::{
+    BoxOfC, is_mappable, place, sync, thread_of_group, wait_for_box, wait_for_copies, word,
+};
 use super::{GROUP_ROWS, Geometry, Operands};
 use crate::{Element, Output, SharedTile, Sum};
 use cuda_std::wgmma::Tile;
@@ -59,7 +61,7 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
     unsafe {
         for i in 0..2 * SUMS / of_box {
             if i > 0 {
-                wait_for_copies(warp);
+                wait_for_copies::<0>(warp);
             }
             sync::<G>(group);
             for part in 0..of_box / 16 {
@@ -117,10 +119,6 @@ unsafe fn write_words<T: Element, G: Geometry, const SUMS: usize>(
                 to.element(row as u32, col as u32).write(T::Output::narrow(value));
             }
             fence::async_shared();
-            // Those before, which are written next.
-            if i > 0 && i + 1 < all {
-                wait_for_copies((thread / 32) as u32);
-            }
             sync::<G>(group);
             if thread == 0 {
                 let col = at.col + (i * ROWS) as u64;
@@ -137,6 +135,7 @@ unsafe fn write_words<T: Element, G: Geometry, const SUMS: usize>(
                 }
                 tma::commit_group();
             }
+            wait_for_box::<G>(i, all, group);
         }
     }
 }

@@ -244,17 +244,34 @@ pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
     }
 }
 
-/// Waits until the boxes have been read, before any is written again or goes with the block: the
-/// group's first warp, which started the copies.
+/// Waits until the boxes have been read, but those of so many of the latest copies, before any is
+/// written again or goes with the block: the group's first warp, which started the copies.
 ///
 /// # Safety
 /// By all threads of the group, each with the number of its warp.
 #[inline(always)]
-pub unsafe fn wait_for_copies(warp: u32) {
+pub unsafe fn wait_for_copies<const PENDING: u32>(warp: u32) {
     if warp == 0 {
-        tma::wait_group_read::<0>();
+        tma::wait_group_read::<PENDING>();
         // SAFETY: the whole warp is here.
         unsafe { warp::sync_warp(u32::MAX) };
+    }
+}
+
+/// Behind the start of copy number `i` of `all`, from two boxes in turn: waits until that of the
+/// copy before has been read, if it is written again. The copy that was started goes on meanwhile,
+/// so that two are always on their way.
+///
+/// # Safety
+/// By all threads of the group.
+#[inline(always)]
+pub unsafe fn wait_for_box<G: Geometry>(i: usize, all: usize, group: usize) {
+    if i > 0 && i + 1 < all {
+        // SAFETY: the caller's promise.
+        unsafe {
+            wait_for_copies::<1>((thread_of_group() / 32) as u32);
+            sync::<G>(group);
+        }
     }
 }
 
@@ -424,9 +441,6 @@ pub unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         fence::async_shared();
-        if in_turn && i > 0 && i + 1 < all {
-            wait_for_copies((thread / 32) as u32);
-        }
         match meet && !in_turn {
             // Of both groups: one alone has nobody to meet.
             true => NamedBarrier::<3, 256>.sync(),
@@ -449,6 +463,9 @@ pub unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
                 }
             }
             tma::commit_group();
+        }
+        if in_turn {
+            wait_for_box::<G>(i, all, group);
         }
     }
 }

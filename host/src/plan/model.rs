@@ -65,7 +65,7 @@ pub(super) const L2_BYTES: f64 = 30e6;
 /// in parts, with their last; of halves, whose sums meet behind it.
 const FIRST_COPY: f64 = 0.4;
 const FIRST_OF_OTHERS: f64 = 1.0;
-const FIRST_OF_HALVES: f64 = 1.2;
+const FIRST_OF_HALVES: f64 = 1.4;
 
 /// What part of the memory's rate copies of operands get, those of one matrix and those of many.
 const COPIES: [f64; 2] = [0.85, 0.5];
