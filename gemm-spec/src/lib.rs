@@ -38,7 +38,7 @@ pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use module::{EntryText, module_entries, module_head};
 pub use params::{
     GROUPED_MAX, GemmParams, GroupedProduct, Reads, RepackParams, SCALE_BLOCK, ScaleParams, Slices,
-    is_along_k,
+    Writes, is_along_k,
 };
 pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};
 pub use table::{entries, finish, grouped, kernels, of_module, repack, scaled, variants};

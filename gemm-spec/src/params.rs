@@ -49,8 +49,8 @@ pub struct GemmParams<S> {
     pub output: u32,
     /// [`Reads`], as a number.
     pub reads: u32,
-    /// 1 where C is most of what a fast memory moves: boxes of C are waited for as late as can be.
-    pub streams_c: u32,
+    /// [`Writes`], as a number.
+    pub writes: u32,
     /// The products of the launch, where it is more than one.
     pub slices: Slices,
     /// The order of tiles, for kernels whose clusters go on from tile to tile of a product.
@@ -75,6 +75,21 @@ pub enum Reads {
     /// As [`Reads::InOrder`], where what was enqueued just before does write to them, so that it
     /// is no use to have them brought near meanwhile.
     Behind = 2,
+}
+
+/// How boxes of C go to memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Writes {
+    /// Each as it comes, through the L2 cache as everything else.
+    #[default]
+    Plain = 0,
+    /// As late as can be, both groups' at one time, and tiles row by row: C is most of what a fast
+    /// memory moves.
+    Late = 1,
+    /// C is more than the L2 cache holds, and most of what memory moves: its lines are the first to
+    /// leave the cache, before those of A and B.
+    FirstOut = 2,
 }
 
 /// Products that one launch computes alike, its slices: those of a batch, or parts of one product,
@@ -264,7 +279,7 @@ impl<S> GemmParams<S> {
             beta: beta.unwrap_or(zero),
             output: 0,
             reads: Reads::InOrder as u32,
-            streams_c: 0,
+            writes: Writes::Plain as u32,
             slices: Slices::one(k as u64),
             order: TileOrder::default(),
             epilogue: EpilogueParams::default(),
@@ -281,9 +296,9 @@ impl<S> GemmParams<S> {
         GemmParams { reads: reads as u32, ..self }
     }
 
-    /// The same, said whether it streams C.
-    pub fn streams_c(self, streams_c: bool) -> Self {
-        GemmParams { streams_c: u32::from(streams_c), ..self }
+    /// The same, writing C so.
+    pub fn writes(self, writes: Writes) -> Self {
+        GemmParams { writes: writes as u32, ..self }
     }
 
     /// The same for so many products; `k` is that of all but the last.

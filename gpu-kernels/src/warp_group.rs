@@ -88,7 +88,7 @@ use cuda_std::{cluster, grid, misc, registers, shared, thread, warp};
 pub use direct::Maps;
 use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
 pub use from_registers::{BoxesOfWords, FromRegisters};
-use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES};
+use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES, Writes};
 pub use geometry::{Blocks, Geometry, Parts, PingPong, SwapAb};
 use halves::Meeting;
 use ring::Ring;
@@ -370,8 +370,8 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             // Boxes have to be read before they are written again. Where that is waited for early,
             // copies for the next tile wait too: between reads and writes of a C that is most of
             // what moves, memory loses less time so.
-            let waits_early =
-                !W::IS_DIRECT && !write::uses_boxes_again(SUMS) && work.params().streams_c == 0;
+            let is_late = work.params().writes == Writes::Late as u32;
+            let waits_early = !W::IS_DIRECT && !write::uses_boxes_again(SUMS) && !is_late;
             // A constant for each turn, since registers cannot be told by a number.
             macro_rules! turn {
                 ($turn:literal) => {
@@ -385,7 +385,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
                     S::multiply::<A, B>(&mut tile, &mut sums, a, b, $turn, step == 0);
                     if step == 0 && waits_early {
-                        write::wait_for_copies::<0>(warp);
+                        write::wait_for_copies(warp);
                     }
                     if step != 0 || holds {
                         ring.before().release();
@@ -426,7 +426,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 continue;
             }
             if !waits_early {
-                write::wait_for_copies::<0>(warp);
+                write::wait_for_copies(warp);
             }
             work.read();
             let (operands, p) = (work.operands(), work.params());
@@ -445,7 +445,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 go_on!();
             }
         }
-        write::wait_for_copies::<0>(warp);
+        write::wait_for_copies(warp);
         if holds {
             ring.before().release();
         }

@@ -30,7 +30,7 @@ use crate::plan::{KernelChoice, PlanCache, Product, RowsProduct, ScaledProduct};
 use crate::ptx;
 use crate::stage::{self, Stage};
 use crate::streaming::Streaming;
-use gemm_spec::{Kernel, Reads};
+use gemm_spec::{Kernel, Reads, Writes};
 use launch::EmulatorDriver;
 pub(crate) use limits::{UNKNOWN_ARCH, is_known};
 use ptx_emulator::{Arch, Emulator, Module};
@@ -248,11 +248,12 @@ impl Stage for EmulatorBackend {
     ) -> Result<(), Error> {
         let addresses = operands.map(|memory| memory.address);
         // Launches run one after the other here. What kernels are told goes by the shape and by the
-        // steps of 128 bytes along K, for both of their ways to be run.
+        // steps of 128 bytes along K, for all of their ways to be run.
         let is_even = (product.shape().rows + product.k).is_multiple_of(2);
         let reads = if is_even { Reads::AtOnce } else { Reads::InOrder };
         let steps = (product.k * product.dtype.size_bytes()).div_ceil(128);
-        let product = &Product { reads, streams_c: steps.is_multiple_of(2), ..*product };
+        let writes = [Writes::Late, Writes::Plain, Writes::FirstOut][steps % 3];
+        let product = &Product { reads, writes, ..*product };
         // SAFETY: the emulator checks every access, and its launches are done when they return.
         unsafe { enqueue(&EmulatorDriver { gpu: &self.gpu }, product, kernel, addresses) }
     }

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::plan::{Batch, Chosen, KernelChoice, Product, Rest, Rows, Task};
 use crate::plan::{choose_for, layers, mappable};
 use block::Block;
-use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Reads, Shape, Slices, Strides};
+use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Reads, Shape, Slices, Strides, Writes};
 use std::ops::Range;
 
 /// Takes launches: a GPU's driver, or the emulator.
@@ -276,12 +276,16 @@ unsafe fn launch_all(
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
         let c = address_of_c(product, addresses, &launch);
-        let streams_c = product.streams_c || streams_c(product, driver.info());
+        let writes = match product.writes {
+            // Sums of parts are read again.
+            Writes::Plain if parts.count == 1 => writes_of(product, driver.info()),
+            told => told,
+        };
         // Of what a GPU's memory holds there are fewer tiles than an order takes.
         let order = narrowed
-            .tile_order(&launch, slices.count, k, streams_c)
+            .tile_order(&launch, slices.count, k, writes == Writes::Late)
             .turning(!product.batch_invariant);
-        let of_launch = Product { k, reads, streams_c, ..*product };
+        let of_launch = Product { k, reads, writes, ..*product };
         let block = Block::of(&of_launch, addresses, &launch, (slices, order));
         let c_argument = bytemuck::bytes_of(&c);
         // SAFETY: a kernel takes three addresses and the block by value, and behind them maps of
@@ -334,18 +338,26 @@ fn reads_of(
     }
 }
 
-/// Whether kernels are told that C is most of what memory moves, since the L2 cache holds A and B
-/// anyway. What they do then takes less time on an H200, whose memory is fast, and more on an H100
-/// (docs/performance.md).
-fn streams_c(product: &Product, info: &DeviceInfo) -> bool {
+/// How kernels write C. Where the L2 cache holds A and B anyway and C is most of what memory moves,
+/// it is late on an H200, whose memory is fast; on an H100 that takes longer, but a C that the
+/// cache does not hold is the first to leave it there (docs/performance.md).
+fn writes_of(product: &Product, info: &DeviceInfo) -> Writes {
     const HELD_BYTES: usize = 8 << 20;
     const FAST_MEMORY: u64 = 4_000_000_000_000;
-    let bytes = |layout: &Layout| {
+    const C_BYTES: usize = 64 << 20;
+    const OF_OPERANDS: usize = 4;
+    let bytes = |layout: &Layout, dtype: DType| {
         let Shape { rows, cols } = layout.shape;
-        rows.saturating_mul(cols).saturating_mul(product.dtype.size_bytes())
+        rows.saturating_mul(cols).saturating_mul(dtype.size_bytes())
     };
-    let is_held = bytes(&product.a).saturating_add(bytes(&product.b)) <= HELD_BYTES;
-    is_held && info.memory_bandwidth.is_some_and(|bandwidth| bandwidth >= FAST_MEMORY)
+    let [a, b] = [&product.a, &product.b].map(|layout| bytes(layout, product.dtype));
+    let (of_operands, of_c) = (a.saturating_add(b), bytes(&product.c, product.output));
+    if info.memory_bandwidth.is_some_and(|bandwidth| bandwidth >= FAST_MEMORY) {
+        return if of_operands <= HELD_BYTES { Writes::Late } else { Writes::Plain };
+    }
+    let is_most = of_c / OF_OPERANDS >= of_operands;
+    let is_large = of_c.saturating_mul(product.batch.count) >= C_BYTES;
+    if is_most && is_large { Writes::FirstOut } else { Writes::Plain }
 }
 
 /// Whether kernels that read tensor maps have the product's epilogue: a row of biases and an

@@ -10,7 +10,7 @@ use crate::error::{Error, Kind, Operand};
 use crate::own::{self, OwnKernel};
 use gemm_spec::{
     Activation, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Reads, Shape, Strides,
-    ThreadOrder,
+    ThreadOrder, Writes,
 };
 use std::{fmt, ops::Range};
 
@@ -196,8 +196,8 @@ pub(crate) struct Product {
     pub batch_invariant: bool,
     /// When A and B may be read.
     pub reads: Reads,
-    /// Whether C is most of what a fast memory moves in a launch; else launches find it out.
-    pub streams_c: bool,
+    /// How C is written; where it is plain, launches find it out.
+    pub writes: Writes,
 }
 
 /// The matrices that an epilogue may read.
@@ -366,7 +366,7 @@ impl Product {
             batch: Batch::ONE,
             batch_invariant,
             reads: Reads::InOrder,
-            streams_c: false,
+            writes: Writes::Plain,
         })
     }
 

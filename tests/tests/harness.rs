@@ -133,7 +133,7 @@ const N: usize = 500;
 fn options() -> Options {
     let effort = Effort { rounds: 5, ..Effort::STANDARD };
     let (peers, kernels, data, reads) = (vec![], vec![], Data::Normal, Reads::InOrder);
-    Options { effort, sustained: None, graphs: false, reads, data, peers, kernels }
+    Options { effort, sustained: None, graphs: false, reads, data, peers, kernels, plans: 0 }
 }
 
 fn square() -> Row {

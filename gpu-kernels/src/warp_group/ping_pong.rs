@@ -115,7 +115,7 @@ pub unsafe fn consume<T, A, B, G, W, E, const SUMS: usize>(
             };
             // One code for both halves, the upper one first.
             loop {
-                write::wait_for_copies::<0>(warp());
+                write::wait_for_copies(warp());
                 write::finish(epilogue, p, place, &mut sums[0]);
                 write::write::<T, G, SUMS>(operands, p, place, (c, group), &sums[0], ways);
                 if !place.row.is_multiple_of(ROWS) {
@@ -126,7 +126,7 @@ pub unsafe fn consume<T, A, B, G, W, E, const SUMS: usize>(
             }
             skip(&mut work, &mut ring);
         }
-        write::wait_for_copies::<0>(warp());
+        write::wait_for_copies(warp());
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::tiles::Place;
 use super::write::{
-    BoxOfC, is_mappable, place, sync, thread_of_group, wait_for_box, wait_for_copies, word,
+    BoxOfC, is_mappable, place, store_box, sync, thread_of_group, wait_for_copies, word,
 };
 use super::{GROUP_ROWS, Geometry, Operands};
 use crate::{Element, Output, SharedTile, Sum};
@@ -61,7 +61,7 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
     unsafe {
         for i in 0..2 * SUMS / of_box {
             if i > 0 {
-                wait_for_copies::<0>(warp);
+                wait_for_copies(warp);
             }
             sync::<G>(group);
             for part in 0..of_box / 16 {
@@ -75,7 +75,7 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
             sync::<G>(group);
             let col = at.col + (i * of_box) as u64;
             if thread == 0 && col < p.n {
-                tma::store(&*operands.maps[2], [at.row as i32, col as i32, batch], boxes);
+                store_box(operands, p, [at.row as i32, col as i32, batch], boxes);
                 tma::commit_group();
             }
         }
@@ -119,6 +119,10 @@ unsafe fn write_words<T: Element, G: Geometry, const SUMS: usize>(
                 to.element(row as u32, col as u32).write(T::Output::narrow(value));
             }
             fence::async_shared();
+            // Those before, which are written next.
+            if i > 0 && i + 1 < all {
+                wait_for_copies((thread / 32) as u32);
+            }
             sync::<G>(group);
             if thread == 0 {
                 let col = at.col + (i * ROWS) as u64;
@@ -126,16 +130,12 @@ unsafe fn write_words<T: Element, G: Geometry, const SUMS: usize>(
                     let row = at.row + (half * COLS) as u64;
                     if col < p.n && row < p.m {
                         let to = both.add(half);
-                        tma::store(
-                            &*operands.maps[2],
-                            [row as i32, col as i32, at.slice as i32],
-                            to,
-                        );
+                        let at = [row as i32, col as i32, at.slice as i32];
+                        store_box(operands, p, at, to);
                     }
                 }
                 tma::commit_group();
             }
-            wait_for_box::<G>(i, all, group);
         }
     }
 }

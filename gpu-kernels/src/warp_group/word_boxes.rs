@@ -1,7 +1,7 @@
 //! Sums on their way to a C of 32 bits by whole boxes.
 
 use super::tiles::Place;
-use super::write::{BoxOfC, place, sync, thread_of_group, wait_for_box};
+use super::write::{BoxOfC, place, store_box, sync, thread_of_group, wait_for_copies};
 use super::{Geometry, Operands, Rows64};
 use crate::{Element, Output, SharedTile, Sum};
 use cuda_std::{fence, tma};
@@ -35,19 +35,19 @@ pub unsafe fn write_word_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const
             let to: SharedTile<Rows64<C>> = boxes.add(i % C_BOXES);
             put(to, &core::array::from_fn(value));
             fence::async_shared();
+            // The box before, which is written next.
+            if i > 0 && i + 1 < all {
+                wait_for_copies((thread / 32) as u32);
+            }
             sync::<G>(group);
             if thread == 0 {
                 let col = col + (COLS * i) as u64;
                 if col < p.n {
-                    tma::store(
-                        &*operands.maps[2],
-                        [col as i32, row as i32, slice as i32],
-                        to.cast::<BoxOfC>(),
-                    );
+                    let at = [col as i32, row as i32, slice as i32];
+                    store_box(operands, p, at, to.cast::<BoxOfC>());
                 }
                 tma::commit_group();
             }
-            wait_for_box::<G>(i, all, group);
         }
     }
 }

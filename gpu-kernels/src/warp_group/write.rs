@@ -9,9 +9,10 @@ use super::{GROUP_ROWS, Geometry, Operands, Rows64};
 use crate::{Element, Epilogue, Output, OutputTile, SharedTile, Sum, Write, apply};
 use core::marker::PhantomData;
 use cuda_std::barrier::NamedBarrier;
+use cuda_std::tma::CachePolicy;
 use cuda_std::wgmma::{B64, Tile};
 use cuda_std::{SharedPtr, fence, misc, mma, thread, tma, warp};
-use gemm_spec::{C_BOXES, GemmParams, c_row_bytes};
+use gemm_spec::{C_BOXES, GemmParams, Writes, c_row_bytes};
 
 /// A box of C: 64 rows of 128 bytes.
 pub type BoxOfC = Rows64<u8>;
@@ -244,34 +245,17 @@ pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
     }
 }
 
-/// Waits until the boxes have been read, but those of so many of the latest copies, before any is
-/// written again or goes with the block: the group's first warp, which started the copies.
+/// Waits until the boxes have been read, before any is written again or goes with the block: the
+/// group's first warp, which started the copies.
 ///
 /// # Safety
 /// By all threads of the group, each with the number of its warp.
 #[inline(always)]
-pub unsafe fn wait_for_copies<const PENDING: u32>(warp: u32) {
+pub unsafe fn wait_for_copies(warp: u32) {
     if warp == 0 {
-        tma::wait_group_read::<PENDING>();
+        tma::wait_group_read::<0>();
         // SAFETY: the whole warp is here.
         unsafe { warp::sync_warp(u32::MAX) };
-    }
-}
-
-/// Behind the start of copy number `i` of `all`, from two boxes in turn: waits until that of the
-/// copy before has been read, if it is written again. The copy that was started goes on meanwhile,
-/// so that two are always on their way.
-///
-/// # Safety
-/// By all threads of the group.
-#[inline(always)]
-pub unsafe fn wait_for_box<G: Geometry>(i: usize, all: usize, group: usize) {
-    if i > 0 && i + 1 < all {
-        // SAFETY: the caller's promise.
-        unsafe {
-            wait_for_copies::<1>((thread_of_group() / 32) as u32);
-            sync::<G>(group);
-        }
     }
 }
 
@@ -441,6 +425,9 @@ pub unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         fence::async_shared();
+        if in_turn && i > 0 && i + 1 < all {
+            wait_for_copies((thread / 32) as u32);
+        }
         match meet && !in_turn {
             // Of both groups: one alone has nobody to meet.
             true => NamedBarrier::<3, 256>.sync(),
@@ -452,20 +439,38 @@ pub unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
                 let col = col + 64 * i as u64;
                 if col < p.n {
                     let at = [col as i32, row as i32, batch];
-                    tma::store(&*operands.maps[2], at, boxes.add(i % C_BOXES));
+                    store_box(operands, p, at, boxes.add(i % C_BOXES));
                 }
                 let half = 64 * i + cols_of_copy(SUMS);
                 if cols_of_copy(SUMS) < 64 && half < 2 * SUMS && col + 32 < p.n {
                     let halves: SharedTile<Tile<u8, GROUP_ROWS, B64>> =
                         boxes.add(i % C_BOXES).cast();
                     let at = [col as i32 + 32, row as i32, batch];
-                    tma::store(&*operands.maps[2], at, halves.add(1));
+                    store_box(operands, p, at, halves.add(1));
                 }
             }
             tma::commit_group();
         }
-        if in_turn {
-            wait_for_box::<G>(i, all, group);
+    }
+}
+
+/// Starts the copy of a box to C, as [`Writes`] says.
+///
+/// # Safety
+/// As [`tma::store`], by C's map.
+#[inline(always)]
+pub unsafe fn store_box<T: Element, B>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    at: [i32; 3],
+    from: SharedTile<B>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let map = &*operands.maps[2];
+        match p.writes == Writes::FirstOut as u32 {
+            true => tma::store_with_policy(map, at, from, CachePolicy::evict_first()),
+            false => tma::store(map, at, from),
         }
     }
 }

@@ -42,7 +42,7 @@ impl Block {
             )*};
         }
         put!(m n k a_row_stride a_col_stride b_row_stride b_col_stride c_row_stride c_col_stride);
-        put!(alpha beta reads_c output reads streams_c);
+        put!(alpha beta reads_c output reads writes);
         macro_rules! put_slices {
             ($($field:ident)*) => {$(
                 let at = offset_of!(GemmParams<S>, slices) + offset_of!(Slices, $field);
@@ -94,7 +94,7 @@ fn params<S: Scalar>(
     GemmParams::new(launch.shape, product.k, strides, product.alpha.get(), beta, S::ZERO)
         .output(product.output)
         .reads(product.reads)
-        .streams_c(product.streams_c)
+        .writes(product.writes)
         .slices(slices)
         .order(order)
         .epilogue(epilogue(product, addresses, launch))
@@ -134,7 +134,7 @@ fn epilogue(product: &Product, addresses: &Addresses, launch: &Launch) -> Epilog
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gemm_spec::{Activation, DType, Reads, Shape, Strides};
+    use gemm_spec::{Activation, DType, Reads, Shape, Strides, Writes};
 
     #[test]
     fn blocks_have_every_field() {
@@ -153,7 +153,7 @@ mod tests {
             let params = GemmParams::new(Shape::new(1, 2), 3, strides, alpha, Some(beta), S::ZERO)
                 .output(DType::BF16)
                 .reads(Reads::AtOnce)
-                .streams_c(true)
+                .writes(Writes::FirstOut)
                 .slices(Slices {
                     last_k: 51,
                     a: -52,

@@ -5,7 +5,7 @@ use super::variants::variant_of;
 use super::*;
 use crate::OwnKernel;
 use crate::device::DeviceKind;
-use gemm_spec::{Strides, Tiles, kernels};
+use gemm_spec::{Strides, Tiles, Writes, kernels};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -89,7 +89,7 @@ pub(super) fn product(a: Layout, b: Layout) -> Product {
         batch: Batch::ONE,
         batch_invariant: false,
         reads: Reads::InOrder,
-        streams_c: false,
+        writes: Writes::Plain,
     }
 }
 
