@@ -19,7 +19,7 @@ pub fn bytes<S: Scalar>(params: GemmParams<S>) -> Vec<u8> {
     }
     bytes.extend(params.alpha.bytes());
     bytes.extend(params.beta.bytes());
-    let words = [params.reads_c, params.output, params.reads, params.streams_c];
+    let words = [params.reads_c, params.output, params.reads, params.writes];
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     let Slices { last_k, a, b, c, count, map_k, map_batch, tile_cols } = params.slices;
     bytes.extend(last_k.to_le_bytes());
