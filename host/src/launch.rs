@@ -405,3 +405,30 @@ fn address(base: u64, dtype: DType, layout: &Layout, row: usize, col: usize) -> 
     let index = layout.offset.wrapping_add_signed(distance);
     base.wrapping_add(index.wrapping_mul(dtype.size_bytes()) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::{h100, product};
+
+    /// What kernels are told of a product of bf16 on a GPU with such memory.
+    fn told((m, n, k): (usize, usize, usize), count: usize, bandwidth: u64) -> Writes {
+        let [a, b] = [(m, k), (k, n)].map(|(r, c)| Layout::row_major(Shape::new(r, c)));
+        let mut product = product(a, b);
+        product.batch.count = count;
+        writes_of(&product, &DeviceInfo { memory_bandwidth: Some(bandwidth), ..h100() })
+    }
+
+    #[test]
+    fn a_large_c_that_is_most_of_what_moves_leaves_the_cache_first() {
+        let on_h100 = |shape, count| told(shape, count, 3_352_000_000_000);
+        assert_eq!(on_h100((8192, 8192, 64), 1), Writes::FirstOut);
+        assert_eq!(on_h100((8192, 8192, 8192), 1), Writes::Plain);
+        assert_eq!(on_h100((4096, 4096, 64), 1), Writes::Plain);
+        assert_eq!(on_h100((4096, 4096, 64), 2), Writes::FirstOut);
+        assert_eq!(on_h100((0, 0, 0), 1), Writes::Plain);
+        let on_h200 = |shape| told(shape, 1, 4_917_000_000_000);
+        assert_eq!(on_h200((8192, 8192, 64)), Writes::Late);
+        assert_eq!(on_h200((8192, 8192, 8192)), Writes::Plain);
+    }
+}

@@ -354,6 +354,18 @@ mod tests {
     }
 
     #[test]
+    fn the_choice_stands_to_the_fastest_of_ours() {
+        let alone = record(&[line("a", "gemmite", 2.0), line("a", "cublas", 1.0)]);
+        assert!(summaries(&alone)[0].choice.is_none());
+        let mut other = line("a", "k", 1.5);
+        other.side = Side::Ours;
+        let both = record(&[line("a", "gemmite", 2.0), line("a", "cublas", 1.0), other]);
+        let choice = summaries(&both)[0].choice.clone().unwrap();
+        assert_eq!((choice.rows, choice.worst.peer.candidate.as_str()), (1, "k"));
+        assert!((choice.mean - 0.75).abs() < 1e-12 && choice.worst.ratio() == 0.75);
+    }
+
+    #[test]
     fn roofs_are_what_the_record_shows() {
         let mut ours = line("a", "gemmite", 2.0);
         (ours.tflops, ours.gbps) = (Some(1.0), Some(50.0));

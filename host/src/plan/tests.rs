@@ -38,7 +38,7 @@ fn gpu() -> DeviceInfo {
 }
 
 /// One with as many multiprocessors as the model was fitted to.
-pub(super) fn h100() -> DeviceInfo {
+pub(crate) fn h100() -> DeviceInfo {
     DeviceInfo { multiprocessors: Some(132), ..hopper() }
 }
 
@@ -74,7 +74,7 @@ fn own_kernel(variant: &str) -> OwnKernel {
 }
 
 /// A product of bf16.
-pub(super) fn product(a: Layout, b: Layout) -> Product {
+pub(crate) fn product(a: Layout, b: Layout) -> Product {
     Product {
         dtype: DType::BF16,
         output: DType::BF16,

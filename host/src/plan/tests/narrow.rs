@@ -2,24 +2,24 @@
 
 use super::*;
 
-/// 64 rows, as many columns, operands along K where maps reach.
-fn chosen(cols: usize, k: usize) -> Chosen {
-    let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, (64, cols)) };
+/// Operands along K where maps reach.
+fn chosen(shape: (usize, usize), k: usize) -> Chosen {
+    let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, shape) };
     super::super::choose(&KernelChoice::Auto, &task, &h100()).unwrap()
 }
 
 #[test]
 fn they_are_as_many_as_fill_waves() {
     // 64 tiles of 64 on 66 clusters, of two halves of K each.
-    let halves = chosen(4096, 4096);
+    let halves = chosen((16, 4096), 4096);
     assert_eq!((halves.kernel.variant, halves.tile_cols), ("warp_group_halves_64x64", 0));
     // 64 of 40, where 64 columns make 40.
-    assert_eq!(chosen(2560, 4096).tile_cols, 40);
+    assert_eq!(chosen((64, 2560), 4096).tile_cols, 40);
     // 80 tiles of 128 side by side, which read their rows of A but once for two.
-    let beside = chosen(10_240, 8192);
+    let beside = chosen((64, 10_240), 8192);
     assert_eq!((beside.kernel.variant, beside.tile_cols), ("warp_group_64x128", 0));
     // 128 tiles of 64 are one each.
-    let whole = chosen(8192, 8192);
+    let whole = chosen((64, 8192), 8192);
     assert_eq!((whole.kernel.narrows(), whole.tile_cols), (false, 0));
 }
 
