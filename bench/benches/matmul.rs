@@ -35,7 +35,7 @@ fn benches(criterion: &mut Criterion) {
                 with_element!(dtype, T => {
                     let case = Case::<T>::generate(row, Data::Normal).unwrap();
                     let operands = Operands::new(&gpu, &case).unwrap();
-                    bench(&mut group, &case, ours::entrants(&gpu, &operands, &case, (&[], 0)));
+                    bench(&mut group, &case, ours::entrants(&gpu, &operands, &case, &[], 0));
                 });
             }
             group.finish();

@@ -157,7 +157,7 @@ impl OnGpu {
         options: &Options,
     ) -> Vec<Entrant<'a, T>> {
         let gpu = &self.gpu;
-        let mut entrants = ours::entrants(gpu, operands, case, (&options.kernels, options.plans));
+        let mut entrants = ours::entrants(gpu, operands, case, &options.kernels, options.plans);
         if let Some(trial) = &self.trial {
             entrants.extend(trial.entrants(gpu, operands, case));
         }

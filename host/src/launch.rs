@@ -69,16 +69,18 @@ struct Parts {
     bytes: usize,
     /// Columns of a tile, where they are fewer than the kernel's; else 0.
     tile_cols: usize,
+    /// Whether C is memory for sums, which the next kernel reads.
+    is_read_next: bool,
 }
 
 impl Parts {
     /// K is not split, and tiles are whole.
-    const ONE: Parts = Parts { count: 1, len: 0, bytes: 0, tile_cols: 0 };
+    const ONE: Parts = Parts { count: 1, len: 0, bytes: 0, tile_cols: 0, is_read_next: false };
 
     /// The products that a kernel computes for all of K or for its parts, from number `range.start`
     /// of the batch on, and the K of all but the last.
     fn slices(&self, kernel: &Kernel, product: &Product, range: &Range<usize>) -> (Slices, usize) {
-        let Parts { count, len, bytes, tile_cols } = *self;
+        let Parts { count, len, bytes, tile_cols, .. } = *self;
         if count == 1 {
             let tile_cols = tile_cols as u32;
             return (Slices { tile_cols, ..batch(product, range.len()) }, product.k);
@@ -277,8 +279,7 @@ unsafe fn launch_all(
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
         let c = address_of_c(product, addresses, &launch);
         let writes = match product.writes {
-            // Sums of parts are read again.
-            Writes::Plain if parts.count == 1 => writes_of(product, driver.info()),
+            Writes::Plain => writes_of(product, parts.is_read_next, driver.info()),
             told => told,
         };
         // Of what a GPU's memory holds there are fewer tiles than an order takes.
@@ -340,8 +341,9 @@ fn reads_of(
 
 /// How kernels write C. Where the L2 cache holds A and B anyway and C is most of what memory moves,
 /// it is late on an H200, whose memory is fast; on an H100 that takes longer, but a C that the
-/// cache does not hold is the first to leave it there (docs/performance.md).
-fn writes_of(product: &Product, info: &DeviceInfo) -> Writes {
+/// cache does not hold is the first to leave it there, unless the next kernel reads it
+/// (docs/performance.md).
+fn writes_of(product: &Product, is_read_next: bool, info: &DeviceInfo) -> Writes {
     const HELD_BYTES: usize = 8 << 20;
     const FAST_MEMORY: u64 = 4_000_000_000_000;
     const C_BYTES: usize = 64 << 20;
@@ -357,7 +359,7 @@ fn writes_of(product: &Product, info: &DeviceInfo) -> Writes {
     }
     let is_most = of_c / OF_OPERANDS >= of_operands;
     let is_large = of_c.saturating_mul(product.batch.count) >= C_BYTES;
-    if is_most && is_large { Writes::FirstOut } else { Writes::Plain }
+    if is_most && is_large && !is_read_next { Writes::FirstOut } else { Writes::Plain }
 }
 
 /// Whether kernels that read tensor maps have the product's epilogue: a row of biases and an
@@ -412,23 +414,29 @@ mod tests {
     use crate::plan::tests::{h100, product};
 
     /// What kernels are told of a product of bf16 on a GPU with such memory.
-    fn told((m, n, k): (usize, usize, usize), count: usize, bandwidth: u64) -> Writes {
+    fn told((m, n, k): (usize, usize, usize), count: usize, bandwidth: u64, next: bool) -> Writes {
         let [a, b] = [(m, k), (k, n)].map(|(r, c)| Layout::row_major(Shape::new(r, c)));
         let mut product = product(a, b);
         product.batch.count = count;
-        writes_of(&product, &DeviceInfo { memory_bandwidth: Some(bandwidth), ..h100() })
+        writes_of(&product, next, &DeviceInfo { memory_bandwidth: Some(bandwidth), ..h100() })
     }
 
     #[test]
     fn a_large_c_that_is_most_of_what_moves_leaves_the_cache_first() {
-        let on_h100 = |shape, count| told(shape, count, 3_352_000_000_000);
+        let on_h100 = |shape, count| told(shape, count, 3_352_000_000_000, false);
         assert_eq!(on_h100((8192, 8192, 64), 1), Writes::FirstOut);
         assert_eq!(on_h100((8192, 8192, 8192), 1), Writes::Plain);
         assert_eq!(on_h100((4096, 4096, 64), 1), Writes::Plain);
         assert_eq!(on_h100((4096, 4096, 64), 2), Writes::FirstOut);
         assert_eq!(on_h100((0, 0, 0), 1), Writes::Plain);
-        let on_h200 = |shape| told(shape, 1, 4_917_000_000_000);
-        assert_eq!(on_h200((8192, 8192, 64)), Writes::Late);
-        assert_eq!(on_h200((8192, 8192, 8192)), Writes::Plain);
+        assert_eq!(told((8192, 8192, 64), 1, 3_352_000_000_000, true), Writes::Plain);
+    }
+
+    #[test]
+    fn a_fast_memory_gets_c_late() {
+        let on_h200 = |shape, is_read_next| told(shape, 1, 4_917_000_000_000, is_read_next);
+        assert_eq!(on_h200((8192, 8192, 64), false), Writes::Late);
+        assert_eq!(on_h200((8192, 8192, 64), true), Writes::Late);
+        assert_eq!(on_h200((8192, 8192, 8192), false), Writes::Plain);
     }
 }

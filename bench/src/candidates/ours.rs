@@ -26,11 +26,15 @@ pub fn entrants<'a, T: Element>(
     gpu: &'a Gpu,
     operands: &'a Operands,
     case: &'a Case<T>,
-    (extra, plans): (&[String], usize),
+    extra: &[String],
+    plans: usize,
 ) -> Vec<Entrant<'a, T>> {
     let mut extra = extra.to_vec();
-    let plans = fastest_plans(gpu, case, plans);
-    extra.extend(plans.into_iter().filter(|name| !extra.contains(name)).collect::<Vec<_>>());
+    for name in other_plans(gpu, case, plans) {
+        if !extra.contains(&name) {
+            extra.push(name);
+        }
+    }
     let variants = gemm_spec::variants().filter(|name| {
         let has = gemm_spec::Kernel::find_in(name, T::DTYPE, case.row.precision).is_some();
         (case.row.kernels == Kernels::All && has) || extra.iter().any(|e| e == name)
@@ -51,8 +55,11 @@ pub fn entrants<'a, T: Element>(
         .chain(choices)
         .map(|(choice, name)| {
             let gemm = gemm(case).kernel(choice);
-            let (kernel, candidate) = match kernel_name(&gemm, &gpu.device, &case.row) {
-                Ok(kernel) => (kernel, Ok(on_gpu(gpu, operands, case, gemm))),
+            let (kernel, candidate) = match plan(&gemm, &gpu.device, &case.row) {
+                Ok(plan) => {
+                    let kernel = named(&plan, |kernel| kernel.name);
+                    (kernel, Ok(on_gpu(gpu, operands, case, gemm)))
+                }
                 Err(error) => (String::new(), Err(Absence::unsupported(error.to_string()))),
             };
             Entrant { name, side: Side::Ours, note: kernel, candidate }
@@ -124,40 +131,41 @@ fn batch_of(row: &Row) -> Batch {
     Batch { count: row.batch, a, b, c }
 }
 
-/// The names of so many plans, the fastest first as they are predicted, without the first of all,
-/// which is the library's choice; none of a product that has none.
-fn fastest_plans<T: Element>(gpu: &Gpu, case: &Case<T>, count: usize) -> Vec<String> {
-    if count == 0 {
+/// The names of so many plans beside the library's choice, the fastest first as they are predicted;
+/// none of a product that has none.
+fn other_plans<T: Element>(gpu: &Gpu, case: &Case<T>, count: usize) -> Vec<String> {
+    let (gemm, row) = (gemm(case), &case.row);
+    let [a, b, _] = row.layouts();
+    let (true, Ok(choice)) = (count > 0, plan(&gemm, &gpu.device, row)) else {
         return Vec::new();
-    }
-    let [a, b, _] = case.row.layouts();
-    let plans = gemm(case).plans_batch(gpu.device.info(), a, b, batch_of(&case.row));
-    let name = |plan: &Plan| match (plan.kernel?.variant, plan.parts) {
-        (variant, 1) => Some(variant.to_owned()),
-        (variant, parts) => Some(format!("{variant}/{parts}")),
     };
+    let plans = gemm.plans_batch(gpu.device.info(), a, b, batch_of(row)).unwrap_or_default();
+    let variant = |plan: &Plan| named(plan, |kernel| kernel.variant);
+    let choice = variant(&choice);
     // Plans that differ by what is copied have one name.
     let mut names: Vec<String> = Vec::new();
-    for name in plans.unwrap_or_default().iter().filter_map(name) {
-        if !names.contains(&name) {
+    for name in plans.iter().map(variant) {
+        if name != choice && !names.contains(&name) {
             names.push(name);
         }
     }
-    names.into_iter().skip(1).take(count).collect()
+    names.truncate(count);
+    names
 }
 
-fn kernel_name<T: Element>(
-    gemm: &Gemm<T>,
-    device: &Device,
-    row: &Row,
-) -> Result<String, gemmite::Error> {
+/// What a product on the device would be computed by.
+fn plan<T: Element>(gemm: &Gemm<T>, device: &Device, row: &Row) -> Result<Plan, gemmite::Error> {
     let [a, b, _] = row.layouts();
-    let plan = match batch_of(row) {
-        Batch { count: 1, .. } => gemm.plan_on(device, a, b)?,
-        batch => gemm.plan_batch(device.info(), a, b, batch)?,
-    };
-    let name = plan.kernel.map_or("CPU engine", |kernel| kernel.name);
-    Ok(if plan.parts > 1 { format!("{name}/{}", plan.parts) } else { name.to_owned() })
+    match batch_of(row) {
+        Batch { count: 1, .. } => gemm.plan_on(device, a, b),
+        batch => gemm.plan_batch(device.info(), a, b, batch),
+    }
+}
+
+/// A plan by a name of its kernel, with its parts of K.
+fn named(plan: &Plan, name: fn(&gemm_spec::Kernel) -> &'static str) -> String {
+    let name = plan.kernel.map_or("CPU engine", name);
+    if plan.parts > 1 { format!("{name}/{}", plan.parts) } else { name.to_owned() }
 }
 
 /// A product on the GPU, by that choice.

@@ -59,7 +59,7 @@ impl OnGpu {
         let ops = Ops { op_a: Op::None, op_b: Op::None };
         let case = Case::<bf16>::generate(Row::new(DType::BF16, ops, [128; 3])?, Data::Normal)?;
         let operands = Operands::new(&self.gpu, &case)?;
-        let mut entrants = ours::entrants(&self.gpu, &operands, &case, (&[], 0));
+        let mut entrants = ours::entrants(&self.gpu, &operands, &case, &[], 0);
         if let Some(Ok(lt)) = &self.cublaslt {
             entrants.extend(lt.entrants(&self.gpu, &operands, &case).into_iter().take(1));
         }

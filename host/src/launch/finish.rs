@@ -29,8 +29,8 @@ pub(super) unsafe fn enqueue(
     let total = total.ok_or_else(|| Error::new(Kind::TooLarge { shape, dtype }))?;
     let len = part_len(chosen.kernel, product.k, chosen.parts);
     let parts = match chosen.parts {
-        1 => Parts { tile_cols: chosen.tile_cols, ..Parts::ONE },
-        count => Parts { count, len, bytes, ..Parts::ONE },
+        1 => Parts { tile_cols: chosen.tile_cols, is_read_next: true, ..Parts::ONE },
+        count => Parts { count, len, bytes, is_read_next: true, ..Parts::ONE },
     };
     let memory = driver.allocate(total)?;
     let plain = Product {
