@@ -79,7 +79,7 @@ mod work;
 mod write;
 
 use crate::{Element, Epilogue, Plain, SharedTile, Sum, k_of};
-use bring::bring;
+use bring::{bring, bring_near};
 use clear::{clear, clear_rows, is_cleared, sync_cleared};
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::tma::{self, TensorMap};
@@ -229,6 +229,9 @@ where
             _ => cluster::arrive_relaxed(),
         }
         work.begin(2 * SUMS);
+        if G::GROUPS == 1 && !W::IS_DIRECT && thread / 32 == 1 && warp::elect(u32::MAX) {
+            bring_near::<T, B, G, W, SUMS>(work.clone());
+        }
         match G::CLUSTER * G::PARTS {
             1 => thread::sync_threads(),
             _ => cluster::wait(),

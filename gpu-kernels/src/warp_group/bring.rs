@@ -11,10 +11,39 @@ use cuda_std::{cluster, grid, tma};
 use gemm_spec::{Reads, order, shared_box_rows};
 
 /// Steps of its first tile of which a block of one group has B brought into the L2 cache while the
-/// kernel before this one ends: most of a ring where memory is all that counts. That is no read:
-/// what is written meanwhile is written there.
-const fn ahead<G: Geometry>() -> usize {
+/// kernel before this one ends: most of a ring where memory is all that counts.
+const fn steps_ahead<G: Geometry>() -> usize {
     if G::PARTS > 1 { 8 } else { 2 }
+}
+
+/// Has B of the first steps brought into the L2 cache, by a warp that starts no copies, for the one
+/// that does has more to get ready. That is no read: what is written meanwhile is written there.
+///
+/// # Safety
+///
+/// By one thread of the block, whose work has begun; the rest as [`bring`].
+#[inline(always)]
+pub unsafe fn bring_near<T, B, G, W, const SUMS: usize>(mut work: W)
+where
+    T: WarpGroup,
+    B: Side<T>,
+    G: Geometry,
+    W: Work<T, G>,
+{
+    if work.params().reads != Reads::InOrder as u32 {
+        return;
+    }
+    if let Some(tile) = work.next() {
+        let mut k = StepsOfK::of::<T, B, G, W>(&work, tile);
+        let (batch, rank) = (work.numbers(tile.slice)[1], cluster::block_rank() as usize);
+        for _ in 0..steps_ahead::<G>() {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let map = &*work.operands().maps[1];
+                prefetch_b::<T, B, G, SUMS>(map, tile, (k.next(), batch), rank);
+            }
+        }
+    }
 }
 
 /// Brings the tiles of A and B of every step of every tile, as soon as a stage is empty, and waits
@@ -69,24 +98,14 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     let stage_bytes = stage_bytes::<T, B, G, W, SUMS>();
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
     let reads = work.params().reads;
-    let mut is_first = reads == Reads::InOrder as u32;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
     // caller promises.
     unsafe {
         while let Some(tile) = work.next() {
             work.read();
-            let (operands, steps) = (work.operands(), work.steps(tile.slice));
-            // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K;
-            // scales are read in that order.
-            let first_step = match size_of::<T>() {
-                1 => 0,
-                _ => work.first_step(tile, steps, B::ALONG_K),
-            };
-            // Elsewhere this thread's loop is what others wait for, and its tiles share little.
-            let is_turned = G::GROUPS == 2 && T::TURNS && work.is_turned();
-            let start = work.first_k(tile.slice);
-            let each = work.next_k();
-            let mut k = StepsOfK { start, each, step: first_step, steps, is_turned };
+            let operands = work.operands();
+            let mut k = StepsOfK::of::<T, B, G, W>(&work, tile);
+            let steps = k.steps;
             let rank = cluster::block_rank() as usize;
             let maps = [&*operands.maps[0], &*operands.maps[1]];
             let numbers = work.numbers(tile.slice);
@@ -100,8 +119,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             // before this one may write. Behind the first tile it is over at once. Who reads at
             // once leaves it to the groups that multiply, which wait before they touch C.
             if reads != Reads::AtOnce as u32 {
-                copies.wait::<T, B, G, SUMS>(k, is_first);
-                is_first = false;
+                grid::wait_for_grids();
             }
             for _ in 0..steps {
                 // Both stages of a pair at a time, so that memory is asked for neighbouring bytes
@@ -162,6 +180,27 @@ struct StepsOfK {
 }
 
 impl StepsOfK {
+    /// Those of the work's tile, which is the last that it has come to.
+    #[inline(always)]
+    fn of<T: WarpGroup, B: Side<T>, G: Geometry, W: Work<T, G>>(work: &W, tile: Place) -> Self {
+        let steps = work.steps(tile.slice);
+        // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K; scales
+        // are read in that order.
+        let step = match size_of::<T>() {
+            1 => 0,
+            _ => work.first_step(tile, steps, B::ALONG_K),
+        };
+        // Elsewhere the loop of who brings is what others wait for, and its tiles share little.
+        let is_turned = G::GROUPS == 2 && T::TURNS && work.is_turned();
+        StepsOfK {
+            start: work.first_k(tile.slice),
+            each: work.next_k(),
+            step,
+            steps,
+            is_turned,
+        }
+    }
+
     /// The k at which the step begins; goes on to the next.
     #[inline(always)]
     fn next(&mut self) -> i32 {
@@ -277,60 +316,6 @@ impl Copies<'_> {
         }
     }
 
-    /// The first of this block's boxes of a step's tile of B, and how many there are, of so many in
-    /// all: but for the last of an odd number that a cluster shares.
-    #[inline(always)]
-    fn boxes_of_b<G: Geometry>(&self, boxes: usize, is_beside: bool) -> (usize, usize) {
-        match G::SHARES && !is_beside {
-            true => (self.rank * (boxes / G::CLUSTER), boxes / G::CLUSTER),
-            false => (0, boxes),
-        }
-    }
-
-    /// Waits until the kernels before this one have ended; of its first tile, a block of one group
-    /// has B of the next steps brought near meanwhile.
-    ///
-    /// # Safety
-    /// The map's use is as [`bring`] has it.
-    #[inline(always)]
-    unsafe fn wait<T, B, G, const SUMS: usize>(&self, mut k: StepsOfK, is_first: bool)
-    where
-        B: Side<T>,
-        G: Geometry,
-    {
-        if G::GROUPS == 1 && is_first {
-            for _ in 0..ahead::<G>() {
-                // SAFETY: the caller's promise.
-                unsafe { self.prefetch_b::<T, B, G, SUMS>(k.next()) };
-            }
-        }
-        grid::wait_for_grids();
-    }
-
-    /// Has this block's boxes of a step's tile of B brought into the L2 cache.
-    ///
-    /// # Safety
-    /// The map's use is as [`bring`] has it.
-    #[inline(always)]
-    unsafe fn prefetch_b<T, B: Side<T>, G: Geometry, const SUMS: usize>(&self, k: i32) {
-        let boxes = boxes_b::<T, B>(SUMS);
-        if G::IN_STEP {
-            let share = Share::of_b::<G>(self.rank, boxes);
-            for i in 0..share.each() {
-                let (_, at) = share.copy::<T, B>(i, (self.tile.col as i32, k, self.numbers[1]));
-                // SAFETY: the caller's promise.
-                unsafe { tma::prefetch(self.maps[1], at) };
-            }
-            return;
-        }
-        let (first, of_each) = self.boxes_of_b::<G>(boxes, self.tile.is_beside);
-        for i in first..first + of_each {
-            let col = self.tile.col as i32 + (i * B::BOX) as i32;
-            // SAFETY: the caller's promise.
-            unsafe { tma::prefetch(self.maps[1], place::<T, B>(col, k, self.numbers[1])) };
-        }
-    }
-
     /// The same of B.
     ///
     /// # Safety
@@ -351,7 +336,7 @@ impl Copies<'_> {
             let at = |i: usize| place::<T, B>(col + (i * B::BOX) as i32, k, self.numbers[1]);
             let to = |i: usize| b.add(i * B::BOX * ROW_BYTES);
             if !G::SHARES || !is_beside {
-                let (first, of_each) = self.boxes_of_b::<G>(boxes, false);
+                let (first, of_each) = boxes_of_b::<G>(rank, boxes, false);
                 let load = |i: usize| {
                     let (to, at) = (to(i), at(i));
                     match (G::SHARES, policy) {
@@ -377,6 +362,46 @@ impl Copies<'_> {
                 }
             }
         }
+    }
+}
+
+/// The first of a block's boxes of a step's tile of B, and how many there are, of so many in all:
+/// but for the last of an odd number that a cluster shares.
+#[inline(always)]
+fn boxes_of_b<G: Geometry>(rank: usize, boxes: usize, is_beside: bool) -> (usize, usize) {
+    match G::SHARES && !is_beside {
+        true => (rank * (boxes / G::CLUSTER), boxes / G::CLUSTER),
+        false => (0, boxes),
+    }
+}
+
+/// Has a block's boxes of a step's tile of B brought into the L2 cache, from there along K on, of
+/// the matrix of that number in B's map.
+///
+/// # Safety
+/// The map's use is as [`bring`] has it.
+#[inline(always)]
+unsafe fn prefetch_b<T: WarpGroup, B: Side<T>, G: Geometry, const SUMS: usize>(
+    map: &TensorMap<3>,
+    tile: Place,
+    (k, batch): (i32, i32),
+    rank: usize,
+) {
+    let boxes = boxes_b::<T, B>(SUMS);
+    if G::IN_STEP {
+        let share = Share::of_b::<G>(rank, boxes);
+        for i in 0..share.each() {
+            let (_, at) = share.copy::<T, B>(i, (tile.col as i32, k, batch));
+            // SAFETY: the caller's promise.
+            unsafe { tma::prefetch(map, at) };
+        }
+        return;
+    }
+    let (first, of_each) = boxes_of_b::<G>(rank, boxes, tile.is_beside);
+    for i in first..first + of_each {
+        let col = tile.col as i32 + (i * B::BOX) as i32;
+        // SAFETY: the caller's promise.
+        unsafe { tma::prefetch(map, place::<T, B>(col, k, batch)) };
     }
 }
 

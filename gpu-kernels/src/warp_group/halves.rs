@@ -5,7 +5,7 @@
 //! visible there by a fence that waits for the whole GPU. Each warp sends what the same warp of the
 //! first block adds up, and those without rows of C nothing.
 
-use super::write::{BoxOfC, sync};
+use super::write::{BoxOfC, sync, wait_for_copies};
 use super::{GROUP_ROWS, Geometry, WarpGroup, Work};
 use crate::{SharedTile, Sum};
 use cuda_std::mbarrier::{Mbarrier, Parity};
@@ -132,6 +132,9 @@ impl Meeting {
         if G::PARTS == 1 {
             return;
         }
+        // Rows of C may be on their way from there.
+        // SAFETY: the caller's promise.
+        unsafe { wait_for_copies(self.warp) };
         fence::async_shared();
         // SAFETY: the caller's promise; the other block waits for it before it ends.
         unsafe {

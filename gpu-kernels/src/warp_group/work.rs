@@ -285,11 +285,12 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
         if steps == order.steps { order.step(step) } else { step % steps }
     }
 
-    /// There is one row of tiles, and they are more than run at one time.
+    /// There is one row of tiles; of blocks that are alone, more than run at one time.
     #[inline(always)]
     fn reads_b_once(&self) -> bool {
         let order = &self.p.order;
-        order.rows == 1 && self.p.slices.count == 1 && order.cols > cluster::cluster_dim_x()
+        let is_wave = G::PARTS == 1 && order.cols <= cluster::cluster_dim_x();
+        order.rows == 1 && self.p.slices.count == 1 && !is_wave
     }
 
     #[inline(always)]
@@ -344,7 +345,7 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     /// Rows past C's end are past that of its map, whose boxes have the columns of whole tiles.
     #[inline(always)]
     fn has_box(&self, _: u64) -> bool {
-        !DIRECT && !NARROW
+        !DIRECT && self.tile_cols() == 0
     }
 }
 
