@@ -230,7 +230,7 @@ where
         }
         work.begin(2 * SUMS);
         if G::GROUPS == 1 && !W::IS_DIRECT && thread / 32 == 1 && warp::elect(u32::MAX) {
-            bring_near::<T, B, G, W, SUMS>(work.clone());
+            bring_near::<T, A, B, G, W, SUMS>(work.clone());
         }
         match G::CLUSTER * G::PARTS {
             1 => thread::sync_threads(),

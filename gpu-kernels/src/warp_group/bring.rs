@@ -7,7 +7,7 @@ use super::{
 };
 use crate::SharedTile;
 use cuda_std::tma::{CachePolicy, TensorMap};
-use cuda_std::{cluster, grid, tma};
+use cuda_std::{cluster, grid, thread, tma};
 use gemm_spec::{Reads, order, shared_box_rows};
 
 /// Steps of its first tile of which a block of one group has B brought into the L2 cache while the
@@ -16,16 +16,18 @@ const fn steps_ahead<G: Geometry>() -> usize {
     if G::PARTS > 1 { 8 } else { 2 }
 }
 
-/// Has B of the first steps brought into the L2 cache, by a warp that starts no copies, for the one
-/// that does has more to get ready. That is no read: what is written meanwhile is written there.
+/// Has B of the first steps brought into the L2 cache, and of few rows the blocks' parts of A, by a
+/// warp that starts no copies, for the one that does has more to get ready. That is no read: what
+/// is written meanwhile is written there.
 ///
 /// # Safety
 ///
 /// By one thread of the block, whose work has begun; the rest as [`bring`].
 #[inline(always)]
-pub unsafe fn bring_near<T, B, G, W, const SUMS: usize>(mut work: W)
+pub unsafe fn bring_near<T, A, B, G, W, const SUMS: usize>(mut work: W)
 where
     T: WarpGroup,
+    A: Side<T>,
     B: Side<T>,
     G: Geometry,
     W: Work<T, G>,
@@ -35,12 +37,23 @@ where
     }
     if let Some(tile) = work.next() {
         let mut k = StepsOfK::of::<T, B, G, W>(&work, tile);
-        let (batch, rank) = (work.numbers(tile.slice)[1], cluster::block_rank() as usize);
-        for _ in 0..steps_ahead::<G>() {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let map = &*work.operands().maps[1];
-                prefetch_b::<T, B, G, SUMS>(map, tile, (k.next(), batch), rank);
+        let (numbers, rank) = (work.numbers(tile.slice), cluster::block_rank() as usize);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [a, b, _] = work.operands().maps;
+            for _ in 0..steps_ahead::<G>() {
+                prefetch_b::<T, B, G, SUMS>(&*b, tile, (k.next(), numbers[1]), rank);
+            }
+            if G::PARTS > 1 {
+                // A part of A for all blocks, which else want each step's all at one time; no more
+                // of a long K than of B, since others wait for this warp.
+                for i in 0..steps_ahead::<G>() as u32 {
+                    let step = i * thread::grid_dim_x() + thread::block_idx_x();
+                    let (row, k) = (tile.row as i32, step * T::DEPTH);
+                    if u64::from(k) < work.params().k {
+                        tma::prefetch(&*a, place::<T, A>(row, k as i32, numbers[0]));
+                    }
+                }
             }
         }
     }
@@ -192,13 +205,7 @@ impl StepsOfK {
         };
         // Elsewhere the loop of who brings is what others wait for, and its tiles share little.
         let is_turned = G::GROUPS == 2 && T::TURNS && work.is_turned();
-        StepsOfK {
-            start: work.first_k(tile.slice),
-            each: work.next_k(),
-            step,
-            steps,
-            is_turned,
-        }
+        StepsOfK { start: work.first_k(tile.slice), each: work.next_k(), step, steps, is_turned }
     }
 
     /// The k at which the step begins; goes on to the next.

@@ -51,13 +51,17 @@ const WIDE: f64 = 0.87;
 /// The same of tiles whose boxes have 32 rows.
 const IN_HALVES: f64 = 0.91;
 /// The same of tiles of two boxes of 64.
-const IN_WHOLES: f64 = 0.93;
+const IN_WHOLES: f64 = 0.895;
 /// The same of tiles of one in clusters of two.
-const IN_PAIRS: f64 = 0.965;
-/// The same of tiles of one.
-const IN_ONES: f64 = 0.993;
-/// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row.
+const IN_PAIRS: f64 = 0.985;
+/// The same of tiles of one, of a B along N and along K.
+const IN_ONES: [f64; 2] = [1.0, 0.99];
+/// The same of tiles of two groups in batches of which A and B are most.
+const IN_BATCHES: f64 = 0.96;
+/// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row;
+/// the same of 64 bits and a B along N.
 const ONE_ROW: f64 = 1.35;
+const ONE_ROW_OF_64_BITS: f64 = 1.06;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 pub(super) const L2_BYTES: f64 = 30e6;
 
@@ -65,7 +69,7 @@ pub(super) const L2_BYTES: f64 = 30e6;
 /// in parts, with their last; of halves, whose sums meet behind it.
 const FIRST_COPY: f64 = 0.4;
 const FIRST_OF_OTHERS: f64 = 1.0;
-const FIRST_OF_HALVES: f64 = 1.4;
+const FIRST_OF_HALVES: f64 = 1.1;
 
 /// What part of the memory's rate copies of operands get, those of one matrix and those of many.
 const COPIES: [f64; 2] = [0.85, 0.5];
@@ -78,7 +82,7 @@ const PARTS_RATE_BEHIND_BOXES: f64 = 3.0e6;
 /// Microseconds of its first and last instructions, and of waiting for 16 parts.
 const FINISH: f64 = 2.5;
 /// The first and last of them behind a kernel of boxes, which lets it get ready.
-const FINISH_BEHIND_BOXES: f64 = 1.05;
+const FINISH_BEHIND_BOXES: f64 = 0.85;
 const ROUND: f64 = 0.7;
 /// What part of the shorter of two is not hidden behind the longer.
 const VISIBLE: f64 = 0.2;
@@ -98,7 +102,7 @@ const SKEW: f64 = 0.06;
 /// to another at a time of their own: where all tiles are cut, and where some are whole.
 const SHARES: [f64; 2] = [0.93, 0.85];
 /// The same of few rows.
-const SHARES_OF_FEW: [f64; 2] = [0.86, 0.93];
+const SHARES_OF_FEW: [f64; 2] = [0.885, 0.945];
 /// Microseconds from a key to who waits for it.
 const JOIN: f64 = 2.3;
 /// The same for each other one, of few rows.
@@ -234,6 +238,7 @@ pub(super) fn predict(
         traffic += again * (operand[1] - L2_BYTES).max(0.0);
         traffic *= match (kernel.tiles.block[0], task.along_k[1], task.dtype.size_bytes()) {
             (1, _, 2) => ONE_ROW,
+            (1, false, 8) => ONE_ROW_OF_64_BITS,
             (1, ..) | (_, false, _) => 1.0,
             _ => 1.5,
         };
@@ -290,7 +295,7 @@ fn visible_of_copies(kernel: &Kernel, task: &Task) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
     let rows = rows.min(task.shape.rows);
     match kernel.parts_of_cluster() > 1 {
-        true => VISIBLE_COPIES * (0.5 + 2.0 * rows as f64 / cols as f64),
+        true => VISIBLE_COPIES * (0.5 + 0.7 * rows as f64 / cols as f64),
         false => VISIBLE_COPIES,
     }
 }
@@ -319,8 +324,11 @@ fn waiting(
         true if cols > 128 => WIDE * rate,
         true if cols == 128 => IN_WHOLES * rate,
         true if cols == 64 && kernel.cluster() > kernel.parts_of_cluster() => IN_PAIRS * rate,
-        true if cols == 64 && kernel.cluster() == 1 => IN_ONES * rate,
+        true if cols == 64 && kernel.cluster() == 1 => IN_ONES[usize::from(task.along_k[1])] * rate,
         true if !cols.is_multiple_of(64) && kernel.parts_of_cluster() == 1 => IN_HALVES * rate,
+        false if rows == 128 && task.batch > 1 && 5.0 * bytes_of_sums(1, task) < bytes => {
+            IN_BATCHES * rate
+        }
         _ => rate,
     };
     let cluster = kernel.cluster() as f64;

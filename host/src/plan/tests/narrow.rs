@@ -15,12 +15,25 @@ fn they_are_as_many_as_fill_waves() {
     assert_eq!((halves.kernel.variant, halves.tile_cols), ("warp_group_halves_64x64", 0));
     // 64 of 40, where 64 columns make 40.
     assert_eq!(chosen((64, 2560), 4096).tile_cols, 40);
-    // 80 tiles of 128 side by side, which read their rows of A but once for two.
-    let beside = chosen((64, 10_240), 8192);
-    assert_eq!((beside.kernel.variant, beside.tile_cols), ("warp_group_64x128", 0));
+    // 160 tiles of 64, in equal shares.
+    let shared = chosen((64, 10_240), 8192);
+    assert_eq!((shared.kernel.variant, shared.tile_cols), ("warp_group_stream_k_64x64", 0));
+    // 192 of 64, halves of which are three for a cluster at most.
+    assert_eq!(chosen((16, 12_288), 4096).kernel.variant, "warp_group_halves_64x64");
     // 128 tiles of 64 are one each.
     let whole = chosen((64, 8192), 8192);
     assert_eq!((whole.kernel.narrows(), whole.tile_cols), (false, 0));
+}
+
+#[test]
+fn batches_of_which_operands_are_most_get_rows_of_64() {
+    let chosen = |(rows, cols), k| {
+        let task = Task { maps: true, k, batch: 32, ..task(DType::BF16, (rows, cols)) };
+        super::super::choose(&KernelChoice::Auto, &task, &h100()).unwrap().kernel.tiles.block
+    };
+    // Probabilities times values, and queries times keys, which are mostly C.
+    assert_eq!(chosen((4096, 128), 4096)[0], 64);
+    assert_eq!(chosen((4096, 4096), 128)[0], 128);
 }
 
 #[test]
