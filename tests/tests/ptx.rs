@@ -148,10 +148,10 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let outputs = kernel.dtype.outputs().iter();
     let by_boxes = outputs.clone().filter(|output| output.size_bytes() == 2).count();
     let has_words =
-        kernel.family == KernelFamily::WarpGroup && kernel.dtype.output().size_bytes() == 4;
+        matches!(kernel.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupHalves)
+            && kernel.dtype.output().size_bytes() == 4;
     let by_words = if has_words { outputs.filter(|o| o.size_bytes() == 4).count() } else { 0 };
-    let has_boxes = kernel.takes_maps() && kernel.parts_of_cluster() == 1;
-    let by_boxes = if has_boxes { by_boxes } else { 0 };
+    let by_boxes = if kernel.takes_maps() { by_boxes } else { 0 };
     // The usual C once more, with an epilogue, where the kernel has these.
     let finished = kernel.has_epilogues() && kernel.dtype.output().size_bytes() == 2;
     let finished = usize::from(finished);
