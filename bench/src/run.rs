@@ -12,7 +12,7 @@ use crate::compare::LAUNCH_NOISE_US;
 use crate::gpu::{Gpu, Operands, Seen, Watch};
 use crate::record::{Line, Mode, Side, State};
 use crate::suite::{Row, Suite};
-use crate::timing::{Effort, MORE_ROUNDS, SETTLED, Times, Work, alternate, sustain};
+use crate::timing::{Effort, MAX_RUNS, MORE_ROUNDS, SETTLED, Times, Work, alternate, sustain};
 use anyhow::{Result, bail, ensure};
 use gemmite::cuda::Reads;
 use gemmite::verify::Mismatch;
@@ -360,7 +360,7 @@ pub fn method(options: &Options) -> Vec<String> {
             "burst: one sample of each candidate in turn, {rounds} rounds, fewer where a row takes \
              longer than {} s, at least {min_rounds}, up to {MORE_ROUNDS} times as many where a \
              spread is over {} %; {warm_up} untimed samples before; a sample holds as many runs as \
-             last {} us",
+             last {} us, {MAX_RUNS} at most",
             budget.as_secs_f64(),
             100.0 * SETTLED,
             min_sample.as_micros()

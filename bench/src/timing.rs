@@ -99,7 +99,7 @@ impl Effort {
 }
 
 /// The most runs in one sample.
-const MAX_RUNS: u32 = 64;
+pub const MAX_RUNS: u32 = 64;
 
 /// Where the [`spread`] of a candidate is more than this, there are more rounds: of times that jump
 /// between two clocks, few samples say which there were more of by chance.
