@@ -73,7 +73,7 @@ impl Kernel {
     /// The order in which the clusters of a [`resident`](Kernel::resident) launch go through the
     /// tiles of so many slices, with sums of `k` products, or nothing for a kernel that takes none;
     /// row after row where it is asked for and the kernel can (see
-    /// [`goes_by_rows`](Kernel::goes_by_rows)).
+    /// [`goes_by_rows`](Kernel::goes_by_rows)), or where that is faster for one product.
     ///
     /// # Preconditions
     ///
@@ -88,12 +88,36 @@ impl Kernel {
         let count =
             |extent: usize, of: usize| u32::try_from(extent.div_ceil(of)).unwrap_or(u32::MAX);
         let tiles = [count(launch.shape.rows, rows), count(launch.shape.cols, cols)];
-        let group = match by_rows && self.goes_by_rows() {
+        let at_once = launch.grid.0 / cluster;
+        let asked = by_rows && self.goes_by_rows();
+        let group = match asked || slices == 1 && self.gains_by_rows(launch.shape, k, at_once) {
             true => 1,
             false => CLUSTER_GROUP / of_tiles,
         };
-        let counts = [slices, count(k, depth)];
-        TileOrder::new(tiles, of_tiles, counts, launch.grid.0 / cluster, group)
+        TileOrder::new(tiles, of_tiles, [slices, count(k, depth)], at_once, group)
+    }
+
+    /// Whether `at_once` clusters that go through a product's tiles row after row are faster than
+    /// by groups of rows: B, which each row reads again, stays in the L2 cache, clusters at work at
+    /// one time have two rows at least, and there are enough of both for them to be of many rows
+    /// and of many columns. By measurements, whose reason is not known (docs/performance.md).
+    fn gains_by_rows(&self, shape: Shape, k: usize, at_once: u32) -> bool {
+        const MOST_BYTES_OF_B: usize = 40_000_000;
+        const MOST_BYTES_OF_A: usize = 128_000_000;
+        const LEAST_STEPS: usize = 16;
+        if self.cluster() != 2 || self.parts_of_cluster() > 1 {
+            return false;
+        }
+        let bytes =
+            |extent: usize| extent.saturating_mul(k).saturating_mul(self.dtype.size_bytes());
+        let [height, width, depth] = self.tiles.block;
+        let (rows, cols) = (shape.rows.div_ceil(2 * height), shape.cols.div_ceil(width));
+        let is_wide = (9..=at_once as usize / 2).contains(&cols) && rows >= 4;
+        let is_tall = (4..9).contains(&cols) && rows >= 16;
+        (is_wide || is_tall)
+            && k.div_ceil(depth) >= LEAST_STEPS
+            && bytes(shape.rows) <= MOST_BYTES_OF_A
+            && bytes(shape.cols) <= MOST_BYTES_OF_B
     }
 }
 

@@ -1,7 +1,7 @@
 //! What holds of every kernel of the table.
 
 use super::*;
-use crate::kernels;
+use crate::{Shape, kernels};
 
 #[test]
 fn blocks_respect_every_gpu_of_their_target() {
@@ -63,4 +63,34 @@ fn blocks_bring_equal_parts_of_tiles() {
     assert_eq!(of("warp_group_64x64", [97, 96], [false, true], 0), [64, 64]);
     assert_eq!(of("warp_group_64x160", [97, 96], [true; 2], 0), [64, 32]);
     assert_eq!(of("warp_group_halves_64x64", [16, 400], [true; 2], 40), [16, 40]);
+}
+
+#[test]
+fn one_product_goes_row_after_row_where_b_stays_in_the_cache() {
+    // The second tile that is taken: to the right of the first, or below it.
+    let second = |variant: &str, shape: Shape, k: usize, slices: u32| {
+        let kernel = Kernel::find(variant, DType::BF16).unwrap();
+        let launch = kernel.launches(shape).unwrap().next().unwrap();
+        let launch = kernel.resident(launch, slices, 132);
+        let order = kernel.tile_order(&launch, slices, k, false);
+        let [height, width, _] = kernel.tiles.block;
+        let (_, (row, col, _)) = order.place(1, 2).unwrap();
+        let at = (row as usize * height, col as usize * width);
+        assert!(at.0 < shape.rows && at.1 < shape.cols, "{at:?} of {shape:?}");
+        at
+    };
+    let is_right =
+        |variant, rows, cols, k, slices| match second(variant, Shape::new(rows, cols), k, slices) {
+            (0, _) => true,
+            (_, 0) => false,
+            at => panic!("{at:?} is no neighbour"),
+        };
+    let of = |rows, cols, k| is_right("warp_group_128x256", rows, cols, k, 1);
+    assert!(of(4096, 4096, 4096) && of(8192, 4096, 4096));
+    // B is 42 MB, and A 134 MB; a wave has less than two rows; there are few of them; K is short.
+    assert!(!of(4096, 5120, 4096) && !of(16384, 4096, 4096));
+    assert!(!of(4096, 8704, 2048) && !of(768, 4096, 4096) && !of(4096, 4096, 960));
+    assert!(!of(2048, 2048, 4096) && of(4096, 2048, 4096), "eight columns and as many rows");
+    assert!(!is_right("warp_group_128x256", 4096, 4096, 4096, 2), "slices were not measured");
+    assert!(!is_right("warp_group_halves_64x64", 4096, 1024, 4096, 1), "parts of a cluster");
 }
