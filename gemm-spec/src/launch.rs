@@ -97,11 +97,12 @@ impl Kernel {
         TileOrder::new(tiles, of_tiles, [slices, count(k, depth)], at_once, group)
     }
 
-    /// Whether `at_once` clusters that go through a product's tiles row after row are faster than
-    /// by groups of rows: B, which each row reads again, stays in the L2 cache, clusters at work at
-    /// one time have two rows at least, and there are enough of both for them to be of many rows
-    /// and of many columns. By measurements, whose reason is not known (docs/performance.md).
-    fn gains_by_rows(&self, shape: Shape, k: usize, at_once: u32) -> bool {
+    /// Whether `at_once` clusters that go through one product's tiles row after row are faster than
+    /// by groups of rows, so that [`tile_order`](Kernel::tile_order) has them do so: B, which each
+    /// row reads again, stays in the L2 cache, clusters at work at one time have two rows at least,
+    /// and there are enough of both for them to be of many rows and of many columns. By
+    /// measurements, whose reason is not known (docs/performance.md).
+    pub fn gains_by_rows(&self, shape: Shape, k: usize, at_once: u32) -> bool {
         const MOST_BYTES_OF_B: usize = 40_000_000;
         const MOST_BYTES_OF_A: usize = 128_000_000;
         const LEAST_STEPS: usize = 16;

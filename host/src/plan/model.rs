@@ -423,19 +423,23 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
         false if kernel.takes_maps() => (L2_RATE_OF_BOXES / part).min(L2_RATE_OF_ONE),
         false => L2_RATE,
     };
-    let skewed = speed.skewed_by(kernel, task);
+    let mut longer = speed.skewed_by(kernel, task);
+    let clusters_at_once = kernel.clusters_at_once(multiprocessors as u32);
+    if parts.max(task.batch) == 1 && kernel.gains_by_rows(task.shape, task.k, clusters_at_once) {
+        longer *= speed.row_after_row;
+    }
     let not_shared = not_shared(kernel, parts, task);
     step = least_step(step, kernel, task);
     let resident = blocks as f64;
     let cluster = cluster as f64;
-    let at_once = f64::from(kernel.clusters_at_once(multiprocessors as u32)) * cluster * resident;
+    let at_once = f64::from(clusters_at_once) * cluster * resident;
     // With so many blocks on a multiprocessor, and that part of them at work: the fewer there are,
     // the faster each is.
     let of_tile = |blocks: f64, part: f64| {
         let read = blocks * bytes_of_step / l2_rate(part) * not_shared;
         let alone = 1.0 + alone(kernel) * (1.0 - part);
         let work = (blocks * operations_of_step / operations / alone).max(read);
-        tile + steps * (skewed * work).max(step)
+        tile + steps * (longer * work).max(step)
     };
     let (waves, rest) = ((tiles / at_once).floor(), tiles % at_once);
     let has_work = has_work(kernel, parts.max(task.batch), task, tiles);

@@ -9,7 +9,7 @@ use gemm_spec::{DType, Kernel, Precision, Shape};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 44] = [
+pub(super) const CANDIDATES: [&str; 43] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
@@ -21,7 +21,6 @@ pub(super) const CANDIDATES: [&str; 44] = [
     "warp_group_in_step_128x128",
     "warp_group_64x256",
     "warp_group_64x192",
-    "warp_group_64x160",
     "warp_group_64x128",
     "warp_group_64x96",
     "warp_group_swap_ab_128x256",
