@@ -9,6 +9,10 @@ use std::sync::LazyLock;
 /// K from which on tiles of 160 columns, which read most of the L2 cache, are slower in turn.
 const LONG_SUMS: usize = 8192;
 
+/// How much longer a step of clusters of two takes, for tiles of two groups, where neither rows of
+/// A nor those of B begin with sectors of 32 bytes.
+const SPLIT_SECTORS_OF_BOTH: f64 = 1.1;
+
 /// What part of their speed kernels that compute C transposed have where C is more than one wave.
 const SEVERAL_WAVES: f64 = 0.93;
 
@@ -143,9 +147,9 @@ fn skewed(kernel: &Kernel) -> f64 {
         "warp_group_in_step_64x128" => 0.25,
         "warp_group_in_step_64x192" => 0.2,
         "warp_group_in_step_128x128" | "warp_group_in_step_128x192" => 0.05,
-        "warp_group_128x128" => 0.3,
+        "warp_group_128x128" | "warp_group_128x160" => 0.3,
         "warp_group_64x64" => 0.65,
-        "warp_group_pairs_64x64" => 0.43,
+        "warp_group_pairs_64x64" => 0.5,
         "warp_group_128x256" | "warp_group_stream_k_128x256" => 0.12,
         "warp_group_swap_ab_64x48" => 0.64,
         _ if kernel.takes_maps() && kernel.tiles.block[0] == 64 => 0.33,
@@ -170,11 +174,11 @@ fn row_after_row(kernel: &Kernel) -> f64 {
         ("warp_group_64x192", _) => 0.964,
         ("warp_group_128x128", _) => 0.946,
         ("warp_group_128x160", _) => 0.961,
-        ("warp_group_128x224", _) => 0.966,
+        ("warp_group_128x224", _) => 0.98,
         _ if kernel.takes_tiles_in_turn() => 0.987,
         (_, [64, 80, _]) if kernel.swaps_operands() => 0.906,
         (_, [64, 96, _]) if kernel.swaps_operands() => 0.878,
-        (_, [128, 80, _]) if kernel.swaps_operands() => 0.864,
+        (_, [128, 80, _]) if kernel.swaps_operands() => 0.89,
         (_, [128, 160, _]) if kernel.swaps_operands() => 0.981,
         _ => 1.0,
     }
@@ -246,7 +250,13 @@ impl Speed {
         let rows = rows.min(task.shape.rows) as f64 / across as f64;
         let cols = cols.min(task.shape.cols) as f64 / down as f64;
         let [a, b] = task.skew.map(|skew| f64::from(skew) / 8.0);
-        1.0 + self.skewed * (rows * a + cols * b) / (rows + cols)
+        let longer = 1.0 + self.skewed * (rows * a + cols * b) / (rows + cols);
+        let splits = task.skew == [7; 2];
+        let is_wide = kernel.tiles.block[0] == 128 && kernel.cluster() == 2;
+        match splits && is_wide && !kernel.swaps_operands() {
+            true => SPLIT_SECTORS_OF_BOTH * longer,
+            false => longer,
+        }
     }
 }
 
