@@ -42,6 +42,9 @@ pub(crate) fn mappable_by_rows(
     is_dense && extents_fit && pitch_fits && shape.rows <= i32::MAX as usize
 }
 
+/// [`skew`] of rows that begin at multiples of 16 bytes and of no more: within sectors of 32.
+pub(super) const WITHIN_SECTORS: u8 = 7;
+
 /// [`Task::skew`](super::choose::Task::skew) of an operand, which begins with a line: of the places
 /// within lines where its rows or columns begin, all but one are no line's first.
 pub(super) fn skew(layout: &Layout, dtype: DType) -> u8 {
@@ -52,6 +55,6 @@ pub(super) fn skew(layout: &Layout, dtype: DType) -> u8 {
         7.. => 0,
         6 => 4,
         5 => 6,
-        _ => 7,
+        _ => WITHIN_SECTORS,
     }
 }

@@ -1,6 +1,7 @@
 //! What was measured of each kernel on an H100 SXM, for the [model](super::model).
 
 use super::choose::Task;
+use super::maps::WITHIN_SECTORS;
 use super::model::{L2_BYTES, MULTIPROCESSORS};
 use gemm_spec::{DType, Kernel, KernelFamily, Precision};
 use rustc_hash::FxHashMap;
@@ -9,9 +10,9 @@ use std::sync::LazyLock;
 /// K from which on tiles of 160 columns, which read most of the L2 cache, are slower in turn.
 const LONG_SUMS: usize = 8192;
 
-/// How much longer a step of clusters of two takes, for tiles of two groups, where neither rows of
-/// A nor those of B begin with sectors of 32 bytes.
-const SPLIT_SECTORS_OF_BOTH: f64 = 1.1;
+/// How much longer a step of clusters of two takes, for tiles of two groups, where rows of A and
+/// rows of B begin within sectors.
+const WITHIN_SECTORS_OF_BOTH: f64 = 1.1;
 
 /// What part of their speed kernels that compute C transposed have where C is more than one wave.
 const SEVERAL_WAVES: f64 = 0.93;
@@ -251,10 +252,10 @@ impl Speed {
         let cols = cols.min(task.shape.cols) as f64 / down as f64;
         let [a, b] = task.skew.map(|skew| f64::from(skew) / 8.0);
         let longer = 1.0 + self.skewed * (rows * a + cols * b) / (rows + cols);
-        let splits = task.skew == [7; 2];
+        let within = task.skew == [WITHIN_SECTORS; 2];
         let is_wide = kernel.tiles.block[0] == 128 && kernel.cluster() == 2;
-        match splits && is_wide && !kernel.swaps_operands() {
-            true => SPLIT_SECTORS_OF_BOTH * longer,
+        match within && is_wide && !kernel.swaps_operands() {
+            true => WITHIN_SECTORS_OF_BOTH * longer,
             false => longer,
         }
     }
