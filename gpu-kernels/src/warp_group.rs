@@ -60,7 +60,7 @@
 mod bring;
 mod clear;
 mod direct;
-#[cfg(feature = "sm_90a")]
+#[cfg(any(feature = "sm_90a_first", feature = "sm_90a_second"))]
 pub mod entries;
 mod finished;
 mod from_registers;

@@ -12,7 +12,7 @@ mod header;
 
 pub use header::Header;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use cuda_builder::toolchain::{DeviceToolchain, default_cache};
 use cuda_builder::{BuildReport, CudaBuilder, NvvmArch};
 use gemm_spec::Target;
@@ -153,40 +153,67 @@ fn build(
 ) -> Result<Vec<(Target, String)>> {
     let compiler = compiler_line(workspace)?;
     let reports = compile(workspace, targets)?;
-    let finish = |(target, report): (Target, BuildReport)| {
-        sources.ensure_cover(workspace, &report.sources)?;
-        let text = std::fs::read_to_string(&report.path);
-        let ptx = text.with_context(|| report.path.display().to_string())?;
+    let finish = |&target: &Target| {
+        let mut ptx = String::new();
+        for (_, report) in reports.iter().filter(|(of, _)| *of == target) {
+            sources.ensure_cover(workspace, &report.sources)?;
+            let text = std::fs::read_to_string(&report.path);
+            append(&mut ptx, &text.with_context(|| report.path.display().to_string())?)?;
+        }
         entries::check(&ptx, target)?;
         let header = Header::new(target, compiler.clone(), sources.hash(&settings(target)));
         Ok((target, format!("{header}{ptx}")))
     };
-    reports.into_iter().map(finish).collect()
+    targets.iter().map(finish).collect()
 }
 
-/// Compiles the kernels for each target. Hopper's take as long as all others together, and the
-/// compiler takes a single core, so they are built beside them.
+/// Makes one module of `module`, which may be empty, and of another part of it.
+fn append(module: &mut String, part: &str) -> Result<()> {
+    /// What LLVM writes before each function, behind what all of them share.
+    const NEXT: &str = "\t// .globl\t";
+    if module.is_empty() {
+        module.push_str(part);
+        return Ok(());
+    }
+    let head = |text: &str| text.find(NEXT).context("a part of a module has no functions");
+    let (ours, theirs) = (head(module)?, head(part)?);
+    ensure!(module[..ours] == part[..theirs], "parts of a module declare different things");
+    module.push_str(&part[theirs..]);
+    Ok(())
+}
+
+/// Compiles the kernels for each target, Hopper's in two parts. The compiler takes a single core,
+/// so there are two lanes of it; one part of Hopper's takes about as long as all the rest.
 fn compile(workspace: &Workspace, targets: &[Target]) -> Result<Vec<(Target, BuildReport)>> {
     let (kernels, target_dir) = (workspace.root.join("gpu-kernels"), &workspace.target_dir);
-    let compile = |target: Target| {
+    let compile = |target: Target, feature: &'static str, beside: Option<&str>| {
         let (major, minor) = target.ptx_version();
         let mut builder = CudaBuilder::new(&kernels)
             .arch(nvvm_arch(target))
             .ptx_version(major, minor)
-            .build_args(&["--no-default-features", "--features", target.arch()])
+            .build_args(&["--no-default-features", "--features", feature])
             .target_dir(target_dir);
-        if target == Target::Sm90a {
-            builder = builder.beside("hopper");
+        if let Some(lane) = beside {
+            builder = builder.beside(lane);
         }
         let report = builder.build_with_report();
-        let report =
-            report.with_context(|| format!("compiling gpu-kernels for {}", target.arch()))?;
+        let report = report.with_context(|| format!("compiling gpu-kernels for {feature}"))?;
         Ok((target, report))
     };
-    let all = |targets: Vec<Target>| targets.into_iter().map(compile).collect::<Result<Vec<_>>>();
-    let (hopper, others) = targets.iter().partition(|target| **target == Target::Sm90a);
-    let (others, hopper) = rayon::join(|| all(others), || all(hopper));
-    Ok([others?, hopper?].concat())
+    let rest = || {
+        let feature = |target: Target| match target {
+            Target::Sm90a => "sm_90a_first",
+            other => other.arch(),
+        };
+        let compile = |&target: &Target| compile(target, feature(target), None);
+        targets.iter().map(compile).collect()
+    };
+    let second = || {
+        let hopper = targets.iter().filter(|target| **target == Target::Sm90a);
+        hopper.map(|&target| compile(target, "sm_90a_second", Some("hopper"))).collect()
+    };
+    let (rest, second): (Result<Vec<_>>, Result<Vec<_>>) = rayon::join(rest, second);
+    Ok([rest?, second?].concat())
 }
 
 /// The device compiler, as headers record it; it is fetched where it has to be.
@@ -218,6 +245,18 @@ fn first_difference<'a>(old: &'a str, new: &'a str) -> Option<(usize, (&'a str, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_module_are_joined_behind_one_head() {
+        let part = |name: &str| format!(".version 8.0\n\t// .globl\t{name}\n.entry {name}\n");
+        let mut module = String::new();
+        append(&mut module, &part("a")).unwrap();
+        append(&mut module, &part("b")).unwrap();
+        let b = "\t// .globl\tb\n.entry b\n";
+        assert_eq!(module, part("a") + b);
+        assert!(append(&mut module, &part("c").replace("8.0", "8.1")).is_err());
+        assert!(append(&mut module, ".version 8.0\n").is_err());
+    }
 
     #[test]
     fn the_first_difference_is_found() {

@@ -363,8 +363,12 @@ pub fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<TokenStr
     let where_clause = &generics.where_clause;
     let statements = &block.stmts;
     let items = bounds.items(ident, &aligned);
+    // On the host a kernel is checked, and becomes code only where somebody calls it.
+    let inline =
+        (!attrs.iter().any(|attr| attr.path().is_ident("inline"))).then(|| quote!(#[inline]));
     Ok(quote! {
         #[cfg(not(target_arch = "nvptx64"))]
+        #inline
         #(#attrs)*
         #vis unsafe fn #ident #generics (#inputs) #where_clause {
             #checks

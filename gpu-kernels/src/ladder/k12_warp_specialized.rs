@@ -333,7 +333,7 @@ macro_rules! k12_warp_specialized {
 }
 
 /// The entry points of the table.
-#[cfg(feature = "sm_90a")]
+#[cfg(feature = "sm_90a_first")]
 pub mod entries {
     gemm_spec::k12_warp_specialized_kernels!(k12_warp_specialized);
 }

@@ -13,13 +13,16 @@ use gemm_spec::{GemmParams, ScaleParams};
 
 #[allow(non_camel_case_types)] // As it stands in the table.
 type tf32 = cuda_std::wgmma::Tf32;
+#[cfg(feature = "sm_90a_second")]
 gemm_spec::warp_group_kernels!(warp_group);
+#[cfg(feature = "sm_90a_first")]
 gemm_spec::warp_group_in_step_kernels!(warp_group);
 
 /// The same of which groups take tiles in turn.
 macro_rules! ping_pong {
     ($($rows:tt)*) => { warp_group! { @entries new, PingPong; $($rows)* } };
 }
+#[cfg(feature = "sm_90a_second")]
 gemm_spec::warp_group_ping_pong_kernels!(ping_pong);
 
 /// The same of which A and B are swapped, and lie otherwise then.
@@ -36,12 +39,14 @@ macro_rules! swap_ab {
         warp_group! { @entries new, SwapAb; ($name, $variant, $element, Nt, $($numbers)*), }
     };
 }
+#[cfg(feature = "sm_90a_second")]
 gemm_spec::warp_group_swap_ab_kernels!(swap_ab);
 
 /// The same of which blocks take halves of K, in tiles that may have fewer columns.
 macro_rules! halves {
     ($($rows:tt)*) => { warp_group! { @entries narrow, Parts; $($rows)* } };
 }
+#[cfg(feature = "sm_90a_second")]
 gemm_spec::warp_group_halves_kernels!(halves);
 
 /// Makes entry points from rows of a list of kernels that take scales.
@@ -187,7 +192,11 @@ macro_rules! stream_k {
     )*};
 }
 
+#[cfg(feature = "sm_90a_first")]
 gemm_spec::warp_group_scaled_kernels!(scaled);
+#[cfg(feature = "sm_90a_first")]
 gemm_spec::warp_group_grouped_kernels!(grouped);
+#[cfg(feature = "sm_90a_first")]
 gemm_spec::warp_group_direct_kernels!(direct);
+#[cfg(feature = "sm_90a_first")]
 gemm_spec::warp_group_stream_k_kernels!(stream_k);
