@@ -274,21 +274,27 @@ impl Context<'_> {
 
     /// The bytes that a copy reads, in two words, zeros behind them.
     fn read_source(&self, lane: usize, copy: &Copy) -> Result<[u64; 2], Box<Fault>> {
-        let mut bytes = [0; 16];
-        for (offset, byte) in bytes[..copy.from_source as usize].iter_mut().enumerate() {
-            let address = copy.source + offset as u64;
-            let Some(found) = self.grid.memory.find(address, 1) else {
+        let (mut value, mut offset) = ([0; 2], 0);
+        while offset < copy.from_source {
+            let address = copy.source + u64::from(offset);
+            // A copy's source is aligned to its size, so that these are aligned to theirs.
+            let found = [8, 4, 2, 1].into_iter().find_map(|size| {
+                let found = self.grid.memory.find(address, size.into());
+                found.filter(|_| offset + size <= copy.from_source).map(|found| (found, size))
+            });
+            let Some((found, size)) = found else {
                 return Err(self.stray(lane, address, 1));
             };
-            let (value, written) = found.load(address - found.base, 1);
-            if self.grid.options.checks && written == 0 {
-                let note = Some(found.note(address));
-                return Err(uninitialized(lane, "global memory", address, note));
+            let (bytes, written) = found.load(address - found.base, size);
+            let first_unwritten = written.trailing_ones();
+            if self.grid.options.checks && first_unwritten < size {
+                let (address, note) = (address + u64::from(first_unwritten), found.note(address));
+                return Err(uninitialized(lane, "global memory", address, Some(note)));
             }
-            *byte = value as u8;
+            value[offset as usize / 8] |= bytes << (offset % 8 * 8);
+            offset += size;
         }
-        let (low, high) = bytes.split_at(8);
-        Ok([crate::memory::number(low), crate::memory::number(high)])
+        Ok(value)
     }
 
     /// Copies are complete: their bytes are there.
