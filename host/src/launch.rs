@@ -7,19 +7,22 @@ mod finish;
 mod grouped;
 mod join;
 mod maps;
+mod one;
 mod scaled;
 
 pub(crate) use grouped::{enqueue_grouped, enqueue_rows};
+pub(crate) use one::{Again, Whole};
 pub(crate) use scaled::{Scales, enqueue_scaled};
 
 use crate::backend::Each;
 use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::plan::{Batch, Chosen, KernelChoice, Product, Rest, Rows, Task};
-use crate::plan::{choose_for, layers, mappable};
-use block::Block;
+use crate::plan::{Batch, Chosen, Found, KernelChoice, PlanCache, Product, Rest, Rows, Task};
+use crate::plan::{choose_for, mappable};
 use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Reads, Shape, Slices, Strides, Writes};
+use join::is_shared;
+use one::{OneLaunch, as_taken};
 use std::ops::Range;
 
 /// Takes launches: a GPU's driver, or the emulator.
@@ -27,10 +30,11 @@ pub(crate) trait Driver {
     /// The facts of its device.
     fn info(&self) -> &DeviceInfo;
 
-    /// As [`choose`](crate::plan::choose), with what was tuned for the device.
-    fn choose(&self, choice: &KernelChoice, task: &Task) -> Result<Chosen, Error>;
+    /// What was chosen and launched on its device before, and what was tuned for it.
+    fn plans(&self) -> &PlanCache;
 
-    /// The map of a tensor at a device address, as this device's kernels take it.
+    /// The map of a tensor at a device address, as this device's kernels take it; the layout has
+    /// been [checked](TensorLayout::check).
     fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error>;
 
     /// Memory of `bytes` bytes for the launches that follow, at a multiple of 256.
@@ -135,10 +139,18 @@ pub(crate) unsafe fn enqueue(
     choice: &KernelChoice,
     addresses: Addresses,
 ) -> Result<(), Error> {
-    let (product, turned) = product.oriented(choice, driver.info());
+    let (plans, info) = (driver.plans(), driver.info());
+    let again = Again::of(product, choice, &addresses);
+    let found = again.as_ref().map(|again| plans.launch(again));
+    if let Some(Found::Before(whole)) = &found {
+        // SAFETY: the caller's promise.
+        return unsafe { whole.enqueue(driver, &addresses) };
+    }
+    let (of_caller, (product, turned)) = (addresses, product.oriented(choice, info));
     let addresses = if turned { transposed(addresses) } else { addresses };
     let task = Task::of(&product, [addresses.a, addresses.b]);
-    let chosen = choose_for(&product, choice, &task, |task| driver.choose(choice, task))?;
+    let choose = |task: &Task| plans.choose(choice, task, info);
+    let chosen = choose_for(&product, choice, &task, choose)?;
     if let KernelChoice::Own(own) = choice {
         own.check_alone(&product)?;
     }
@@ -150,6 +162,14 @@ pub(crate) unsafe fn enqueue(
         // SAFETY: the caller's promise, and that of who made it.
         return unsafe { launch_all(driver, kernel, &product, &addresses, (Parts::ONE, &more)) };
     }
+    if let Some((again, Found::Never(since))) = again.zip(found)
+        && let Some(whole) = Whole::of(info, (&product, turned), &addresses, &chosen)?
+    {
+        // SAFETY: the caller's promise.
+        unsafe { whole.enqueue(driver, &of_caller)? };
+        plans.keep_launch(again, whole, since);
+        return Ok(());
+    }
     // Another kernel would sum in another order.
     let may_change = *choice == KernelChoice::Auto && task.rows == Rows::Free;
     let parts = chosen.parts.max(chosen.rest.map_or(1, |rest| rest.parts));
@@ -159,7 +179,7 @@ pub(crate) unsafe fn enqueue(
         // There is no memory, and nothing has been launched that writes to C.
         Err(error) if error.is_out_of_memory() && takes_memory && may_change => {
             let task = task.in_place();
-            let chosen = choose_for(&product, choice, &task, |task| driver.choose(choice, task))?;
+            let chosen = choose_for(&product, choice, &task, choose)?;
             // SAFETY: the caller's promise.
             unsafe { enqueue_chosen(driver, &product, &addresses, chosen) }
         }
@@ -256,62 +276,10 @@ unsafe fn launch_all(
     addresses: &Addresses,
     (parts, more): (Parts, &[&[u8]]),
 ) -> Result<(), Error> {
-    // What computes C transposed takes the transposed operands.
-    let swapped = kernel.swaps_operands();
-    let swapped = swapped.then(|| (product.turned_if(true), transposed(*addresses)));
-    let (product, addresses) = match &swapped {
-        Some((product, addresses)) => (product, addresses),
-        None => (product, addresses),
-    };
-    let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
-    let count = parts.count.max(product.batch.count);
-    // `choose` has seen that the shape can be launched.
-    let narrowed = kernel.narrowed(parts.tile_cols);
-    let launches = || narrowed.launches(product.shape()).into_iter().flatten();
-    for (range, launch) in layers(count).flat_map(|of| launches().map(move |l| (of.clone(), l))) {
-        let (slices, k) = parts.slices(kernel, product, &range);
-        let product = &product.at_number(range.start);
-        let blocks = slices.count.saturating_mul(kernel.blocks_of_tile(k));
-        let reads = reads_of(product, (kernel, &launch), blocks, multiprocessors);
-        let launch = kernel.resident(launch, blocks, multiprocessors);
-        let (row, col) = launch.start;
-        let a = address(addresses.a, product.dtype, &product.a, row, 0);
-        let b = address(addresses.b, product.dtype, &product.b, 0, col);
-        let c = address_of_c(product, addresses, &launch);
-        let writes = match product.writes {
-            Writes::Plain => writes_of(product, parts.is_read_next, driver.info()),
-            told => told,
-        };
-        // Of what a GPU's memory holds there are fewer tiles than an order takes.
-        let order = narrowed
-            .tile_order(&launch, slices.count, k, writes == Writes::Late)
-            .turning(!product.batch_invariant);
-        let of_launch = Product { k, reads, writes, ..*product };
-        let block = Block::of(&of_launch, addresses, &launch, (slices, order));
-        let c_argument = bytemuck::bytes_of(&c);
-        // SAFETY: a kernel takes three addresses and the block by value, and behind them maps of
-        // rows where it takes such; or three maps, C's address and the block; the caller vouches
-        // for the memory.
-        unsafe {
-            if kernel.takes_maps() {
-                let maps = maps::of_operands(driver, kernel, product, slices, [a, b, c])?;
-                let [map_a, map_b, map_c] = maps;
-                let [a, b, c] = [&map_a, &map_b, &map_c].map(|map| bytemuck::bytes_of(map.words()));
-                let arguments = [&[a, b, c, c_argument, block.bytes()], more].concat();
-                driver.launch(kernel, &launch, &arguments)?;
-            } else {
-                let maps = match kernel.takes_row_maps() {
-                    true => Some(maps::of_rows(driver, kernel, product, slices, [a, b])?),
-                    false => None,
-                };
-                let words = maps.map(|of_both| of_both.map(|of| of.map(|map| *map.words())));
-                let maps = words.as_ref().map(bytemuck::bytes_of);
-                let (a, b) = (bytemuck::bytes_of(&a), bytemuck::bytes_of(&b));
-                let first = [a, b, c_argument, block.bytes()];
-                let arguments = [&first, maps.as_slice(), more].concat();
-                driver.launch(kernel, &launch, &arguments)?;
-            }
-        }
+    let (product, addresses, _) = as_taken(kernel, product, addresses);
+    for one in OneLaunch::all(driver.info(), kernel, &product, &addresses, parts) {
+        // SAFETY: the caller's promise.
+        unsafe { one?.enqueue(driver, &addresses, more)? };
     }
     Ok(())
 }

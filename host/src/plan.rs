@@ -30,7 +30,7 @@ mod variants;
 
 pub use batch::Batch;
 pub(crate) use batch::{check_batch, is_mappable_step};
-pub(crate) use cache::PlanCache;
+pub(crate) use cache::{Found, PlanCache};
 pub(crate) use choose::{Chosen, Task, candidates, choose};
 pub use grouped::GroupedPlan;
 pub(crate) use grouped::{RowsProduct, blocks, choose_rows, dtypes as grouped_dtypes, group};
@@ -132,11 +132,23 @@ pub struct LaunchLimits {
 }
 
 /// Alpha or beta, in the type of C's scalars.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Factor {
     I32(i32),
     F32(f32),
     F64(f64),
+}
+
+/// By their bits: NaN is itself, and -0 is not 0.
+impl PartialEq for Factor {
+    fn eq(&self, other: &Factor) -> bool {
+        match (*self, *other) {
+            (Factor::I32(ours), Factor::I32(theirs)) => ours == theirs,
+            (Factor::F32(ours), Factor::F32(theirs)) => ours.to_bits() == theirs.to_bits(),
+            (Factor::F64(ours), Factor::F64(theirs)) => ours.to_bits() == theirs.to_bits(),
+            _ => false,
+        }
+    }
 }
 
 impl Factor {
@@ -171,7 +183,7 @@ impl Factor {
 ///
 /// Transposes are already in the layouts. The trivial cases are folded: `beta` is `None` where C is
 /// not read, and `k` is 0 where A and B are not read because alpha is 0.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Product {
     /// Of A and B.
     pub dtype: DType,

@@ -7,9 +7,10 @@ use super::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
 use crate::launch::Driver;
-use crate::plan::{Chosen, KernelChoice, Task};
+use crate::plan::PlanCache;
 use cust::sys::{self, CUstream};
 use gemm_spec::{Kernel, Launch};
+use smallvec::SmallVec;
 use std::ffi::c_void;
 
 /// A stream of a context, which is current.
@@ -23,12 +24,12 @@ impl Driver for CudaDriver<'_> {
         self.context.info()
     }
 
-    fn choose(&self, choice: &KernelChoice, task: &Task) -> Result<Chosen, Error> {
-        self.context.plans().choose(choice, task, self.info())
+    fn plans(&self) -> &PlanCache {
+        self.context.plans()
     }
 
     fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error> {
-        layout.encode(address)
+        layout.encode_checked(address)
     }
 
     /// In the stream's order, which takes no synchronisation (CUDA driver API, "Stream Ordered
@@ -89,7 +90,7 @@ impl CudaDriver<'_> {
         let kernel = kernel.on(self.info().compute_capability.unwrap_or_default());
         let function = self.context.modules().function(kernel, self.context)?;
         let pointer = |argument: &&[u8]| argument.as_ptr().cast_mut().cast();
-        let mut pointers: Vec<*mut c_void> = arguments.iter().map(pointer).collect();
+        let mut pointers: SmallVec<[*mut c_void; 8]> = arguments.iter().map(pointer).collect();
         let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
         // `choose_kernel` has held it against the device's limit.
         let shared = kernel.dynamic_shared_bytes() as u32;

@@ -8,14 +8,14 @@ use crate::{cubin, ptx};
 use cust::module::Module;
 use cust::sys::{self, CUfunction, CUjit_option};
 use gemm_spec::Kernel;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::ffi::{CStr, CString, c_void};
 
 /// The kernels of a context, each loaded when first asked for.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     /// By the address of the kernel's row.
-    loaded: HashMap<usize, (Module, Function)>,
+    loaded: FxHashMap<usize, (Module, Function)>,
 }
 
 /// A kernel of a loaded module, for as long as the context lives.

@@ -4,6 +4,7 @@
 //! Management"). They are checked here, because the driver answers "invalid value" to all of them.
 
 use crate::error::{DriverCode, Error, Kind};
+use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::sync::OnceLock;
@@ -133,10 +134,10 @@ impl fmt::Debug for TensorMap {
 #[must_use = "a layout is no map before it is encoded"]
 pub struct TensorLayout {
     pub(crate) element: TensorElement,
-    pub(crate) sizes: Vec<u64>,
-    pub(crate) box_sizes: Vec<u32>,
+    pub(crate) sizes: SmallVec<[u64; MAX_RANK]>,
+    pub(crate) box_sizes: SmallVec<[u32; MAX_RANK]>,
     /// Of all dimensions but the innermost.
-    pub(crate) stride_bytes: Vec<u64>,
+    pub(crate) stride_bytes: SmallVec<[u64; MAX_RANK]>,
     pub(crate) swizzle: TensorSwizzle,
     pub(crate) promotion: L2Promotion,
 }
@@ -174,15 +175,15 @@ impl TensorLayout {
     pub fn new(element: TensorElement, sizes: &[u64], box_sizes: &[u32]) -> Self {
         let mut bytes = element.bytes();
         let outer = sizes.len().saturating_sub(1);
-        let mut stride_bytes = Vec::with_capacity(outer);
+        let mut stride_bytes = SmallVec::new();
         for size in &sizes[..outer] {
             bytes = bytes.saturating_mul(*size);
             stride_bytes.push(bytes);
         }
         TensorLayout {
             element,
-            sizes: sizes.to_vec(),
-            box_sizes: box_sizes.to_vec(),
+            sizes: SmallVec::from_slice(sizes),
+            box_sizes: SmallVec::from_slice(box_sizes),
             stride_bytes,
             swizzle: TensorSwizzle::None,
             promotion: L2Promotion::None,
@@ -192,7 +193,7 @@ impl TensorLayout {
     /// With these strides, in bytes, of all dimensions but the innermost, whose elements always
     /// follow one another.
     pub fn strides(mut self, bytes: &[u64]) -> Self {
-        self.stride_bytes = bytes.to_vec();
+        self.stride_bytes = SmallVec::from_slice(bytes);
         self
     }
 
@@ -222,9 +223,8 @@ impl TensorLayout {
         self.limits().map_err(|source| Error::new(Kind::TensorLayout(source)))
     }
 
-    /// The same, for a tensor at that address.
+    /// Whether a tensor of a possible layout may lie at that address.
     pub(crate) fn check_at(&self, address: u64) -> Result<(), Error> {
-        self.check()?;
         if address == 0 || !address.is_multiple_of(GRANULE) {
             return Err(Error::new(Kind::TensorLayout(TensorLayoutError::Address(address))));
         }
@@ -277,6 +277,12 @@ impl TensorLayout {
     /// As [`check`](TensorLayout::check); when the address is 0 or no multiple of 16; when there is
     /// no driver, or one from before CUDA 12.
     pub fn encode(&self, address: u64) -> Result<TensorMap, Error> {
+        self.check()?;
+        self.encode_checked(address)
+    }
+
+    /// The same of a layout that has been checked.
+    pub(crate) fn encode_checked(&self, address: u64) -> Result<TensorMap, Error> {
         self.check_at(address)?;
         let mut map = TensorMap([0; 16]);
         let ones = [1; MAX_RANK];
@@ -352,7 +358,7 @@ mod tests {
     #[test]
     fn packed_strides_are_the_default() {
         let layout = TensorLayout::new(TensorElement::F32, &[8, 3, 5, 2], &[8, 1, 1, 1]);
-        assert_eq!(layout.stride_bytes, [32, 96, 480]);
+        assert_eq!(layout.stride_bytes[..], [32, 96, 480]);
         layout.check().unwrap();
         assert_eq!(layout.box_bytes(), 32);
         assert_eq!(matrix().box_bytes(), 16384);

@@ -5,7 +5,7 @@ use crate::cuda::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use crate::launch::Driver;
-use crate::plan::{Chosen, KernelChoice, Task};
+use crate::plan::PlanCache;
 use crate::ptx;
 use gemm_spec::Kernel;
 use ptx_emulator::bulk;
@@ -23,8 +23,8 @@ impl Driver for EmulatorDriver<'_> {
         &self.gpu.info
     }
 
-    fn choose(&self, choice: &KernelChoice, task: &Task) -> Result<Chosen, Error> {
-        self.gpu.plans.choose(choice, task, self.info())
+    fn plans(&self) -> &PlanCache {
+        &self.gpu.plans
     }
 
     fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error> {

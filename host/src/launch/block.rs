@@ -12,6 +12,7 @@ use std::mem::offset_of;
 const WORDS: usize = size_of::<GemmParams<f64>>() / size_of::<u64>();
 
 /// The bytes of a parameter block, with zeros between its fields.
+#[derive(Clone, Debug)]
 pub(super) struct Block {
     words: [u64; WORDS],
     len: usize,

@@ -68,7 +68,7 @@ unsafe fn launch(
     for of in list {
         let (product, [a, b, c]) = (&of.0, starts(of));
         let [a, b] = if product.k == 0 { [somewhere; 2] } else { [a, b] };
-        maps.push(maps::of_one(driver, product, [a, b, c], (1, 0))?);
+        maps.push(encoded(driver, maps::of_one(product, [a, b, c], (1, 0)))?);
         numbers.push(numbers_of(product, product.k, c.wrapping_sub(start)));
         tiles += blocks(kernel, product.shape());
     }
@@ -76,6 +76,16 @@ unsafe fn launch(
     let arguments = (maps, numbers, [start, 0], slices);
     // SAFETY: the caller's promise.
     unsafe { launch_list(driver, kernel, (&first, &of_first), tiles, arguments) }
+}
+
+/// The maps of three tensors.
+fn encoded(driver: &dyn Driver, tensors: [maps::Tensor; 3]) -> Result<[TensorMap; 3], Error> {
+    let map = |of: &maps::Tensor| {
+        of.layout.check()?;
+        driver.encode(&of.layout, of.address)
+    };
+    let [a, b, c] = tensors.each_ref().map(map);
+    Ok([a?, b?, c?])
 }
 
 /// The product's numbers, whose C lies so many bytes from where the launch says.
@@ -148,7 +158,8 @@ pub(crate) unsafe fn enqueue_rows(
     let offsets = offsets.wrapping_add(4 * rows.first_offset as u64);
     // Of empty sums the maps are never used for what lies in them.
     let [a, b] = if k == 0 { [offsets & !15; 2] } else { [a, b] };
-    let maps = maps::of_one(driver, &product, [a, b, c], (rows.count as u32, rows.b_step))?;
+    let of_b = (rows.count as u32, rows.b_step);
+    let maps = encoded(driver, maps::of_one(&product, [a, b, c], of_b))?;
     let shape = product.shape();
     // Each product has one row of tiles more than its rows fill, at most.
     let per_row = blocks(kernel, Shape::new(1, shape.cols));

@@ -1,6 +1,8 @@
 //! Kernels whose blocks join what they have of a tile, in memory that the launch brings.
 
+use super::one::NOWHERE;
 use super::{Addresses, Driver, Parts, launch_all};
+use crate::device::DeviceInfo;
 use crate::error::Error;
 use crate::plan::Product;
 use gemm_spec::{Kernel, order};
@@ -18,14 +20,11 @@ pub(super) unsafe fn launch(
     product: &Product,
     addresses: &Addresses,
 ) -> Result<(), Error> {
-    let blocks = blocks(driver, kernel, product);
-    let clusters = (blocks / kernel.cluster()) as u32;
-    if order::shared_tiles(kernel.joined_tiles(product.shape()), clusters) == 0 {
-        let nowhere = [0u64; 3];
-        let more = nowhere.each_ref().map(bytemuck::bytes_of);
+    if !is_shared(driver.info(), kernel, product) {
         // SAFETY: the caller's promise; nothing is joined.
-        return unsafe { launch_all(driver, kernel, product, addresses, (Parts::ONE, &more)) };
+        return unsafe { launch_all(driver, kernel, product, addresses, (Parts::ONE, &NOWHERE)) };
     }
+    let blocks = blocks(driver.info(), kernel, product);
     let [rows, cols, _] = kernel.tiles.block;
     let groups = rows / kernel.tiles.warp[0];
     let of_sums = blocks * rows * cols * product.dtype.accumulator().size_bytes();
@@ -45,9 +44,16 @@ pub(super) unsafe fn launch(
     done
 }
 
+/// Whether blocks of a kernel that joins share a tile of the product, and so need memory.
+pub(super) fn is_shared(info: &DeviceInfo, kernel: &Kernel, product: &Product) -> bool {
+    let clusters = || (blocks(info, kernel, product) / kernel.cluster()) as u32;
+    let tiles = || kernel.joined_tiles(product.shape());
+    kernel.joins() && order::shared_tiles(tiles(), clusters()) > 0
+}
+
 /// Blocks of the one launch.
-fn blocks(driver: &dyn Driver, kernel: &Kernel, product: &Product) -> usize {
-    let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
+fn blocks(info: &DeviceInfo, kernel: &Kernel, product: &Product) -> usize {
+    let multiprocessors = info.multiprocessors.unwrap_or(u32::MAX);
     let launch = kernel.launches(product.shape()).into_iter().flatten().next();
     let of_tile = kernel.blocks_of_tile(product.k);
     launch.map_or(0, |launch| kernel.resident(launch, of_tile, multiprocessors).grid.0 as usize)

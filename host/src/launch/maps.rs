@@ -1,24 +1,29 @@
-//! The tensor maps of a product's operands.
+//! The tensors of a product's operands, as maps describe them.
 
-use super::Driver;
-use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorMap, TensorSwizzle};
-use crate::error::Error;
+use crate::cuda::{L2Promotion, TensorElement, TensorLayout, TensorSwizzle};
 use crate::plan::{Product, is_mappable_step, mappable};
 use gemm_spec::{
     DIRECT_ROWS, DType, Kernel, Layout, Op, Shape, Slices, c_row_bytes, is_along_k,
     swapped_box_rows,
 };
 
-/// Maps of A, B and C for one launch, whose first elements lie at the addresses, in boxes as the
-/// kernel copies them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, or C's of 64 bytes as
-/// [`c_row_bytes`] says, swizzled. C's is A's, and not used, where none can describe it.
+/// A tensor at a device address, which a map is made of; in operand number `of`, of A, B and C.
+#[derive(Clone, Debug)]
+pub(super) struct Tensor {
+    pub layout: TensorLayout,
+    pub of: usize,
+    pub address: u64,
+}
+
+/// The tensors of A, B and C for one launch, whose first elements lie at the addresses, in boxes as
+/// the kernel copies them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, or C's of 64 bytes
+/// as [`c_row_bytes`] says, swizzled. C's is A's, and not used, where none can describe it.
 pub(super) fn of_operands(
-    driver: &dyn Driver,
     kernel: &Kernel,
     product: &Product,
     slices: Slices,
     [a, b, c]: [u64; 3],
-) -> Result<[TensorMap; 3], Error> {
+) -> [Tensor; 3] {
     let Product { dtype, output, a: a_layout, b: b_layout, c: c_layout, batch, .. } = product;
     // Parts of K lie within the one A and B, and have a C each.
     let further = |step: isize| match slices.map_batch {
@@ -29,8 +34,13 @@ pub(super) fn of_operands(
     let [m, n] = [a_layout.shape.rows as u64, of_b.shape.rows as u64];
     let along_k = [a_layout, &of_b].map(|of| is_along_k(of.strides.row, of.strides.col));
     let boxes = kernel.operand_box_rows([m, n], along_k, slices.tile_cols);
-    let map_a = operand_map(driver, *dtype, a_layout, (a, boxes[0]), further(batch.a))?;
-    let map_b = operand_map(driver, *dtype, &of_b, (b, boxes[1]), further(batch.b))?;
+    let of = |layout: &Layout, rows, batch| {
+        let is_along_k = is_along_k(layout.strides.row, layout.strides.col);
+        let layout = if is_along_k { *layout } else { layout.apply(Op::Transpose) };
+        in_boxes(*dtype, &layout, (rows, 128), batch)
+    };
+    let of_a = Tensor { layout: of(a_layout, boxes[0], further(batch.a)), of: 0, address: a };
+    let of_b = Tensor { layout: of(&of_b, boxes[1], further(batch.b)), of: 1, address: b };
     // Who computes C transposed writes it as it is, in rows.
     let (c_layout, c_box) = match kernel.swaps_operands() {
         true => {
@@ -41,59 +51,59 @@ pub(super) fn of_operands(
     };
     // The address is that of the first element, past the layout's offset.
     let from_there = Layout { offset: 0, ..*c_layout };
-    let of_c = (slices.count, slices.c as isize / output.size_bytes() as isize);
+    let each = (slices.count, slices.c as isize / output.size_bytes() as isize);
     let is_mapped = mappable(&from_there, *output, c)
         && c_layout.strides.col == 1
-        && is_mappable_step(slices.count as usize, *output, of_c.1);
-    let map_c = match is_mapped {
-        true => encode(driver, *output, c_layout, c, (c_box.0 as u32, c_box.1), of_c)?,
-        false => map_a,
+        && is_mappable_step(slices.count as usize, *output, each.1);
+    let of_c = match is_mapped {
+        true => {
+            let layout = in_boxes(*output, c_layout, (c_box.0 as u32, c_box.1), each);
+            Tensor { layout, of: 2, address: c }
+        }
+        false => of_a.clone(),
     };
-    Ok([map_a, map_b, map_c])
+    [of_a, of_b, of_c]
 }
 
-/// Maps of A, B and C for one of a list of products, as kernels for lists take them: in boxes of 64
-/// rows, of so many matrices B, that many elements apart. Where there is nothing to sum, those of A
-/// and B are of one row of 16 bytes at their addresses.
-pub(super) fn of_one(
-    driver: &dyn Driver,
-    product: &Product,
-    [a, b, c]: [u64; 3],
-    of_b: (u32, isize),
-) -> Result<[TensorMap; 3], Error> {
+/// The tensors of A, B and C for one of a list of products, as kernels for lists take them: in
+/// boxes of 64 rows, of so many matrices B, that many elements apart. Where there is nothing to
+/// sum, those of A and B are of one row of 16 bytes at their addresses.
+pub(super) fn of_one(product: &Product, [a, b, c]: [u64; 3], of_b: (u32, isize)) -> [Tensor; 3] {
     let Product { dtype, output, a: a_layout, b: b_layout, c: c_layout, .. } = product;
-    let of = |layout: &Layout, address, count| {
+    let of = |layout: &Layout, count| {
         let row = Layout::row_major(Shape::new(1, 16 / dtype.size_bytes()));
         let (layout, count) = match (product.k, layout.strides.col) {
             (0, _) => (row, (1, 0)),
             (_, 1) if layout.strides.row != 1 => (*layout, count),
             _ => (layout.apply(Op::Transpose), count),
         };
-        encode(driver, *dtype, &layout, address, (64, 128), count)
+        in_boxes(*dtype, &layout, (64, 128), count)
     };
-    let map_a = of(a_layout, a, (1, 0))?;
-    let map_b = of(&b_layout.apply(Op::Transpose), b, of_b)?;
+    let of_a = Tensor { layout: of(a_layout, (1, 0)), of: 0, address: a };
+    let of_b = Tensor { layout: of(&b_layout.apply(Op::Transpose), of_b), of: 1, address: b };
     let from_there = Layout { offset: 0, ..*c_layout };
-    let map_c = match mappable(&from_there, *output, c) && c_layout.strides.col == 1 {
-        true => encode(driver, *output, c_layout, c, (64, 128), (1, 0))?,
-        false => map_a,
+    let of_c = match mappable(&from_there, *output, c) && c_layout.strides.col == 1 {
+        true => {
+            let layout = in_boxes(*output, c_layout, (64, 128), (1, 0));
+            Tensor { layout, of: 2, address: c }
+        }
+        false => of_a.clone(),
     };
-    Ok([map_a, map_b, map_c])
+    [of_a, of_b, of_c]
 }
 
-/// The maps of every eighth row of A and of B, whose rows begin anywhere, for one launch: in boxes
-/// of eight rows, which have 128 bytes along K, swizzled, else a chunk of 16 bytes more than a
-/// block's tiles. The matrices of a batch lie one below the other.
+/// The tensors of every eighth row of A and of B, whose rows begin anywhere, for one launch: in
+/// boxes of eight rows, which have 128 bytes along K, swizzled, else a chunk of 16 bytes more than
+/// a block's tiles. The matrices of a batch lie one below the other.
 pub(super) fn of_rows(
-    driver: &dyn Driver,
     kernel: &Kernel,
     product: &Product,
     slices: Slices,
     [a, b]: [u64; 2],
-) -> Result<[[TensorMap; DIRECT_ROWS]; 2], Error> {
+) -> [[Tensor; DIRECT_ROWS]; 2] {
     let Product { dtype, a: a_layout, b: b_layout, batch, .. } = product;
     let of_b = b_layout.apply(Op::Transpose);
-    let of = |layout: &Layout, address: u64, step: isize, extent: usize| {
+    let of = |layout: &Layout, (of, address): (usize, u64), step: isize, extent: usize| {
         let is_along_k = is_along_k(layout.strides.row, layout.strides.col);
         let layout = if is_along_k { *layout } else { layout.apply(Op::Transpose) };
         let count = if slices.map_batch == 0 || step == 0 { 1 } else { slices.count as u64 };
@@ -104,7 +114,7 @@ pub(super) fn of_rows(
             true => (128, TensorSwizzle::B128),
             false => (extent as u64 * bytes + CHUNK, TensorSwizzle::None),
         };
-        let map = |class: usize| {
+        std::array::from_fn(|class| {
             // Of classes that have no row, the maps are read and what they bring is not.
             let class = if (class as u64) < rows { class as u64 } else { 0 };
             let first = address.wrapping_add(class * pitch);
@@ -120,48 +130,24 @@ pub(super) fn of_rows(
                 .strides(&[eighth, eighth])
                 .swizzle(swizzle)
                 .promotion(L2Promotion::B128);
-            driver.encode(&layout, first - shift)
-        };
-        let mut maps = [map(0)?; DIRECT_ROWS];
-        for (class, of_class) in maps.iter_mut().enumerate().skip(1) {
-            *of_class = map(class)?;
-        }
-        Ok::<_, Error>(maps)
+            Tensor { layout, of, address: first - shift }
+        })
     };
     let [rows, cols, _] = kernel.tiles.block;
-    Ok([of(a_layout, a, batch.a, rows)?, of(&of_b, b, batch.b, cols)?])
+    [of(a_layout, (0, a), batch.a, rows), of(&of_b, (1, b), batch.b, cols)]
 }
 
 /// Bytes that the copy engine moves at once.
 const CHUNK: u64 = 16;
 
-/// The map of an operand of (outer, k), in boxes of so many rows, which are the extent that is
-/// contiguous.
-fn operand_map(
-    driver: &dyn Driver,
-    dtype: DType,
-    layout: &Layout,
-    (address, rows): (u64, u32),
-    batch: (u32, isize),
-) -> Result<TensorMap, Error> {
-    let layout = if is_along_k(layout.strides.row, layout.strides.col) {
-        *layout
-    } else {
-        layout.apply(Op::Transpose)
-    };
-    encode(driver, dtype, &layout, address, (rows, 128), batch)
-}
-
-/// The map of a matrix with contiguous rows, in boxes of so many rows of 128 or 64 bytes; of so
+/// The layout of a matrix with contiguous rows, in boxes of so many rows of 128 or 64 bytes; of so
 /// many matrices, that many elements apart.
-fn encode(
-    driver: &dyn Driver,
+fn in_boxes(
     dtype: DType,
     layout: &Layout,
-    address: u64,
     (rows, row_bytes): (u32, usize),
     (count, step): (u32, isize),
-) -> Result<TensorMap, Error> {
+) -> TensorLayout {
     let Layout { shape, strides, .. } = *layout;
     let bytes = dtype.size_bytes() as u64;
     let pitch = strides.row as u64 * bytes;
@@ -169,12 +155,11 @@ fn encode(
     let step = if count > 1 { step as u64 * bytes } else { pitch };
     let boxes = [(row_bytes as u64 / bytes) as u32, rows, 1];
     let swizzle = if row_bytes == 128 { TensorSwizzle::B128 } else { TensorSwizzle::B64 };
-    let layout = TensorLayout::new(element(dtype), &sizes, &boxes)
+    TensorLayout::new(element(dtype), &sizes, &boxes)
         .strides(&[pitch, step])
         .swizzle(swizzle)
         // Rows of 256 bytes would be twice as many reads where matrices are not aligned to them.
-        .promotion(L2Promotion::B128);
-    driver.encode(&layout, address)
+        .promotion(L2Promotion::B128)
 }
 
 /// What maps call a dtype.

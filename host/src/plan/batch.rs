@@ -64,11 +64,15 @@ impl Product {
     /// # Errors
     /// Where C's of two products might share elements: each extent, from the smallest stride up,
     /// has to lie within a step of the next.
+    #[inline]
     pub(crate) fn batched(self, batch: Batch) -> Result<Product, Error> {
+        if batch.count == 1 {
+            // One C alone has been checked, and exactly.
+            return Ok(Product { batch, ..self });
+        }
         let Layout { shape: Shape { rows, cols }, strides, .. } = self.c;
         let mut extents = [(strides.row, rows), (strides.col, cols), (batch.c, batch.count)];
         extents.sort_by_key(|(stride, _)| stride.unsigned_abs());
-        // One C alone has been checked, and exactly.
         let may_share = batch.count > 1 && !self.c.shape.is_empty();
         let mut reach = 0u128;
         for (stride, count) in extents {

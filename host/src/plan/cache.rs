@@ -1,12 +1,15 @@
-//! Plans that were made before, and those that were tuned.
+//! Plans that were made before, those that were tuned, and launches that followed from them.
 
 use super::{Chosen, KernelChoice, Task, choose};
 use crate::device::DeviceInfo;
 use crate::error::Error;
+use crate::launch::{Again, Whole};
 use rustc_hash::FxHashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Plans that are kept: of more, all are forgotten and made again as they are asked for.
+/// Plans that are kept, and as many launches: of more, all are forgotten and made again as they are
+/// asked for.
 const MOST: usize = 4096;
 
 /// The choices of [`KernelChoice::Auto`] for a device, each made once: the tuned one where there is
@@ -19,6 +22,26 @@ pub(crate) struct PlanCache(Mutex<Plans>);
 struct Plans {
     made: FxHashMap<Task, Chosen>,
     tuned: FxHashMap<Task, Chosen>,
+    /// How many times others have been tuned.
+    tunings: u64,
+    launches: FxHashMap<Again, Arc<Whole>>,
+}
+
+/// What is known of a product.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The launch that it was.
+    Before(Arc<Whole>),
+    /// Nothing, by the tuning of that number.
+    Never(u64),
+}
+
+/// One entry more, of as many as are kept.
+fn keep<K: Eq + Hash, V>(entries: &mut FxHashMap<K, V>, key: K, value: V) {
+    if entries.len() >= MOST {
+        entries.clear();
+    }
+    entries.insert(key, value);
 }
 
 impl PlanCache {
@@ -39,17 +62,35 @@ impl PlanCache {
         }
         drop(plans);
         let chosen = choose(choice, task, info)?;
-        let made = &mut self.lock().made;
-        if made.len() >= MOST {
-            made.clear();
-        }
-        made.insert(*task, chosen);
+        keep(&mut self.lock().made, *task, chosen);
         Ok(chosen)
+    }
+
+    /// The launch that the product was before.
+    #[inline]
+    pub(crate) fn launch(&self, again: &Again) -> Found {
+        let plans = self.lock();
+        match plans.launches.get(again) {
+            Some(whole) => Found::Before(Arc::clone(whole)),
+            None => Found::Never(plans.tunings),
+        }
+    }
+
+    /// Keeps the launch of a product, of which nothing was [found](Found::Never) before it was
+    /// chosen, unless others have been tuned since.
+    pub(crate) fn keep_launch(&self, again: Again, whole: Whole, since: u64) {
+        let mut plans = self.lock();
+        if plans.tunings == since {
+            keep(&mut plans.launches, again, Arc::new(whole));
+        }
     }
 
     /// Takes these from now on, in the place of those that were tuned before.
     pub(crate) fn tune(&self, tuned: FxHashMap<Task, Chosen>) {
-        self.lock().tuned = tuned;
+        let mut plans = self.lock();
+        plans.tuned = tuned;
+        plans.tunings += 1;
+        plans.launches.clear();
     }
 
     /// Nothing panics while it is locked.

@@ -82,7 +82,7 @@ impl Task {
     fn with(product: &Product, operands: [(Layout, isize); 2], bases: [u64; 2]) -> Self {
         let Product { dtype, output, precision, k, batch: Batch { count: batch, .. }, .. } =
             *product;
-        let ([a, b], steps) = (operands.map(|(layout, _)| layout), operands.map(|(_, step)| step));
+        let [(a, a_step), (b, b_step)] = operands;
         let shape = Shape::new(a.shape.rows, b.shape.cols);
         let [a_strides, b_strides] = [a.strides, b.strides];
         let along_k =
@@ -91,16 +91,19 @@ impl Task {
             let (layout, step) = &operands[i];
             mappable(layout, dtype, bases[i]) && is_mappable_step(batch, dtype, *step)
         };
-        let unmapped = [0, 1].map(|i| !is_mapped(i));
-        let maps = shape.is_empty() || k > 0 && unmapped == [false; 2];
+        // `map` of an array is not inlined, which counts where a plan is found.
+        let mapped = [is_mapped(0), is_mapped(1)];
+        let unmapped = [!mapped[0], !mapped[1]];
+        let maps = shape.is_empty() || k > 0 && mapped == [true; 2];
         let by_rows = |i: usize| mappable_by_rows(&operands[i].0, dtype, (batch, operands[i].1));
         let row_maps = shape.is_empty() || k > 0 && by_rows(0) && by_rows(1);
         let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
         let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
-        let skew = [0, 1].map(|i| if is_mapped(i) { skew(&operands[i].0, dtype) } else { 0 });
+        let skew = |i: usize| if mapped[i] { skew(&operands[i].0, dtype) } else { 0 };
+        let skew = [skew(0), skew(1)];
         let rows = Rows::of(product);
         let splits = batch <= 1 && rows == Rows::Free;
-        let shared = steps.map(|step| step == 0);
+        let shared = [a_step == 0, b_step == 0];
         Task {
             dtype,
             precision,

@@ -1,0 +1,432 @@
+//! One launch of a kernel, all of it but addresses; and products that are one launch, which are
+//! kept so for when they come again.
+
+use super::block::Block;
+use super::maps::{self, Tensor};
+use super::{Addresses, Driver, Parts, address, address_of_c, transposed};
+use super::{is_shared, reads_of, writes_of};
+use crate::cuda::TensorLayout;
+use crate::device::DeviceInfo;
+use crate::error::Error;
+use crate::plan::{Chosen, KernelChoice, Product, layers};
+use gemm_spec::{Kernel, Launch, Writes};
+use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+
+/// Addresses count by where they lie between two multiples of this: what maps begin at.
+const GRANULE: u64 = 16;
+
+/// A launch of a kernel that takes the product.
+#[derive(Clone, Debug)]
+pub(super) struct OneLaunch {
+    kernel: &'static Kernel,
+    launch: Launch,
+    block: Block,
+    /// From the addresses of A, B and C to the first elements of each.
+    distances: [u64; 3],
+    maps: SmallVec<[MapOf; 3]>,
+}
+
+/// The map of an operand, whose number is `of`, from so many bytes behind its address on.
+#[derive(Clone, Debug)]
+struct MapOf {
+    layout: TensorLayout,
+    of: usize,
+    distance: u64,
+}
+
+impl OneLaunch {
+    /// All launches of a kernel that takes the product, with K in parts. Those for other addresses
+    /// with the same [`places`] differ in nothing, unless the epilogue has data.
+    ///
+    /// # Errors
+    /// Where no map describes an operand of a kernel that takes maps.
+    pub fn all(
+        info: &DeviceInfo,
+        kernel: &'static Kernel,
+        product: &Product,
+        addresses: &Addresses,
+        parts: Parts,
+    ) -> impl Iterator<Item = Result<OneLaunch, Error>> {
+        let count = parts.count.max(product.batch.count);
+        // `choose` has seen that the shape can be launched.
+        let launches = kernel.narrowed(parts.tile_cols).launches(product.shape());
+        let launches = move || launches.clone().into_iter().flatten();
+        let each = layers(count).flat_map(move |of| launches().map(move |l| (of.clone(), l)));
+        each.map(move |of| Self::of(info, kernel, (product, addresses), parts, of))
+    }
+
+    fn of(
+        info: &DeviceInfo,
+        kernel: &'static Kernel,
+        (product, addresses): (&Product, &Addresses),
+        parts: Parts,
+        (range, launch): (Range<usize>, Launch),
+    ) -> Result<OneLaunch, Error> {
+        let multiprocessors = info.multiprocessors.unwrap_or(u32::MAX);
+        let (slices, k) = parts.slices(kernel, product, &range);
+        let product = &product.at_number(range.start);
+        let blocks = slices.count.saturating_mul(kernel.blocks_of_tile(k));
+        let reads = reads_of(product, (kernel, &launch), blocks, multiprocessors);
+        let launch = kernel.resident(launch, blocks, multiprocessors);
+        let (row, col) = launch.start;
+        let a = address(addresses.a, product.dtype, &product.a, row, 0);
+        let b = address(addresses.b, product.dtype, &product.b, 0, col);
+        let c = address_of_c(product, addresses, &launch);
+        let writes = match product.writes {
+            Writes::Plain => writes_of(product, parts.is_read_next, info),
+            told => told,
+        };
+        // Of what a GPU's memory holds there are fewer tiles than an order takes.
+        let order = kernel
+            .narrowed(parts.tile_cols)
+            .tile_order(&launch, slices.count, k, writes == Writes::Late)
+            .turning(!product.batch_invariant);
+        let of_launch = Product { k, reads, writes, ..*product };
+        let block = Block::of(&of_launch, addresses, &launch, (slices, order));
+        let bases = [addresses.a, addresses.b, addresses.c];
+        let from_base = |Tensor { layout, of, address }| {
+            let distance = address.wrapping_sub(bases[of]);
+            layout.check().map(|()| MapOf { layout, of, distance })
+        };
+        let maps = if kernel.takes_maps() {
+            let of_each = maps::of_operands(kernel, product, slices, [a, b, c]);
+            of_each.into_iter().map(from_base).collect::<Result<_, _>>()?
+        } else if kernel.takes_row_maps() {
+            let of_both = maps::of_rows(kernel, product, slices, [a, b]);
+            of_both.into_iter().flatten().map(from_base).collect::<Result<_, _>>()?
+        } else {
+            SmallVec::new()
+        };
+        let distances = [0, 1, 2].map(|i| [a, b, c][i].wrapping_sub(bases[i]));
+        Ok(OneLaunch { kernel, launch, block, distances, maps })
+    }
+
+    /// Enqueues it; `more` are the values of parameters behind those of every kernel.
+    ///
+    /// # Safety
+    /// As [`enqueue`](super::enqueue), for the product that it is of; the kernel takes `more` over
+    /// memory that it may use.
+    pub unsafe fn enqueue(
+        &self,
+        driver: &dyn Driver,
+        addresses: &Addresses,
+        more: &[&[u8]],
+    ) -> Result<(), Error> {
+        let bases = [addresses.a, addresses.b, addresses.c];
+        let mut maps = SmallVec::<[[u64; 16]; 3]>::new();
+        for MapOf { layout, of, distance } in &self.maps {
+            let map = driver.encode(layout, bases[*of].wrapping_add(*distance))?;
+            maps.push(*map.words());
+        }
+        let starts = [0, 1, 2].map(|i| bases[i].wrapping_add(self.distances[i]));
+        let [a, b, c] = starts.each_ref().map(bytemuck::bytes_of);
+        let mut arguments = SmallVec::<[&[u8]; 8]>::new();
+        if self.kernel.takes_maps() {
+            arguments.extend(maps.iter().map(bytemuck::bytes_of));
+            arguments.extend([c, self.block.bytes()]);
+        } else {
+            arguments.extend([a, b, c, self.block.bytes()]);
+            let of_rows = bytemuck::cast_slice(&maps[..]);
+            arguments.extend(self.kernel.takes_row_maps().then_some(of_rows));
+        }
+        arguments.extend_from_slice(more);
+        // SAFETY: a kernel takes three addresses and the block by value, and behind them maps of
+        // rows where it takes such; or three maps, C's address and the block; the caller vouches
+        // for the memory.
+        unsafe { driver.launch(self.kernel, &self.launch, &arguments) }
+    }
+}
+
+/// Where addresses of A, B and C lie, as far as a launch goes by it.
+fn places(addresses: &Addresses) -> [u8; 3] {
+    [addresses.a, addresses.b, addresses.c].map(|address| (address % GRANULE) as u8)
+}
+
+/// A product as the caller has it, and what of its addresses its launch goes by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Again {
+    product: Product,
+    places: [u8; 3],
+}
+
+// Factors are compared by their bits.
+impl Eq for Again {}
+
+/// Of a few words, each of which costs a multiplication.
+impl Hash for Again {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Product { a, b, c, k, dtype, batch, .. } = &self.product;
+        for word in [a.shape.rows, b.shape.cols, *k, batch.count, *dtype as usize] {
+            state.write_usize(word);
+        }
+        for strides in [a, b, c].map(|layout| layout.strides) {
+            state.write_isize(strides.row.wrapping_add(strides.col.rotate_left(32)));
+        }
+    }
+}
+
+impl Again {
+    /// Of a product without an epilogue, for which the library chooses.
+    pub fn of(product: &Product, choice: &KernelChoice, addresses: &Addresses) -> Option<Again> {
+        let is_kept = *choice == KernelChoice::Auto && product.fusion.is_none();
+        is_kept.then(|| Again { product: *product, places: places(addresses) })
+    }
+}
+
+/// A product that is one launch, with no memory beside its operands'.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    one: OneLaunch,
+    /// Whether A's place is the caller's B.
+    exchanged: bool,
+}
+
+impl Whole {
+    /// What was chosen for a product, as kernels take it or turned, if that is one launch.
+    pub(super) fn of(
+        info: &DeviceInfo,
+        (product, turned): (&Product, bool),
+        addresses: &Addresses,
+        chosen: &Chosen,
+    ) -> Result<Option<Whole>, Error> {
+        let Chosen { kernel, copied, parts, tile_cols, rest, .. } = *chosen;
+        let is_alone = parts == 1 && copied == [false; 2] && rest.is_none();
+        if !is_alone || !product.fusion.is_none() || is_shared(info, kernel, product) {
+            return Ok(None);
+        }
+        let parts = Parts { tile_cols, ..Parts::ONE };
+        let (product, addresses, swapped) = as_taken(kernel, product, addresses);
+        let mut launches = OneLaunch::all(info, kernel, &product, &addresses, parts);
+        let one = launches.next().transpose()?.filter(|_| launches.next().is_none());
+        Ok(one.map(|one| Whole { one, exchanged: turned != swapped }))
+    }
+
+    /// Enqueues it for operands of the caller's.
+    ///
+    /// # Safety
+    /// As [`enqueue`](super::enqueue), for the product that it is of, as it is in [`Again`].
+    pub unsafe fn enqueue(&self, driver: &dyn Driver, addresses: &Addresses) -> Result<(), Error> {
+        let addresses = if self.exchanged { transposed(*addresses) } else { *addresses };
+        let more = if self.one.kernel.joins() { &NOWHERE[..] } else { &[] };
+        // SAFETY: the caller's promise; nothing is joined.
+        unsafe { self.one.enqueue(driver, &addresses, more) }
+    }
+}
+
+/// What kernels that join shares take where there are none: no sums, no keys, no key.
+pub(super) const NOWHERE: [&[u8]; 3] = [&[0; 8]; 3];
+
+/// The product and its addresses as the kernel takes them, and whether they were turned for that:
+/// what computes C transposed takes the transposed operands.
+pub(super) fn as_taken(
+    kernel: &Kernel,
+    product: &Product,
+    addresses: &Addresses,
+) -> (Product, Addresses, bool) {
+    match kernel.swaps_operands() {
+        true => (product.turned_if(true), transposed(*addresses), true),
+        false => (*product, *addresses, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::TensorMap;
+    use crate::element::{Element, OutputOf};
+    use crate::gemm::Gemm;
+    use crate::launch::enqueue;
+    use crate::plan::tests::h100;
+    use crate::plan::{Batch, Found, Fusion, PlanCache, choose};
+    use gemm_spec::{Layout, Shape, Strides};
+    use rustc_hash::FxHashMap;
+    use std::cell::RefCell;
+
+    /// Says what it was told to launch: the kernel, the launch, and the arguments.
+    struct Recorder {
+        info: DeviceInfo,
+        plans: PlanCache,
+        launched: RefCell<Vec<(&'static str, Launch, Vec<Vec<u8>>)>>,
+        allocated: RefCell<u64>,
+    }
+
+    impl Recorder {
+        fn new() -> Recorder {
+            let (plans, launched) = (PlanCache::default(), RefCell::default());
+            Recorder { info: h100(), plans, launched, allocated: RefCell::new(0) }
+        }
+
+        /// What a product at these addresses launches, and whether it takes memory.
+        fn of(
+            &self,
+            product: &Product,
+            at: &Addresses,
+        ) -> (Vec<(&'static str, Launch, Vec<Vec<u8>>)>, bool) {
+            self.launched.borrow_mut().clear();
+            *self.allocated.borrow_mut() = 0;
+            // SAFETY: nothing runs.
+            unsafe { enqueue(self, product, &KernelChoice::Auto, *at) }.unwrap();
+            (self.launched.borrow().clone(), *self.allocated.borrow() > 0)
+        }
+
+        fn knows(&self, product: &Product, at: &Addresses) -> bool {
+            let again = Again::of(product, &KernelChoice::Auto, at).unwrap();
+            matches!(self.plans.launch(&again), Found::Before(_))
+        }
+    }
+
+    impl Driver for Recorder {
+        fn info(&self) -> &DeviceInfo {
+            &self.info
+        }
+
+        fn plans(&self) -> &PlanCache {
+            &self.plans
+        }
+
+        /// Made of all that a map goes by.
+        fn encode(&self, layout: &TensorLayout, address: u64) -> Result<TensorMap, Error> {
+            layout.check_at(address)?;
+            let mut words = [0; 16];
+            for (i, byte) in format!("{layout:?}").bytes().enumerate() {
+                words[1 + i % 15] = u64::rotate_left(words[1 + i % 15], 7) ^ u64::from(byte);
+            }
+            words[0] = address;
+            Ok(TensorMap::from_words(words))
+        }
+
+        fn allocate(&self, bytes: usize) -> Result<u64, Error> {
+            let mut allocated = self.allocated.borrow_mut();
+            *allocated += 1 + bytes as u64 / 256;
+            Ok((1 << 50) + 256 * *allocated)
+        }
+
+        fn let_read(&self, _: u64, _: usize) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn release(&self, _: u64) {}
+
+        unsafe fn launch(
+            &self,
+            kernel: &'static Kernel,
+            launch: &Launch,
+            arguments: &[&[u8]],
+        ) -> Result<(), Error> {
+            let arguments = arguments.iter().map(|bytes| bytes.to_vec()).collect();
+            self.launched.borrow_mut().push((kernel.name, *launch, arguments));
+            Ok(())
+        }
+    }
+
+    /// Addresses that lie so many elements behind multiples of 256 bytes.
+    fn at(place: u64, elements: u64, bytes: usize) -> Addresses {
+        let behind = elements * bytes as u64;
+        let [a, b, c] = [1, 2, 3].map(|i| (i << 40) + (place << 8) + behind);
+        Addresses { a, b, c, sources: Default::default(), amax: None }
+    }
+
+    /// Products of that dtype by layouts, factors and batches.
+    fn products<T: Element>() -> Vec<Product>
+    where
+        T::Output: OutputOf<T>,
+    {
+        let mut products = Vec::new();
+        for (m, n, k) in
+            [(1, 300, 512), (64, 4096, 512), (300, 136, 40), (128, 128, 128), (17, 5, 0)]
+        {
+            for (a_by_rows, b_by_rows, c_by_rows) in
+                [(true, true, true), (true, false, true), (false, true, true), (true, true, false)]
+            {
+                let of = |rows, cols, by_rows, pad| {
+                    let (shape, pitch) =
+                        (Shape::new(rows, cols), if by_rows { cols } else { rows });
+                    let pitch = (pitch + pad) as isize;
+                    let strides = if by_rows { (pitch, 1) } else { (1, pitch) };
+                    Layout { shape, strides: Strides::new(strides.0, strides.1), offset: 32 }
+                };
+                for pad in [0, 1] {
+                    let layouts = [
+                        of(m, k, a_by_rows, pad),
+                        of(k, n, b_by_rows, pad),
+                        of(m, n, c_by_rows, pad),
+                    ];
+                    let options = Gemm::<T>::new().options();
+                    let one = Product::new::<T, T::Output>(options, layouts, Fusion::default());
+                    let one = one.unwrap();
+                    let (a, b, c) = (1 << 22, 0, 1 << 22);
+                    let some = one.batched(Batch { count: 3, a, b, c }).unwrap();
+                    products.extend([one, Product { beta: Some(one.alpha), ..one }, some]);
+                }
+            }
+        }
+        products
+    }
+
+    /// How many of them are launched from what was kept, of how many.
+    fn kept_of(products: &[Product]) -> [usize; 2] {
+        let mut kept = 0;
+        for product in products {
+            let bytes = product.dtype.size_bytes();
+            for elements in [0, 1] {
+                let (again, fresh) = (Recorder::new(), Recorder::new());
+                let [here, there] = [1, 77].map(|place| at(place, elements, bytes));
+                again.of(product, &here);
+                let is_kept = again.knows(product, &there);
+                let (second, takes_memory) = again.of(product, &there);
+                let (expected, fresh_takes_memory) = fresh.of(product, &there);
+                assert_eq!(takes_memory, fresh_takes_memory);
+                // Keys of shared tiles differ each time.
+                if is_kept || !takes_memory {
+                    assert_eq!(second, expected, "{product:?}");
+                }
+                assert!(
+                    !(is_kept && takes_memory) && (is_kept || expected.len() != 1 || takes_memory)
+                );
+                kept += usize::from(is_kept);
+            }
+        }
+        [kept, 2 * products.len()]
+    }
+
+    #[test]
+    fn a_product_that_comes_again_is_launched_as_the_first_time() {
+        let [of_bf16, all] = kept_of(&products::<half::bf16>());
+        assert!(2 * of_bf16 > all, "{of_bf16} of {all}");
+        for [kept, all] in [kept_of(&products::<f32>()), kept_of(&products::<i8>())] {
+            assert!(4 * kept > all, "{kept} of {all}");
+        }
+        kept_of(&products::<f64>());
+    }
+
+    #[test]
+    fn other_places_factors_and_tunings_are_others() {
+        let layout = Layout::row_major(Shape::new(128, 128));
+        let product = crate::plan::tests::product(layout, layout);
+        let (recorder, here) = (Recorder::new(), at(1, 0, 2));
+        recorder.of(&product, &here);
+        assert!(recorder.knows(&product, &here) && recorder.knows(&product, &at(9, 8, 2)));
+        assert!(!recorder.knows(&product, &at(1, 1, 2)));
+        let other = Product { alpha: crate::plan::Factor::F32(-0.5), ..product };
+        assert!(!recorder.knows(&other, &here));
+        assert!(Again::of(&product, &"k02_tiled_16".into(), &here).is_none());
+        // What was tuned takes the place of what was launched.
+        let again = Again::of(&product, &KernelChoice::Auto, &here).unwrap();
+        let Found::Never(since) = Recorder::new().plans.launch(&again) else { panic!() };
+        let task = crate::plan::Task::of(&product, [here.a, here.b]);
+        let tuned = choose(&"k02_tiled_16".into(), &task, &recorder.info).unwrap();
+        let before = recorder.of(&product, &here).0;
+        recorder.plans.tune([(task, tuned)].into_iter().collect());
+        assert!(!recorder.knows(&product, &here));
+        assert_eq!(recorder.of(&product, &here).0[0].0, "k02_tiled_16_bf16");
+        recorder.plans.tune(FxHashMap::default());
+        // Who chose before that keeps nothing.
+        let whole = Whole::of(&recorder.info, (&product, false), &here, &tuned).unwrap().unwrap();
+        recorder.plans.keep_launch(again, whole, since);
+        assert!(!recorder.knows(&product, &here));
+        assert_eq!(recorder.of(&product, &here).0, before);
+    }
+}
