@@ -238,7 +238,7 @@ pub(crate) struct Compile<'a> {
     pub toolchain: &'a DeviceToolchain,
     pub package: &'a Package,
     pub target_dir: &'a Path,
-    /// Flags for the crate and all that it is made of, `core` included.
+    /// Flags for the crate and all that it is made of.
     pub all_flags: Vec<String>,
     /// Flags for the last step, in which the whole program is optimised and written.
     pub last_flags: Vec<String>,
@@ -269,22 +269,10 @@ impl Compile<'_> {
         if self.outputs.iter().any(|output| !output.is_file()) {
             self.forget_last_step()?;
         }
-        let mut child = self
-            .command()
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(CudaBuilderError::io("running cargo"))?;
-        let progress = child.stderr.take().map(|pipe| thread::spawn(move || read_progress(pipe)));
-        let rendered = child.stdout.take().map(read_diagnostics).unwrap_or_default();
-        let said = progress.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        let status = child.wait().map_err(CudaBuilderError::io("waiting for cargo"))?;
-        if status.success() {
-            return self.stand_in_for_linker().map(Ok);
+        match run(self.command())? {
+            Ok(_) => self.stand_in_for_linker().map(Ok),
+            Err(message) => Ok(Err(message)),
         }
-        // Cargo's own last words ("could not compile") add nothing to rustc's.
-        Ok(Err(if rendered.is_empty() { said } else { rendered }.trim_end().to_owned()))
     }
 
     /// The files of the crate and its path dependencies that the compiler has read: sources
@@ -302,29 +290,11 @@ impl Compile<'_> {
     }
 
     fn command(&self) -> Command {
-        let mut command = clean_command(self.toolchain.cargo());
-        command.envs(self.toolchain.command_env());
-        command.current_dir(&self.package.folders[0]);
-        command.args(["rustc", "--lib", "--package", &self.package.name]);
-        command.args(["--crate-type", "cdylib", "--target", DEVICE_TARGET]);
-        command.args(["--profile", PROFILE, "--message-format=json"]);
-        if !self.build_args.iter().any(|argument| argument.starts_with("-Zbuild-std")) {
-            command.arg("-Zbuild-std=core");
-        }
-        command.arg("-Zpanic-immediate-abort");
-        command.arg("--target-dir").arg(self.target_dir);
-        let profile = ["inherits=\"release\"", "lto=\"fat\"", "panic=\"immediate-abort\""];
-        for setting in
-            profile.into_iter().chain(["codegen-units=1", "incremental=false", "debug=false"])
-        {
-            command.args(["--config", &format!("profile.{PROFILE}.{setting}")]);
-        }
+        let Compile { toolchain, package, target_dir, all_flags, .. } = self;
+        let mut command = device_command(toolchain, &package.folders[0], target_dir, all_flags);
+        command.args(["--package", &package.name, "--crate-type", "cdylib"]);
         command.args(self.build_args).arg("--").args(&self.last_flags);
-        command
-            .env("CARGO_ENCODED_RUSTFLAGS", self.all_flags.join("\x1f"))
-            // Where a configuration file moves the build folder, the outer cargo may hold its lock.
-            .env("CARGO_BUILD_BUILD_DIR", self.target_dir)
-            .env("CUDA_ARCH", &self.cuda_arch);
+        command.env("CUDA_ARCH", &self.cuda_arch);
         command
     }
 
@@ -356,6 +326,56 @@ impl Compile<'_> {
     }
 }
 
+/// Whether a build's arguments ask for other libraries than `core`.
+pub(crate) fn builds_std(arguments: &[String]) -> bool {
+    arguments.iter().any(|argument| argument.starts_with("-Zbuild-std"))
+}
+
+/// `cargo rustc` for the library of the crate in `folder`, as device code.
+pub(crate) fn device_command(
+    toolchain: &DeviceToolchain,
+    folder: &Path,
+    target_dir: &Path,
+    all_flags: &[String],
+) -> Command {
+    let mut command = clean_command(toolchain.cargo());
+    command.envs(toolchain.command_env()).current_dir(folder);
+    command.args(["rustc", "--lib", "--target", DEVICE_TARGET]);
+    command.args(["--profile", PROFILE, "--message-format=json", "-Zpanic-immediate-abort"]);
+    command.arg("--target-dir").arg(target_dir);
+    let profile = ["inherits=\"release\"", "lto=\"fat\"", "panic=\"immediate-abort\""];
+    for setting in
+        profile.into_iter().chain(["codegen-units=1", "incremental=false", "debug=false"])
+    {
+        command.args(["--config", &format!("profile.{PROFILE}.{setting}")]);
+    }
+    command
+        .env("CARGO_ENCODED_RUSTFLAGS", all_flags.join("\x1f"))
+        // Where a configuration file moves the build folder, the outer cargo may hold its lock.
+        .env("CARGO_BUILD_BUILD_DIR", target_dir);
+    command
+}
+
+/// Runs cargo: the libraries that it has made or found. The error within is the message of rustc,
+/// or of cargo if rustc never ran.
+pub(crate) fn run(mut command: Command) -> Result<Result<Vec<PathBuf>, String>, CudaBuilderError> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(CudaBuilderError::io("running cargo"))?;
+    let progress = child.stderr.take().map(|pipe| thread::spawn(move || read_progress(pipe)));
+    let (rendered, libraries) = child.stdout.take().map(read_messages).unwrap_or_default();
+    let said = progress.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    let status = child.wait().map_err(CudaBuilderError::io("waiting for cargo"))?;
+    if status.success() {
+        return Ok(Ok(libraries));
+    }
+    // Cargo's own last words ("could not compile") add nothing to rustc's.
+    Ok(Err(if rendered.is_empty() { said } else { rendered }.trim_end().to_owned()))
+}
+
 /// The files behind the colon of the line that cargo writes beside a product.
 fn prerequisites(line: &str) -> Vec<PathBuf> {
     let (_, files) = line.trim_end().split_once(": ").unwrap_or_default();
@@ -381,11 +401,15 @@ fn read_progress(pipe: impl Read) -> String {
     rest
 }
 
-/// Reads cargo's messages: shows warnings on standard error, returns the errors.
-fn read_diagnostics(pipe: impl Read) -> String {
-    let mut errors = String::new();
+/// Reads cargo's messages: shows warnings on standard error, returns the errors and the libraries.
+fn read_messages(pipe: impl Read) -> (String, Vec<PathBuf>) {
+    let (mut errors, mut libraries) = (String::new(), Vec::new());
     for line in BufReader::new(pipe).lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+        let files = message["filenames"].as_array().into_iter().flatten();
+        libraries.extend(
+            files.filter_map(Value::as_str).filter(|f| f.ends_with(".rlib")).map(PathBuf::from),
+        );
         if message["reason"] != "compiler-message" {
             continue;
         }
@@ -398,7 +422,7 @@ fn read_diagnostics(pipe: impl Read) -> String {
             eprint!("{rendered}");
         }
     }
-    errors
+    (errors, libraries)
 }
 
 /// What rustc says of flags that the builder itself has chosen, and counts of messages.

@@ -23,7 +23,8 @@
 //!     .unwrap_or_else(|error| panic!("{error}"));
 //! ```
 //! The program then has `include_str!(concat!(env!("OUT_DIR"), "/kernels.ptx"))`. The build has
-//! its own target folder (`target/cuda-builder`), so it never waits for the cargo that runs the
+//! its own target folder (`target/cuda-builder`, and `target/cuda-builder-core`, in which `core` is
+//! compiled once for all architectures), so it never waits for the cargo that runs the
 //! script; flags, wrappers and `CARGO_*` variables of that cargo do not reach it; and cargo
 //! learns to run the script again when the crate, one of its path dependencies, a file that they
 //! include, a manifest or Cargo.lock changes. A script that makes files for the crate, in
@@ -76,6 +77,7 @@ pub mod ptx;
 pub mod toolchain;
 
 mod options;
+mod sysroot;
 
 pub use arch::{ArchVariant, NvvmArch};
 pub use error::CudaBuilderError;
@@ -340,11 +342,22 @@ impl CudaBuilder {
         let mut last_flags = options.last_flags();
         last_flags
             .extend(outputs.iter().map(|(kind, path)| format!("--emit={kind}={}", path.display())));
+        let failed = |message: String| CudaBuilderError::BuildFailed {
+            package: package.name.clone(),
+            arch: options.arch,
+            message,
+        };
+        let mut all_flags = options.all_flags();
+        // Who asks for other libraries gets `core` with them.
+        if !cargo::builds_std(&options.build_args) {
+            let sysroot = sysroot::find_or_make(&toolchain, options, &target)?.map_err(failed)?;
+            all_flags.push(format!("--sysroot={}", sysroot.display()));
+        }
         let compile = Compile {
             toolchain: &toolchain,
             package: &package,
             target_dir: &target_dir,
-            all_flags: options.all_flags(),
+            all_flags,
             last_flags,
             cuda_arch: options.arch.cuda_arch(),
             build_args: &options.build_args,
@@ -352,11 +365,7 @@ impl CudaBuilder {
         };
         // Until all is delivered, no other build may write the outputs that this one reads.
         let _lock = compile.lock()?;
-        compile.run()?.map_err(|message| CudaBuilderError::BuildFailed {
-            package: package.name.clone(),
-            arch: options.arch,
-            message,
-        })?;
+        compile.run()?.map_err(failed)?;
         let read = compile.files_read()?;
         if is_build_script() {
             rerun_if_changed(&read);

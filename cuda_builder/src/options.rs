@@ -135,6 +135,12 @@ impl Options {
         ]
     }
 
+    /// The same for `core`: as for the oldest architecture.
+    pub fn core_flags(&self) -> Vec<String> {
+        let arch = NvvmArch::ALL[0];
+        Options { arch, ptx_version: None, ..self.clone() }.all_flags()
+    }
+
     /// Flags for the last step, in which LLVM optimises the whole program, less the paths.
     pub fn last_flags(&self) -> Vec<String> {
         // There is nothing to link: after fat LTO one assembly text is the whole module.
@@ -176,6 +182,16 @@ mod tests {
         assert!(with(true, DebugInfo::None, Some(true)));
         assert!(!with(false, DebugInfo::None, Some(false)));
         assert!(with(true, DebugInfo::LineTables, Some(false)));
+    }
+
+    #[test]
+    fn core_is_the_same_for_all_architectures() {
+        let flags = |arch| Options { arch, ..Options::default() }.core_flags();
+        assert!(NvvmArch::ALL.iter().all(|&arch| flags(arch) == flags(NvvmArch::Compute70)));
+        assert_ne!(
+            Options { release: false, ..Options::default() }.core_flags(),
+            flags(NvvmArch::Compute70)
+        );
     }
 
     #[test]

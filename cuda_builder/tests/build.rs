@@ -19,8 +19,7 @@ fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("`target/tmp` has a parent")
 }
 
-/// The architecture and PTX version that the workspace's own kernels are built for, so that `core`
-/// is shared with them.
+/// As the workspace's own kernels are built for the oldest GPUs.
 fn builder() -> CudaBuilder {
     CudaBuilder::new(fixture()).arch(NvvmArch::Compute70).ptx_version(7, 0).target_dir(target())
 }
@@ -241,16 +240,12 @@ fn scattered_crate(folder: &Path) -> PathBuf {
     write_crate(folder, &files)
 }
 
-/// Writes files of the crate `kernels` and of others beside it; its folder. The crate has the
-/// fixture's profile, with which cargo takes the `core` that it has compiled for that.
+/// Writes files of the crate `kernels` and of others beside it; its folder.
 fn write_crate(folder: &Path, files: &[(&str, &str)]) -> PathBuf {
-    let fixture = fs::read_to_string(fixture().join("Cargo.toml")).unwrap();
-    let profile = &fixture[fixture.find("[profile.release]").unwrap()..];
     for (name, text) in files {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let more = if *name == "kernels/Cargo.toml" { profile } else { "" };
-        fs::write(path, format!("{text}{more}")).unwrap();
+        fs::write(path, text).unwrap();
     }
     fs::canonicalize(folder.join("kernels")).unwrap()
 }
