@@ -348,11 +348,7 @@ impl CudaBuilder {
             message,
         };
         let mut all_flags = options.all_flags();
-        // Who asks for other libraries gets `core` with them.
-        if !cargo::builds_std(&options.build_args) {
-            let sysroot = sysroot::find_or_make(&toolchain, options, &target)?.map_err(failed)?;
-            all_flags.push(format!("--sysroot={}", sysroot.display()));
-        }
+        all_flags.extend(sysroot::flags(&toolchain, options, &target)?.map_err(failed)?);
         let compile = Compile {
             toolchain: &toolchain,
             package: &package,

@@ -7,7 +7,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::cargo::{DEVICE_TARGET, device_command, run};
+use crate::cargo::{DEVICE_TARGET, builds_std, device_command, run};
 use crate::error::CudaBuilderError;
 use crate::key;
 use crate::options::Options;
@@ -16,9 +16,22 @@ use crate::toolchain::DeviceToolchain;
 /// The crate of which cargo makes `core` a dependency.
 const MANIFEST: &str = "[package]\nname = \"nothing\"\nedition = \"2024\"\n[workspace]\n";
 
-/// The sysroot for builds with these options below `target`, made where there is none yet. The
-/// error within is the message of rustc or cargo.
-pub(crate) fn find_or_make(
+/// The flags with which builds with these options below `target` find `core`: none where they ask
+/// for other libraries, with which they get it. The error within is the message of rustc or cargo.
+pub(crate) fn flags(
+    toolchain: &DeviceToolchain,
+    options: &Options,
+    target: &Path,
+) -> Result<Result<Vec<String>, String>, CudaBuilderError> {
+    if builds_std(&options.build_args) {
+        return Ok(Ok(Vec::new()));
+    }
+    let sysroot = find_or_make(toolchain, options, target)?;
+    Ok(sysroot.map(|sysroot| vec![format!("--sysroot={}", sysroot.display())]))
+}
+
+/// The sysroot, made where there is none yet.
+fn find_or_make(
     toolchain: &DeviceToolchain,
     options: &Options,
     target: &Path,

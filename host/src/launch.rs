@@ -195,7 +195,7 @@ unsafe fn enqueue_chosen(
     addresses: &Addresses,
     chosen: Chosen,
 ) -> Result<(), Error> {
-    let has_epilogue = chosen.kernel.has_epilogues() && is_within_kernel(product, addresses);
+    let has_epilogue = does_epilogue(chosen.kernel, product, addresses);
     // Other epilogues need memory, which may be lacking when part of C has been written.
     if let Some(rest) = chosen.rest.filter(|_| product.fusion.is_none() || has_epilogue) {
         // SAFETY: the caller's promise.
@@ -328,6 +328,11 @@ fn writes_of(product: &Product, is_read_next: bool, info: &DeviceInfo) -> Writes
     let is_most = of_c / OF_OPERANDS >= of_operands;
     let is_large = of_c.saturating_mul(product.batch.count) >= C_BYTES;
     if is_most && is_large && !is_read_next { Writes::FirstOut } else { Writes::Plain }
+}
+
+/// Whether the kernel does the product's epilogue.
+fn does_epilogue(kernel: &Kernel, product: &Product, addresses: &Addresses) -> bool {
+    kernel.has_epilogues() && is_within_kernel(product, addresses)
 }
 
 /// Whether kernels that read tensor maps have the product's epilogue: a row of biases and an

@@ -17,6 +17,7 @@ use std::{fmt, ops::Range};
 mod batch;
 mod cache;
 mod choose;
+mod factor;
 mod floor;
 mod grouped;
 mod invariant;
@@ -32,6 +33,7 @@ pub use batch::Batch;
 pub(crate) use batch::{check_batch, is_mappable_step};
 pub(crate) use cache::{Found, PlanCache};
 pub(crate) use choose::{Chosen, Task, candidates, choose};
+pub(crate) use factor::Factor;
 pub use grouped::GroupedPlan;
 pub(crate) use grouped::{RowsProduct, blocks, choose_rows, dtypes as grouped_dtypes, group};
 pub(crate) use invariant::Rows;
@@ -129,54 +131,6 @@ pub struct LaunchLimits {
     pub shared_bytes_per_block: u32,
     /// Bytes of shared memory of a block whose launch asks for it.
     pub shared_bytes_per_block_optin: u32,
-}
-
-/// Alpha or beta, in the type of C's scalars.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Factor {
-    I32(i32),
-    F32(f32),
-    F64(f64),
-}
-
-/// By their bits: NaN is itself, and -0 is not 0.
-impl PartialEq for Factor {
-    fn eq(&self, other: &Factor) -> bool {
-        match (*self, *other) {
-            (Factor::I32(ours), Factor::I32(theirs)) => ours == theirs,
-            (Factor::F32(ours), Factor::F32(theirs)) => ours.to_bits() == theirs.to_bits(),
-            (Factor::F64(ours), Factor::F64(theirs)) => ours.to_bits() == theirs.to_bits(),
-            _ => false,
-        }
-    }
-}
-
-impl Factor {
-    pub(crate) fn new<S: Scalar>(value: S) -> Self {
-        match S::DTYPE {
-            DType::I32 => Factor::I32(bytemuck::cast(value)),
-            DType::F64 => Factor::F64(bytemuck::cast(value)),
-            _ => Factor::F32(bytemuck::cast(value)),
-        }
-    }
-
-    /// A small number for a C of that dtype.
-    pub(crate) fn of(dtype: DType, value: u8) -> Self {
-        match dtype {
-            DType::I32 => Factor::I32(value.into()),
-            DType::F64 => Factor::F64(value.into()),
-            _ => Factor::F32(value.into()),
-        }
-    }
-
-    /// The value as `S`, which is the type that it was made from.
-    pub(crate) fn get<S: Scalar>(self) -> S {
-        match self {
-            Factor::I32(value) => bytemuck::cast(value),
-            Factor::F32(value) => bytemuck::cast(value),
-            Factor::F64(value) => bytemuck::cast(value),
-        }
-    }
 }
 
 /// A checked product C = alpha * A * B + beta * C, free of its elements' type.

@@ -2,10 +2,11 @@
 
 use super::{Addresses, address};
 use crate::element::Scalar;
-use crate::plan::{Factor, Fusion, Product};
+use crate::plan::{Factor, Fusion, Product, SOURCES};
 use bytemuck::bytes_of;
 use gemm_spec::order::TileOrder;
 use gemm_spec::{EpilogueParams, GemmParams, Launch, Slices, Source};
+use std::borrow::Cow;
 use std::mem::offset_of;
 
 /// Words of the largest block.
@@ -16,27 +17,58 @@ const WORDS: usize = size_of::<GemmParams<f64>>() / size_of::<u64>();
 pub(super) struct Block {
     words: [u64; WORDS],
     len: usize,
+    /// Whether an epilogue has each of its sources, and an amax.
+    has: [bool; SOURCES + 1],
 }
 
 impl Block {
-    /// The block of a launch. Its fields lie at the same places for factors of the same size, which
-    /// those of i32 and f32 are.
-    pub fn of(
-        product: &Product,
-        addresses: &Addresses,
-        launch: &Launch,
-        (slices, order): (Slices, TileOrder),
-    ) -> Block {
-        let of = (slices, order);
-        match product.alpha {
-            Factor::I32(_) => Block::new(&params::<i32>(product, addresses, launch, of)),
-            Factor::F32(_) => Block::new(&params::<f32>(product, addresses, launch, of)),
-            Factor::F64(_) => Block::new(&params::<f64>(product, addresses, launch, of)),
+    /// The block of a launch, for an epilogue's data from address 0 on. Its fields lie at the same
+    /// places for factors of the same size, which those of i32 and f32 are.
+    pub fn of(product: &Product, launch: &Launch, of: (Slices, TileOrder)) -> Block {
+        let block = match product.alpha {
+            Factor::I32(_) => Block::new(&params::<i32>(product, launch, of)),
+            Factor::F32(_) => Block::new(&params::<f32>(product, launch, of)),
+            Factor::F64(_) => Block::new(&params::<f64>(product, launch, of)),
+        };
+        let Fusion { sources: [bias, residual, rows, cols], amax, .. } = &product.fusion;
+        let has = [bias.is_some(), residual.is_some(), rows.is_some(), cols.is_some(), *amax];
+        Block { has, ..block }
+    }
+
+    /// The same for data from these addresses on.
+    pub fn at(&self, addresses: &Addresses) -> Cow<'_, Block> {
+        let mut block = Cow::Borrowed(self);
+        if self.has == [false; SOURCES + 1] {
+            return block;
         }
+        let Addresses { sources, amax, .. } = addresses;
+        let bases = sources.iter().chain([amax]).zip(self.places()).zip(self.has);
+        for ((base, at), _) in bases.filter(|(_, has)| *has) {
+            let first = self.words[at / size_of::<u64>()].wrapping_add(base.unwrap_or(0));
+            block.to_mut().put(at, bytes_of(&first));
+        }
+        block
+    }
+
+    /// Where the addresses of an epilogue's sources and of its amax lie.
+    fn places(&self) -> [usize; SOURCES + 1] {
+        let of_epilogue = match self.len == size_of::<GemmParams<f64>>() {
+            true => offset_of!(GemmParams<f64>, epilogue),
+            false => offset_of!(GemmParams<f32>, epilogue),
+        };
+        [
+            offset_of!(EpilogueParams, bias),
+            offset_of!(EpilogueParams, residual),
+            offset_of!(EpilogueParams, row_scale),
+            offset_of!(EpilogueParams, col_scale),
+            offset_of!(EpilogueParams, amax),
+        ]
+        .map(|field| of_epilogue + field)
     }
 
     fn new<S: Scalar>(params: &GemmParams<S>) -> Block {
-        let mut block = Block { words: [0; WORDS], len: size_of::<GemmParams<S>>() };
+        let (len, has) = (size_of::<GemmParams<S>>(), [false; SOURCES + 1]);
+        let mut block = Block { words: [0; WORDS], len, has };
         macro_rules! put {
             ($($field:ident)*) => {$(
                 block.put(offset_of!(GemmParams<S>, $field), bytes_of(&params.$field));
@@ -86,7 +118,6 @@ impl Block {
 /// The parameter block of one launch, whose C is a panel.
 fn params<S: Scalar>(
     product: &Product,
-    addresses: &Addresses,
     launch: &Launch,
     (slices, order): (Slices, TileOrder),
 ) -> GemmParams<S> {
@@ -98,11 +129,11 @@ fn params<S: Scalar>(
         .writes(product.writes)
         .slices(slices)
         .order(order)
-        .epilogue(epilogue(product, addresses, launch))
+        .epilogue(epilogue(product, launch))
 }
 
-/// The epilogue of one launch.
-fn epilogue(product: &Product, addresses: &Addresses, launch: &Launch) -> EpilogueParams {
+/// The epilogue of one launch, with its data from address 0 on.
+fn epilogue(product: &Product, launch: &Launch) -> EpilogueParams {
     let fusion = &product.fusion;
     if fusion.is_none() {
         return EpilogueParams::default();
@@ -110,13 +141,11 @@ fn epilogue(product: &Product, addresses: &Addresses, launch: &Launch) -> Epilog
     let (row, col) = launch.start;
     let dtypes = Fusion::dtypes(product.output);
     let source = |i: usize| {
-        let (Some(layout), Some(base)) = (fusion.sources[i], addresses.sources[i]) else {
-            return Source::default();
-        };
+        let Some(layout) = fusion.sources[i] else { return Source::default() };
         // The residual has C's shape, the others have that of the sums.
         let col = if i == 1 { fusion.cols_of_c(col) } else { col };
         Source {
-            address: address(base, dtypes[i], &layout, row, col),
+            address: address(0, dtypes[i], &layout, row, col),
             row_stride: layout.strides.row as i64,
             col_stride: layout.strides.col as i64,
         }
@@ -126,7 +155,7 @@ fn epilogue(product: &Product, addresses: &Addresses, launch: &Launch) -> Epilog
         residual: source(1),
         row_scale: source(2),
         col_scale: source(3),
-        amax: addresses.amax.filter(|_| fusion.amax).unwrap_or(0),
+        amax: 0,
         activation: fusion.activation as u32,
         gated: u32::from(fusion.gated),
     }

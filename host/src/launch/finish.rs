@@ -84,7 +84,8 @@ unsafe fn finish(
         let (row, col) = launch.start;
         let from = address(sums.memory, sums.dtype, &sums.layout, row, col);
         let to = super::address_of_c(product, addresses, &launch);
-        let block = block::Block::of(&parts, addresses, &launch, (slices, TileOrder::default()));
+        let block = block::Block::of(&parts, &launch, (slices, TileOrder::default()));
+        let block = block.at(addresses);
         let (from, to) = (bytemuck::bytes_of(&from), bytemuck::bytes_of(&to));
         // SAFETY: the kernel takes two addresses and the block by value; the caller vouches for the
         // memory.

@@ -60,7 +60,7 @@ unsafe fn launch(
     list: &[(Product, Addresses)],
     somewhere: u64,
 ) -> Result<(), Error> {
-    let Some(&(first, of_first)) = list.first() else { return Ok(()) };
+    let Some(&(first, _)) = list.first() else { return Ok(()) };
     let [_, _, start] = starts(&list[0]);
     let mut maps = Vec::with_capacity(GROUPED_MAX);
     let mut numbers = Vec::with_capacity(GROUPED_MAX);
@@ -75,7 +75,7 @@ unsafe fn launch(
     let slices = Slices { count: list.len() as u32, ..Slices::one(first.k as u64) };
     let arguments = (maps, numbers, [start, 0], slices);
     // SAFETY: the caller's promise.
-    unsafe { launch_list(driver, kernel, (&first, &of_first), tiles, arguments) }
+    unsafe { launch_list(driver, kernel, &first, tiles, arguments) }
 }
 
 /// The maps of three tensors.
@@ -110,7 +110,7 @@ type Arguments = (Vec<[TensorMap; 3]>, Vec<GroupedProduct>, [u64; 2], Slices);
 unsafe fn launch_list(
     driver: &dyn Driver,
     kernel: &'static Kernel,
-    (product, addresses): (&Product, &Addresses),
+    product: &Product,
     tiles: usize,
     (maps, numbers, [start, offsets], slices): Arguments,
 ) -> Result<(), Error> {
@@ -119,7 +119,7 @@ unsafe fn launch_list(
     let shape = product.shape();
     let launch = Launch { grid, layers: 1, block: kernel.block(), start: (0, 0), shape };
     let launch = kernel.resident(launch, 1, multiprocessors);
-    let block = block::Block::of(product, addresses, &launch, (slices, TileOrder::default()));
+    let block = block::Block::of(product, &launch, (slices, TileOrder::default()));
     // Maps of all products there is room for, then their numbers.
     let mut table = [0u64; GROUPED_MAX * (3 * MAP_WORDS + 6)];
     let (of_maps, of_numbers) = table.split_at_mut(GROUPED_MAX * 3 * MAP_WORDS);
@@ -167,5 +167,5 @@ pub(crate) unsafe fn enqueue_rows(
     let slices = Slices { count: rows.count as u32, ..Slices::one(k as u64) };
     let arguments = (vec![maps], vec![numbers_of(&product, k, 0)], [c, offsets], slices);
     // SAFETY: the caller's promise.
-    unsafe { launch_list(driver, kernel, (&product, &addresses), tiles, arguments) }
+    unsafe { launch_list(driver, kernel, &product, tiles, arguments) }
 }

@@ -4,11 +4,11 @@
 use super::block::Block;
 use super::maps::{self, Tensor};
 use super::{Addresses, Driver, Parts, address, address_of_c, transposed};
-use super::{is_shared, reads_of, writes_of};
+use super::{does_epilogue, is_shared, reads_of, writes_of};
 use crate::cuda::TensorLayout;
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::plan::{Chosen, KernelChoice, Product, layers};
+use crate::plan::{Chosen, KernelChoice, Product, SOURCES, layers};
 use gemm_spec::{Kernel, Launch, Writes};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -38,7 +38,7 @@ struct MapOf {
 
 impl OneLaunch {
     /// All launches of a kernel that takes the product, with K in parts. Those for other addresses
-    /// with the same [`places`] differ in nothing, unless the epilogue has data.
+    /// with the same [`places`] differ in nothing.
     ///
     /// # Errors
     /// Where no map describes an operand of a kernel that takes maps.
@@ -84,7 +84,7 @@ impl OneLaunch {
             .tile_order(&launch, slices.count, k, writes == Writes::Late)
             .turning(!product.batch_invariant);
         let of_launch = Product { k, reads, writes, ..*product };
-        let block = Block::of(&of_launch, addresses, &launch, (slices, order));
+        let block = Block::of(&of_launch, &launch, (slices, order));
         let bases = [addresses.a, addresses.b, addresses.c];
         let from_base = |Tensor { layout, of, address }| {
             let distance = address.wrapping_sub(bases[of]);
@@ -122,12 +122,13 @@ impl OneLaunch {
         }
         let starts = [0, 1, 2].map(|i| bases[i].wrapping_add(self.distances[i]));
         let [a, b, c] = starts.each_ref().map(bytemuck::bytes_of);
+        let block = self.block.at(addresses);
         let mut arguments = SmallVec::<[&[u8]; 8]>::new();
         if self.kernel.takes_maps() {
             arguments.extend(maps.iter().map(bytemuck::bytes_of));
-            arguments.extend([c, self.block.bytes()]);
+            arguments.extend([c, block.bytes()]);
         } else {
-            arguments.extend([a, b, c, self.block.bytes()]);
+            arguments.extend([a, b, c, block.bytes()]);
             let of_rows = bytemuck::cast_slice(&maps[..]);
             arguments.extend(self.kernel.takes_row_maps().then_some(of_rows));
         }
@@ -139,16 +140,19 @@ impl OneLaunch {
     }
 }
 
-/// Where addresses of A, B and C lie, as far as a launch goes by it.
-fn places(addresses: &Addresses) -> [u8; 3] {
-    [addresses.a, addresses.b, addresses.c].map(|address| (address % GRANULE) as u8)
+/// Where addresses of A, B, C and an epilogue's sources lie, as far as a launch goes by it.
+fn places(addresses: &Addresses) -> [u8; 3 + SOURCES] {
+    let Addresses { a, b, c, sources: [bias, residual, rows, cols], .. } = *addresses;
+    let place = |address: u64| (address % GRANULE) as u8;
+    let of = |source: Option<u64>| place(source.unwrap_or(0));
+    [place(a), place(b), place(c), of(bias), of(residual), of(rows), of(cols)]
 }
 
 /// A product as the caller has it, and what of its addresses its launch goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Again {
     product: Product,
-    places: [u8; 3],
+    places: [u8; 3 + SOURCES],
 }
 
 // Factors are compared by their bits.
@@ -169,10 +173,10 @@ impl Hash for Again {
 }
 
 impl Again {
-    /// Of a product without an epilogue, for which the library chooses.
+    /// Of a product for which the library chooses.
     pub fn of(product: &Product, choice: &KernelChoice, addresses: &Addresses) -> Option<Again> {
-        let is_kept = *choice == KernelChoice::Auto && product.fusion.is_none();
-        is_kept.then(|| Again { product: *product, places: places(addresses) })
+        let of = || Again { product: *product, places: places(addresses) };
+        (*choice == KernelChoice::Auto).then(of)
     }
 }
 
@@ -194,7 +198,8 @@ impl Whole {
     ) -> Result<Option<Whole>, Error> {
         let Chosen { kernel, copied, parts, tile_cols, rest, .. } = *chosen;
         let is_alone = parts == 1 && copied == [false; 2] && rest.is_none();
-        if !is_alone || !product.fusion.is_none() || is_shared(info, kernel, product) {
+        let is_done = product.fusion.is_none() || does_epilogue(kernel, product, addresses);
+        if !is_alone || !is_done || is_shared(info, kernel, product) {
             return Ok(None);
         }
         let parts = Parts { tile_cols, ..Parts::ONE };
@@ -241,15 +246,18 @@ mod tests {
     use crate::launch::enqueue;
     use crate::plan::tests::h100;
     use crate::plan::{Batch, Found, Fusion, PlanCache, choose};
-    use gemm_spec::{Layout, Shape, Strides};
+    use gemm_spec::{Activation, Layout, Shape, Strides};
     use rustc_hash::FxHashMap;
     use std::cell::RefCell;
 
-    /// Says what it was told to launch: the kernel, the launch, and the arguments.
+    /// A kernel's name, its launch and its arguments.
+    type Launched = (&'static str, Launch, Vec<Vec<u8>>);
+
+    /// Says what it was told to launch.
     struct Recorder {
         info: DeviceInfo,
         plans: PlanCache,
-        launched: RefCell<Vec<(&'static str, Launch, Vec<Vec<u8>>)>>,
+        launched: RefCell<Vec<Launched>>,
         allocated: RefCell<u64>,
     }
 
@@ -260,11 +268,7 @@ mod tests {
         }
 
         /// What a product at these addresses launches, and whether it takes memory.
-        fn of(
-            &self,
-            product: &Product,
-            at: &Addresses,
-        ) -> (Vec<(&'static str, Launch, Vec<Vec<u8>>)>, bool) {
+        fn of(&self, product: &Product, at: &Addresses) -> (Vec<Launched>, bool) {
             self.launched.borrow_mut().clear();
             *self.allocated.borrow_mut() = 0;
             // SAFETY: nothing runs.
@@ -325,8 +329,25 @@ mod tests {
     /// Addresses that lie so many elements behind multiples of 256 bytes.
     fn at(place: u64, elements: u64, bytes: usize) -> Addresses {
         let behind = elements * bytes as u64;
-        let [a, b, c] = [1, 2, 3].map(|i| (i << 40) + (place << 8) + behind);
-        Addresses { a, b, c, sources: Default::default(), amax: None }
+        let [a, b, c, bias, residual, rows, cols, amax] =
+            [1, 2, 3, 4, 5, 6, 7, 8].map(|i| (i << 40) + (place << 8) + behind);
+        let sources = [Some(bias), Some(residual), Some(rows), Some(cols)];
+        Addresses { a, b, c, sources, amax: Some(amax) }
+    }
+
+    /// The product with a row of biases and an activation, and with all that an epilogue may have.
+    fn fused(one: &Product) -> [Product; 2] {
+        let (c, rows, cols) = (one.c, one.shape().rows, one.shape().cols);
+        let bias = Layout { offset: 8, ..Layout::row_major(Shape::new(1, cols)) };
+        let of_rows = Layout::row_major(Shape::new(rows, 1));
+        let activation = Activation::GeluTanh;
+        let usual = Fusion { sources: [Some(bias), None, None, None], activation, ..one.fusion };
+        let sources = [Some(bias), Some(c), Some(of_rows), Some(bias)];
+        let all = Fusion { sources, amax: true, ..usual };
+        [usual, all].map(|fusion| {
+            let fusion = fusion.spread(one.shape()).unwrap();
+            Product { fusion, ..*one }
+        })
     }
 
     /// Products of that dtype by layouts, factors and batches.
@@ -360,6 +381,9 @@ mod tests {
                     let (a, b, c) = (1 << 22, 0, 1 << 22);
                     let some = one.batched(Batch { count: 3, a, b, c }).unwrap();
                     products.extend([one, Product { beta: Some(one.alpha), ..one }, some]);
+                    if T::Output::DTYPE.size_bytes() == 2 {
+                        products.extend(fused(&one));
+                    }
                 }
             }
         }
@@ -394,8 +418,14 @@ mod tests {
 
     #[test]
     fn a_product_that_comes_again_is_launched_as_the_first_time() {
-        let [of_bf16, all] = kept_of(&products::<half::bf16>());
-        assert!(2 * of_bf16 > all, "{of_bf16} of {all}");
+        let of_bf16 = products::<half::bf16>();
+        let (plain, fused): (Vec<_>, Vec<_>) =
+            of_bf16.into_iter().partition(|product| product.fusion.is_none());
+        let [kept, all] = kept_of(&plain);
+        assert!(2 * kept > all, "{kept} of {all}");
+        // Where maps describe C and all that an epilogue has is a row of biases and an activation.
+        let [kept, all] = kept_of(&fused);
+        assert!((4..all / 2).contains(&kept), "{kept} of {all} with an epilogue");
         for [kept, all] in [kept_of(&products::<f32>()), kept_of(&products::<i8>())] {
             assert!(4 * kept > all, "{kept} of {all}");
         }
