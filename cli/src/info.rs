@@ -44,6 +44,7 @@ fn gpu(out: &mut impl Write, ordinal: usize, info: &DeviceInfo) -> Result<()> {
     writeln!(out, "  compute capability   {}", version(info.compute_capability))?;
     let moves = info.memory_bandwidth.map_or("unknown".into(), text::bytes);
     writeln!(out, "  memory               {}, {moves} a second", size(info.total_memory))?;
+    writeln!(out, "  L2 cache             {}", size(info.l2_cache))?;
     writeln!(out, "  shared memory        {shared} a block, {optin} on request")?;
     writeln!(out, "  multiprocessors      {multiprocessors}")?;
     writeln!(out, "  kernels that fit")?;

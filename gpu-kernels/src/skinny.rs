@@ -19,7 +19,10 @@
 //! have covered them, behind each other along K: windows of K go round among these. In a warp 8
 //! lanes stand next to each other along N, 4 along K. A lane takes squares of L x L elements of B,
 //! in packs of L: so it has the same elements whether packs run along N or along K, and only which
-//! index of a square counts packs differs.
+//! index of a square counts packs differs. Along K four lanes have but 64 bytes of a column side by
+//! side, which memory gives more slowly than whole lines; with one row of C, where there are
+//! registers for it, two neighbours along N therefore share their columns: each takes half of the
+//! packs of both, C = 2 L columns, and at the end they exchange sums.
 //!
 //! All loads of a window are on their way before the first is waited for: P packs of B a lane, with
 //! P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. No barrier joins the warps before the end, so
@@ -44,8 +47,10 @@ use cuda_std::{grid, thread, warp};
 use gemm_spec::{GemmParams, SKINNY_LANES, SKINNY_THREADS, Tiles};
 
 mod packs;
+mod part_of_b;
 
 use packs::{gather, read_pack, unpacked};
+use part_of_b::PartOfB;
 
 /// Lanes of a warp along K.
 const LANES_K: usize = SKINNY_LANES[0];
@@ -55,7 +60,8 @@ const LANES_N: usize = SKINNY_LANES[1];
 const ALL: u32 = !0;
 
 /// Computes a tile of C, with the block's other threads. A lane has L columns, and takes P packs of
-/// B and V of A in a window. Where the grid `OVERLAPS`, which is for compute capability 9.0, it may
+/// B and V of A in a window; of a B along K it adds up C columns, its own and others' of neighbours.
+/// Where the grid `OVERLAPS`, which is for compute capability 9.0, it may
 /// start while the kernel before it in its stream ends.
 ///
 /// # Safety
@@ -71,6 +77,7 @@ pub unsafe fn skinny<
     const L: usize,
     const P: usize,
     const V: usize,
+    const C: usize,
     const OVERLAPS: bool,
 >(
     (a, b, c): (*const T, *const T, *mut T::Output),
@@ -100,8 +107,8 @@ pub unsafe fn skinny<
     unsafe {
         let region = memory.add(warp * region_len);
         let mut sums = match p.b_is_along_k() {
-            true => share.sums::<T, ROWS, L, P, V, true>((a, b), &p, region),
-            false => share.sums::<T, ROWS, L, P, V, false>((a, b), &p, region),
+            true => share.sums::<T, ROWS, L, P, V, C, true>((a, b), &p, region),
+            false => share.sums::<T, ROWS, L, P, V, L, false>((a, b), &p, region),
         };
         if OVERLAPS {
             // Not before B has been read, which blocks of the next kernel would take room from.
@@ -153,7 +160,7 @@ struct Share {
 }
 
 impl Share {
-    /// The sums of this lane's squares. `ALONG_K`: the packs of B run along K.
+    /// The sums of this lane's columns. `ALONG_K`: the packs of B run along K.
     ///
     /// # Safety
     /// By all lanes of a warp, whose own `region` is; A and B may be read.
@@ -164,6 +171,7 @@ impl Share {
         const L: usize,
         const P: usize,
         const V: usize,
+        const C: usize,
         const ALONG_K: bool,
     >(
         self,
@@ -171,10 +179,11 @@ impl Share {
         p: &GemmParams<T::Sum>,
         region: SharedTile<T::Sum>,
     ) -> [[T::Sum; L]; ROWS] {
-        const { assert!(P.is_multiple_of(L) && (ROWS == 1 || ROWS.is_multiple_of(4))) };
-        let mut sums = [[T::Sum::ZERO; L]; ROWS];
+        const { assert!(P.is_multiple_of(C) && (ROWS == 1 || ROWS.is_multiple_of(4))) };
+        const { assert!(C == L || C == 2 * L && ALONG_K) };
+        let mut sums = [[T::Sum::ZERO; C]; ROWS];
         let mut rows = PartOfA::<T, ROWS, L, P, V>::new(a, p, self);
-        let mut columns = PartOfB::<T, L, P, ALONG_K>::new(b, p, self);
+        let mut columns = PartOfB::<T, L, P, C, ALONG_K>::new(b, p, self);
         let mut left = if self.col < p.n { p.k.saturating_sub(self.k) } else { 0 };
         // SAFETY: a warp's lanes have the same `left`; each lane has read the region's last rows of
         // A when others write the next, and reads when they have written.
@@ -186,13 +195,13 @@ impl Share {
                 warp::sync_warp(ALL);
                 rows.store(&packs_a, region);
                 warp::sync_warp(ALL);
-                self.multiply::<T, ROWS, L, P, ALONG_K>(&packs_b, region, &mut sums);
+                self.multiply::<T, ROWS, L, P, C, ALONG_K>(&packs_b, region, &mut sums);
                 rows.advance(p, self.step);
                 columns.advance(p, self.step);
                 left = left.saturating_sub(self.step as u64);
             }
+            exchange(&sums, self.lane)
         }
-        sums
     }
 
     /// Adds the products of the lane's squares with the rows of A.
@@ -205,29 +214,32 @@ impl Share {
         const ROWS: usize,
         const L: usize,
         const P: usize,
+        const C: usize,
         const ALONG_K: bool,
     >(
         self,
         packs: &[[T; L]; P],
         region: SharedTile<T::Sum>,
-        sums: &mut [[T::Sum; L]; ROWS],
+        sums: &mut [[T::Sum; C]; ROWS],
     ) {
-        for square in 0..P / L {
+        // Of neighbours that share columns the second has the second of two squares.
+        let of_lane = if C == L { 0 } else { self.lane % 2 };
+        for square in 0..P / C {
             // SAFETY: the rows of A that belong to the square.
             let square_of_a = unsafe {
-                let group = square * LANES_K + self.lane / LANES_N;
+                let group = (square * (C / L) + of_lane) * LANES_K + self.lane / LANES_N;
                 region.add(group * group_len::<T::Sum>(ROWS, L))
             };
             for k in 0..L {
-                let mut factors = [T::Sum::ZERO; L];
-                for j in 0..L {
+                let mut factors = [T::Sum::ZERO; C];
+                for j in 0..C {
                     let (pack, l) = if ALONG_K { (j, k) } else { (k, j) };
-                    factors[j] = packs[square * L + pack][l].widen();
+                    factors[j] = packs[square * C + pack][l].widen();
                 }
                 // SAFETY: as above.
                 let column = unsafe { read_column::<T::Sum, ROWS>(square_of_a.add(k * ROWS)) };
                 for i in 0..ROWS {
-                    for j in 0..L {
+                    for j in 0..C {
                         sums[i][j] = column[i].mul_add(factors[j], sums[i][j]);
                     }
                 }
@@ -264,6 +276,32 @@ unsafe fn read_column<S: Sum, const ROWS: usize>(place: SharedTile<S>) -> [S; RO
         }
     }
     column
+}
+
+/// The sums of a lane's own L columns, of C that it shares with its neighbour where these are more.
+///
+/// # Safety
+/// By all lanes of a warp.
+#[inline(always)]
+unsafe fn exchange<S: Sum, const L: usize, const C: usize, const ROWS: usize>(
+    sums: &[[S; C]; ROWS],
+    lane: usize,
+) -> [[S; L]; ROWS] {
+    let mut own = [[S::ZERO; L]; ROWS];
+    for i in 0..ROWS {
+        for j in 0..L {
+            own[i][j] = sums[i][j];
+            if C > L {
+                let (first, second) = (sums[i][j], sums[i][C - L + j]);
+                let (of_lane, given) =
+                    if lane.is_multiple_of(2) { (first, second) } else { (second, first) };
+                // SAFETY: the caller's promise.
+                let (other, _) = unsafe { warp::warp_shuffle_xor(ALL, given, 1, 32) };
+                own[i][j] = of_lane.add(other);
+            }
+        }
+    }
+    own
 }
 
 /// Adds the sums of the four lanes that have the same columns. Of the result each has a quarter of
@@ -435,104 +473,6 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
     }
 }
 
-/// This lane's part of B: P packs of each window, in squares.
-struct PartOfB<T, const L: usize, const P: usize, const ALONG_K: bool> {
-    /// The lane's first element of the window.
-    start: *const T,
-    lane: usize,
-    /// Columns of B from the warp's first on.
-    cols_left: u32,
-    /// Packs may be read as such, where K does not end in them.
-    whole: bool,
-}
-
-impl<T: Element, const L: usize, const P: usize, const ALONG_K: bool> PartOfB<T, L, P, ALONG_K> {
-    #[inline(always)]
-    fn new(b: *const T, p: &GemmParams<T::Sum>, share: Share) -> Self {
-        let start = b.wrapping_offset((share.col as i64 * p.b_col_stride) as isize);
-        let (stride, other) = match ALONG_K {
-            true => (p.b_row_stride, p.b_col_stride),
-            false => (p.b_col_stride, p.b_row_stride),
-        };
-        let bytes = (other as u64).wrapping_mul(size_of::<T>() as u64);
-        let is_aligned = (start as u64 | bytes).is_multiple_of(size_of::<[T; L]>() as u64);
-        let cols = (LANES_N * L) as u64;
-        let mut part = PartOfB {
-            start,
-            lane: share.lane,
-            cols_left: p.n.saturating_sub(share.col).min(cols) as u32,
-            whole: stride == 1 && is_aligned && share.col + cols <= p.n,
-        };
-        let (k, col) = part.first();
-        let k = share.k as i64 + i64::from(k);
-        let offset = k * p.b_row_stride + i64::from(col) * p.b_col_stride;
-        part.start = start.wrapping_offset(offset as isize);
-        part
-    }
-
-    /// K and column of the lane's first element, in the window and among the warp's columns.
-    #[inline(always)]
-    fn first(&self) -> (u32, u32) {
-        let lane = afresh(self.lane as u32);
-        (lane / LANES_N as u32 * L as u32, lane % LANES_N as u32 * L as u32)
-    }
-
-    /// Moves on along K.
-    #[inline(always)]
-    fn advance(&mut self, p: &GemmParams<T::Sum>, step: usize) {
-        let stride = afresh_i64(p.b_row_stride) as isize;
-        self.start = self.start.wrapping_offset(step as isize * stride);
-    }
-
-    /// Reads the lane's packs of a window, of which `left` values of k lie in B; what lies outside
-    /// is 0. Pack q of a square is its row q, or with `ALONG_K` its column q.
-    ///
-    /// # Safety
-    /// B may be read.
-    #[inline(always)]
-    unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u32) -> [[T; L]; P] {
-        let mut packs = [[T::ZEROS.as_ref()[0]; L]; P];
-        let (k_stride, col_stride) = (afresh_i64(p.b_row_stride), afresh_i64(p.b_col_stride));
-        // From one pack to the next, and within one.
-        let (across, along) = match ALONG_K {
-            true => (col_stride as isize, k_stride),
-            false => (k_stride as isize, col_stride),
-        };
-        let mut square = self.start;
-        if self.whole && left >= window(P) as u32 {
-            // A known stride goes into the instructions.
-            let k_stride = if ALONG_K { 1 } else { k_stride as isize };
-            for s in 0..P / L {
-                let mut source = square;
-                for q in 0..L {
-                    // SAFETY: the pack lies in the matrix and is aligned.
-                    packs[s * L + q] = unpacked(unsafe { read_pack::<T, L>(source) });
-                    source = source.wrapping_offset(across);
-                }
-                square = square.wrapping_offset((LANES_K * L) as isize * k_stride);
-            }
-        } else {
-            let (k, col) = self.first();
-            let cols_left = self.cols_left.saturating_sub(col);
-            let mut k_left = left.saturating_sub(k);
-            for s in 0..P / L {
-                let mut source = square;
-                let (across_left, along_left) =
-                    if ALONG_K { (cols_left, k_left) } else { (k_left, cols_left) };
-                for q in 0..L {
-                    let count = if (q as u32) < across_left { along_left } else { 0 };
-                    // SAFETY: so many elements lie in the matrix.
-                    packs[s * L + q] = unpacked(unsafe { gather::<T, L>(source, along, count) });
-                    source = source.wrapping_offset(across);
-                }
-                square = square.wrapping_offset((LANES_K * L) as isize * k_stride as isize);
-                k_left = k_left.saturating_sub((LANES_K * L) as u32);
-            }
-        }
-        packs
-    }
-}
-
 /// Makes entry points from rows of a list, whose grids overlap or not.
 #[cfg(any(feature = "sm_70", feature = "sm_90"))]
 macro_rules! entries {
@@ -560,11 +500,12 @@ macro_rules! entries {
             const WINDOW: usize = TILES.skinny_window();
             const P: usize = WINDOW / LANES_K;
             const V: usize = (ROWS * WINDOW / L).div_ceil(32);
+            const C: usize = if ROWS == 1 && P.is_multiple_of(2 * L) { 2 * L } else { L };
             let memory = cuda_std::shared_array![S; TILES.skinny_len(<S as Packed>::LANES)];
             let (operands, p) = of_layer::<$element>((a, b, c), p);
             // SAFETY: the memory is this block's own; the rest is the host's promise, passed on.
             unsafe {
-                skinny::<$element, ROWS, L, P, V, $overlaps>(operands, p, TILES, memory);
+                skinny::<$element, ROWS, L, P, V, C, $overlaps>(operands, p, TILES, memory);
             }
         }
     )*};

@@ -44,6 +44,7 @@ impl CpuBackend {
                     compute_capability: None,
                     total_memory: None,
                     memory_bandwidth: None,
+                    l2_cache: None,
                     shared_memory_per_block: None,
                     shared_memory_per_block_optin: None,
                     multiprocessors: None,

@@ -56,6 +56,8 @@ pub struct DeviceInfo {
     pub total_memory: Option<u64>,
     /// Bytes that the memory's pins move in a second: two a clock for eight lanes of the bus.
     pub memory_bandwidth: Option<u64>,
+    /// Bytes of the L2 cache.
+    pub l2_cache: Option<u64>,
     /// Bytes of shared memory that a block may declare.
     pub shared_memory_per_block: Option<u32>,
     /// Bytes of shared memory that a block may ask for at launch.

@@ -28,6 +28,7 @@ mod scaled;
 mod speed;
 mod transfer;
 mod variants;
+mod waiting;
 
 pub use batch::Batch;
 pub(crate) use batch::{check_batch, is_mappable_step};

@@ -223,6 +223,7 @@ fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {
     // Thousands of clocks a second, lanes of the bus; zeros where a virtual machine hides them.
     let clocks = 1000 * u64::from(attribute(MemoryClockRate)?);
     let bandwidth = 2 * clocks * u64::from(attribute(GlobalMemoryBusWidth)?) / 8;
+    let l2_cache = u64::from(attribute(L2CacheSize)?);
     Ok(DeviceInfo {
         name: device.name().check("cuDeviceGetName", what)?,
         kind: DeviceKind::Cuda { ordinal },
@@ -232,6 +233,7 @@ fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {
         )),
         total_memory: Some(device.total_memory().check("cuDeviceTotalMem", what)? as u64),
         memory_bandwidth: (bandwidth > 0).then_some(bandwidth),
+        l2_cache: (l2_cache > 0).then_some(l2_cache),
         shared_memory_per_block: Some(shared),
         shared_memory_per_block_optin: Some(optin),
         multiprocessors: Some(attribute(MultiprocessorCount)?),

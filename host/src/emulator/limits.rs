@@ -5,17 +5,19 @@ use crate::device::{DeviceInfo, DeviceKind};
 use crate::plan::LaunchLimits;
 
 /// Compute capability, KiB of shared memory that a block may ask for, and of a GPU that has it the
-/// multiprocessors and the billions of bytes that its memory moves in a second (CUDA C++
-/// Programming Guide, "Technical Specifications per Compute Capability"; the data sheets of V100,
-/// T4, A100, A40, Jetson AGX Orin, L40 and H100 SXM).
-const KNOWN: [((u32, u32), u32, u32, u64); 7] = [
-    ((7, 0), 96, 80, 900),
-    ((7, 5), 64, 40, 320),
-    ((8, 0), 163, 108, 1555),
-    ((8, 6), 99, 84, 696),
-    ((8, 7), 163, 16, 205),
-    ((8, 9), 99, 142, 864),
-    ((9, 0), 227, 132, 3352),
+/// multiprocessors, the billions of bytes that its memory moves in a second and the MiB of its L2
+/// cache (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the data
+/// sheets of V100, T4, A100, A40, Jetson AGX Orin, L40 and H100 SXM).
+type Known = ((u32, u32), u32, u32, u64, u64);
+
+const KNOWN: [Known; 7] = [
+    ((7, 0), 96, 80, 900, 6),
+    ((7, 5), 64, 40, 320, 4),
+    ((8, 0), 163, 108, 1555, 40),
+    ((8, 6), 99, 84, 696, 6),
+    ((8, 7), 163, 16, 205, 4),
+    ((8, 9), 99, 142, 864, 96),
+    ((9, 0), 227, 132, 3352, 50),
 ];
 
 /// Whether there is an emulated GPU of that compute capability.
@@ -29,7 +31,7 @@ pub(crate) const UNKNOWN_ARCH: &str = "there are emulated GPUs of compute capabi
 
 /// The facts of an emulated GPU; `None` for an unknown compute capability.
 pub(super) fn describe(options: &Options, number: usize, memory: u64) -> Option<DeviceInfo> {
-    let (_, optin, multiprocessors, bandwidth) =
+    let (_, optin, multiprocessors, bandwidth, l2_cache) =
         *KNOWN.iter().find(|(known, ..)| *known == options.arch)?;
     let (major, minor) = options.arch;
     let (shared, optin) = (48 << 10, optin << 10);
@@ -39,6 +41,7 @@ pub(super) fn describe(options: &Options, number: usize, memory: u64) -> Option<
         compute_capability: Some(options.arch),
         total_memory: Some(memory),
         memory_bandwidth: Some(bandwidth * 1_000_000_000),
+        l2_cache: Some(l2_cache << 20),
         shared_memory_per_block: Some(shared),
         shared_memory_per_block_optin: Some(optin),
         multiprocessors: Some(options.multiprocessors.unwrap_or(multiprocessors)),

@@ -3,7 +3,7 @@
 use super::choose::Task;
 use super::model::{
     LAUNCH, MULTIPROCESSORS, OF_COPIES, TENSOR_RATE, alone, bytes_of_sums, copying, finishing,
-    least_steps, memory_rate, of_tensor_cores, operand_bytes, steps_of_part,
+    l2_ratio, least_steps, memory_rate, of_tensor_cores, operand_bytes, steps_of_part,
 };
 use super::speed::Speed;
 use crate::device::DeviceInfo;
@@ -18,6 +18,7 @@ pub(super) struct Floor<'a> {
     multiprocessors: f64,
     /// Microseconds that memory takes for a byte, at the least.
     of_byte: f64,
+    l2_ratio: f64,
     /// Bytes of A and B.
     operands: f64,
     /// Microseconds of the copies without which maps cannot describe A and B.
@@ -56,6 +57,7 @@ impl Floor<'_> {
             products: m * n * k * task.batch as f64,
             multiprocessors: info.multiprocessors.map_or(MULTIPROCESSORS, f64::from),
             of_byte: 1.0 / (OF_COPIES * memory_rate(info)),
+            l2_ratio: l2_ratio(info),
             operands: operand_bytes(task).iter().sum(),
             copies: match task.unmapped {
                 Some(copied) if copied != [false; 2] => LAUNCH + copying(copied, task, info),
@@ -70,7 +72,8 @@ impl Floor<'_> {
     pub fn least(&self, kernel: &Kernel, speed: &Speed) -> Least {
         let Floor { task, products, .. } = *self;
         let multiprocessors = self.multiprocessors.max(kernel.cluster() as f64);
-        let rate = 0.5 * speed.operations * (1.0 + alone(kernel));
+        let operations = speed.operations * speed.by_l2(self.l2_ratio, kernel, task);
+        let rate = 0.5 * operations * (1.0 + alone(kernel));
         let rate = match kernel.takes_maps() {
             true => rate.min(kernel.tiles.block[2] as f64 * TENSOR_RATE),
             false => rate,

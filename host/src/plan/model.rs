@@ -7,14 +7,15 @@
 
 use super::choose::Task;
 use super::speed::{Speed, not_shared};
+use super::waiting::{is_one_row, waiting};
 use crate::device::DeviceInfo;
 use gemm_spec::{DType, Kernel, KernelFamily, Shape, order};
 
 /// Multiprocessors of the GPU that was measured.
 pub(super) const MULTIPROCESSORS: f64 = 132.0;
 /// Bytes that its memory moves in a microsecond, and how much of that a kernel gets.
-const BANDWIDTH: f64 = 3.352e6;
-const OF_BANDWIDTH: f64 = 0.895;
+pub(super) const BANDWIDTH: f64 = 3.352e6;
+pub(super) const OF_BANDWIDTH: f64 = 0.895;
 /// Microseconds from the end of what ran before to the first instruction, and from the last to the
 /// end.
 pub(super) const LAUNCH: f64 = 2.0;
@@ -28,15 +29,8 @@ const L2_RATE_OF_ONE: f64 = 118e3;
 const L2_RATE_OF_NARROW: f64 = 72e3;
 /// The same where K is in parts, and what is read has just come from memory.
 const L2_RATE_OF_PARTS: f64 = 54e3;
-/// Microseconds in which memory answers, while others ask too: less by the root of what another
-/// memory moves (1.42 on an H200).
-const MEMORY_LATENCY: f64 = 1.72;
-/// The same of few rows, where it is alone.
-const MEMORY_RATE_ALONE: f64 = 57e3;
 /// How much more than a kernel gets of it memory would move for few rows, were there more to ask.
 pub(super) const OF_COPIES: f64 = 1.12;
-/// How much more a block asks for with each 64 columns more.
-const OF_WIDE: f64 = 0.6;
 /// Elements of a tile for which a multiprocessor's tensor cores do a step, a row of 128 bytes of
 /// both operands each, in a microsecond: 32 in a cycle of 1755 MHz.
 pub(super) const TENSOR_RATE: f64 = 56.2e3;
@@ -44,26 +38,15 @@ pub(super) const TENSOR_RATE: f64 = 56.2e3;
 const SPLIT_SECTORS: f64 = 0.4;
 /// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
 const ROWS_OF_C: f64 = 0.7;
-/// What part of the memory's rate tiles of two groups get where one of them has no rows.
-const EMPTY_GROUP: f64 = 0.9;
-/// What part of it wide tiles of one group get side by side, in few and long steps.
-const WIDE: f64 = 0.87;
-/// The same of tiles whose boxes have 32 rows.
-const IN_HALVES: f64 = 0.91;
-/// The same of tiles of two boxes of 64.
-const IN_WHOLES: f64 = 0.895;
-/// The same of tiles of one in clusters of two.
-const IN_PAIRS: f64 = 0.985;
-/// The same of tiles of one, of a B along N and along K.
-const IN_ONES: [f64; 2] = [1.0, 0.99];
-/// The same of tiles of two groups in batches of which A and B are most.
-const IN_BATCHES: f64 = 0.96;
 /// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row;
 /// the same of 64 bits and a B along N.
 const ONE_ROW: f64 = 1.35;
 const ONE_ROW_OF_64_BITS: f64 = 1.06;
 /// Bytes that stay in the L2 cache from one kernel to the next.
 pub(super) const L2_BYTES: f64 = 30e6;
+/// Bytes of the L2 cache of the GPU that was measured. An H200's has more slices, with as much
+/// more bandwidth.
+const L2_CACHE: f64 = 52_428_800.0;
 
 /// Microseconds until the first copy of a tile has come, of few rows; the same of others and of K
 /// in parts, with their last; of halves, whose sums meet behind it.
@@ -98,11 +81,6 @@ const SPREAD: f64 = 1.25;
 const SUMS_RATE: f64 = 25e3;
 /// By how much a step of a tile that is cut takes longer where there are whole ones too.
 const SKEW: f64 = 0.06;
-/// What part of the memory's rate equal shares get, in which most multiprocessors go from one tile
-/// to another at a time of their own: where all tiles are cut, and where some are whole.
-const SHARES: [f64; 2] = [0.93, 0.85];
-/// The same of few rows.
-const SHARES_OF_FEW: [f64; 2] = [0.885, 0.945];
 /// Microseconds from a key to who waits for it.
 const JOIN: f64 = 2.3;
 /// The same for each other one, of few rows.
@@ -113,6 +91,15 @@ const JOIN_RATE: f64 = 60e3;
 /// Bytes that memory gives in a microsecond, as much as a kernel gets of it.
 pub(super) fn memory_rate(info: &DeviceInfo) -> f64 {
     OF_BANDWIDTH * info.memory_bandwidth.map_or(BANDWIDTH, |bytes| bytes as f64 / 1e6)
+}
+
+/// How much larger the L2 cache is than that of the GPU that was measured, and so how much faster,
+/// where it is one of the same kind.
+pub(super) fn l2_ratio(info: &DeviceInfo) -> f64 {
+    match (info.l2_cache, info.compute_capability) {
+        (Some(bytes), Some((9, _))) => bytes as f64 / L2_CACHE,
+        _ => 1.0,
+    }
 }
 
 /// Blocks of a kernel that are on a multiprocessor at one time.
@@ -245,7 +232,7 @@ pub(super) fn predict(
     }
     let multiplying = match kernel.joins() {
         true => sharing(kernel, task, multiprocessors),
-        false => multiplying(kernel, parts, task, multiprocessors),
+        false => multiplying(kernel, parts, task, (multiprocessors, l2_ratio(info))),
     };
     let first = first_copy(kernel, parts, task);
     let memory = waiting(kernel, parts, task, (traffic, memory_rate), multiprocessors) + first;
@@ -300,87 +287,6 @@ fn visible_of_copies(kernel: &Kernel, task: &Task) -> f64 {
     }
 }
 
-/// Whether C has few rows, all in one row of tiles of tensor maps, of which memory is what counts.
-fn is_one_row(kernel: &Kernel, task: &Task) -> bool {
-    let rows = kernel.tiles.block[0];
-    kernel.takes_maps() && rows == 64 && task.shape.rows <= rows && task.batch <= 1
-}
-
-/// Microseconds that memory takes for so many bytes. The last tiles of kernels that copy them,
-/// fewer than there are multiprocessors, do not get all that it could give.
-fn waiting(
-    kernel: &Kernel,
-    parts: usize,
-    task: &Task,
-    (bytes, rate): (f64, f64),
-    multiprocessors: f64,
-) -> f64 {
-    let [rows, cols, _] = kernel.tiles.block;
-    let faster = (rate / (OF_BANDWIDTH * BANDWIDTH)).sqrt();
-    let is_half_empty = kernel.takes_maps() && rows > 64 && task.shape.rows <= rows / 2;
-    let rate = if is_half_empty { EMPTY_GROUP * rate } else { rate };
-    let is_one_row = is_one_row(kernel, task);
-    let rate = match is_one_row {
-        true if cols > 128 => WIDE * rate,
-        true if cols == 128 => IN_WHOLES * rate,
-        true if cols == 64 && kernel.cluster() > kernel.parts_of_cluster() => IN_PAIRS * rate,
-        true if cols == 64 && kernel.cluster() == 1 => IN_ONES[usize::from(task.along_k[1])] * rate,
-        true if !cols.is_multiple_of(64) && kernel.parts_of_cluster() == 1 => IN_HALVES * rate,
-        false if rows == 128 && task.batch > 1 && 5.0 * bytes_of_sums(1, task) < bytes => {
-            IN_BATCHES * rate
-        }
-        _ => rate,
-    };
-    let cluster = kernel.cluster() as f64;
-    let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
-    let at_once = f64::from(kernel.clusters_at_once(multiprocessors as u32));
-    // Equal shares have no last ones, but ends within tiles.
-    let (clusters, last, rate) = match kernel.joins() {
-        true => {
-            let shares = if is_one_row { SHARES_OF_FEW } else { SHARES };
-            (at_once, 0.0, rate * shares[usize::from(clusters > at_once)])
-        }
-        false => (clusters, clusters % at_once, rate),
-    };
-    // Of an empty C there are no last ones.
-    if !kernel.takes_maps() || clusters == 0.0 {
-        return bytes / rate;
-    }
-    let of_last = bytes * last / clusters;
-    let bringing = match is_one_row {
-        // The fewer columns, the fewer bytes on their way.
-        true if kernel.parts_of_cluster() > 1 => cluster * (cols as f64 / 64.0).sqrt(),
-        // Side by side each brings its own.
-        true => {
-            let tiles = task.shape.cols.div_ceil(cols) as f64;
-            let each = 1.0 + OF_WIDE * (cols as f64 / 64.0 - 1.0);
-            each * if clusters < tiles { cluster } else { 1.0 }
-        }
-        false => cluster,
-    };
-    let rate_of = |clusters: f64| {
-        let bringing = clusters.max(1.0) * bringing * faster;
-        if !is_one_row {
-            return rate.min(bringing * under_way(kernel, task) / MEMORY_LATENCY);
-        }
-        let (rate, asked) = (OF_COPIES * rate, bringing * MEMORY_RATE_ALONE);
-        rate * asked / (rate * rate + asked * asked).sqrt()
-    };
-    (bytes - of_last) / rate_of(at_once) + of_last / rate_of(last)
-}
-
-/// Bytes of operands that a block of a kernel of boxes has on their way from memory: its part of
-/// all stages, of A as much as not all clusters of a row want.
-fn under_way(kernel: &Kernel, task: &Task) -> f64 {
-    let [rows, cols, depth] = kernel.tiles.block;
-    let [down, across] = kernel.cluster_tiles();
-    let of_a = rows.min(task.shape.rows) as f64 / across as f64;
-    let of_b = cols.min(task.shape.cols) as f64 / down as f64;
-    let wanted_by = task.shape.cols.div_ceil(cols * across).max(1);
-    let rows = of_a / wanted_by as f64 + of_b;
-    (kernel.tiles.stages * depth * task.dtype.size_bytes()) as f64 * rows
-}
-
 /// The least microseconds of a step, which are `step` but where sectors are read twice.
 fn least_step(step: f64, kernel: &Kernel, task: &Task) -> f64 {
     let step = of_tensor_cores(step, kernel);
@@ -400,9 +306,16 @@ pub(super) fn of_tensor_cores(step: f64, kernel: &Kernel) -> f64 {
 }
 
 /// Microseconds of a kernel that waits for nothing but the L2 cache.
-fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64) -> f64 {
+fn multiplying(
+    kernel: &Kernel,
+    parts: usize,
+    task: &Task,
+    (multiprocessors, l2_ratio): (f64, f64),
+) -> f64 {
     let speed = Speed::with(kernel, task);
-    let Speed { operations, mut step, mut tile, blocks, .. } = speed;
+    let Speed { mut step, mut tile, blocks, .. } = speed;
+    let by_l2 = speed.by_l2(l2_ratio, kernel, task);
+    let operations = speed.operations * by_l2;
     let [rows, cols, depth] = kernel.tiles.block;
     let (m, n) = (task.shape.rows, task.shape.cols);
     if parts > 1 {
@@ -420,7 +333,7 @@ fn multiplying(kernel: &Kernel, parts: usize, task: &Task, multiprocessors: f64)
     let l2_rate = |part: f64| match parts > 1 {
         true => L2_RATE_OF_PARTS,
         false if kernel.parts_of_cluster() > 1 => L2_RATE_OF_NARROW,
-        false if kernel.takes_maps() => (L2_RATE_OF_BOXES / part).min(L2_RATE_OF_ONE),
+        false if kernel.takes_maps() => (by_l2 * L2_RATE_OF_BOXES / part).min(L2_RATE_OF_ONE),
         false => L2_RATE,
     };
     let mut longer = speed.skewed_by(kernel, task);
@@ -521,7 +434,7 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
 }
 
 /// Tiles of C that clusters take, of as many parts of K or matrices of a batch as `count`.
-fn clusters(kernel: &Kernel, task: &Task, count: usize, multiprocessors: f64) -> f64 {
+pub(super) fn clusters(kernel: &Kernel, task: &Task, count: usize, multiprocessors: f64) -> f64 {
     let cluster = kernel.cluster() / kernel.parts_of_cluster();
     let of_slice = match cluster {
         1 => tiles(kernel, task) as f64,

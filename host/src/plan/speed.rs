@@ -3,7 +3,7 @@
 use super::choose::Task;
 use super::maps::WITHIN_SECTORS;
 use super::model::{L2_BYTES, MULTIPROCESSORS};
-use gemm_spec::{DType, Kernel, KernelFamily, Precision};
+use gemm_spec::{DType, Kernel, KernelFamily, Precision, Shape};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
@@ -16,6 +16,11 @@ const WITHIN_SECTORS_OF_BOTH: f64 = 1.1;
 
 /// What part of their speed kernels that compute C transposed have where C is more than one wave.
 const SEVERAL_WAVES: f64 = 0.93;
+
+/// Rows of C, and columns of tiles, from which on a faster L2 cache makes kernels faster
+/// ([`Speed::of_l2`]).
+const MANY_ROWS: usize = 1024;
+const MANY_TILES: usize = 8;
 
 /// A kernel's speed.
 #[derive(Clone, Copy)]
@@ -37,6 +42,9 @@ pub(super) struct Speed {
     /// What part of its time a step takes where clusters go row after row because that is faster
     /// ([`Kernel::gains_by_rows`]): all of it for kernels of which that was not measured.
     pub row_after_row: f64,
+    /// How much faster it is where the L2 cache is twice as fast and C has many rows and columns of
+    /// tiles, which read the same of A and B.
+    of_l2: f64,
 }
 
 /// Of all kernels, by where their names are: a plan asks for dozens, and to find what is known of
@@ -185,6 +193,15 @@ fn row_after_row(kernel: &Kernel) -> f64 {
     }
 }
 
+/// [`Speed::of_l2`]: tiles of 64 rows read most of it for what they multiply.
+fn of_l2(kernel: &Kernel) -> f64 {
+    match kernel.tiles.block {
+        _ if !kernel.takes_maps() || kernel.takes_steps_in_turn() || kernel.swaps_operands() => 0.0,
+        [64, 96 | 128 | 192 | 256, _] => 0.7,
+        _ => 0.0,
+    }
+}
+
 impl Speed {
     pub fn of(kernel: &Kernel) -> Speed {
         let found = SPEEDS.get(&(kernel.name.as_ptr() as usize));
@@ -238,7 +255,15 @@ impl Speed {
         let operations = trillions * 1e6 / MULTIPROCESSORS;
         let (skewed, visible_of_c) = (skewed(kernel), visible_of_c(kernel));
         let row_after_row = row_after_row(kernel);
-        Speed { operations, step, tile, blocks, skewed, visible_of_c, row_after_row }
+        let of_l2 = of_l2(kernel);
+        Speed { operations, step, tile, blocks, skewed, visible_of_c, row_after_row, of_l2 }
+    }
+
+    /// How much faster it is for a task where the L2 cache is so many times as fast.
+    pub fn by_l2(&self, ratio: f64, kernel: &Kernel, task: &Task) -> f64 {
+        let Shape { rows, cols } = task.shape;
+        let is_many = rows >= MANY_ROWS && cols >= MANY_TILES * kernel.tiles.block[1];
+        if is_many { 1.0 + self.of_l2 * (ratio - 1.0) } else { 1.0 }
     }
 
     /// By how much a step of a task takes longer, whose rows do not all begin with lines.

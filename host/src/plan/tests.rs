@@ -23,6 +23,7 @@ fn gpu() -> DeviceInfo {
         compute_capability: Some((9, 0)),
         total_memory: None,
         memory_bandwidth: None,
+        l2_cache: None,
         shared_memory_per_block: Some(48 << 10),
         shared_memory_per_block_optin: None,
         multiprocessors: None,

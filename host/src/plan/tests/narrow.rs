@@ -36,9 +36,34 @@ fn batches_of_which_operands_are_most_get_rows_of_64() {
     assert_eq!(chosen((4096, 4096), 128)[0], 128);
 }
 
+/// An H200, whose memory is faster and whose L2 cache is larger.
+fn h200() -> DeviceInfo {
+    let (memory_bandwidth, l2_cache) = (Some(4_917_000_000_000), Some(60 << 20));
+    DeviceInfo { memory_bandwidth, l2_cache, ..h100() }
+}
+
+/// What was fastest on an H200 and is not, or was not measured, on an H100 (docs/performance.md).
+#[test]
+fn an_h200_has_plans_of_its_own() {
+    let variants = |[m, n, k]: [usize; 3], b: fn(Shape) -> Layout| {
+        let product = product(Layout::row_major(Shape::new(m, k)), b(Shape::new(k, n)));
+        let task = Task::of(&product, [0, 0]);
+        let chosen = |info: &DeviceInfo| {
+            super::super::choose(&KernelChoice::Auto, &task, info).unwrap().kernel.variant
+        };
+        [chosen(&h100()), chosen(&h200())]
+    };
+    // The L2 cache is what tiles of 64 rows wait for where C has many.
+    let [slow, fast] = variants([1024, 1024, 1024], Layout::row_major);
+    assert_eq!([slow, fast], ["warp_group_in_step_64x192", "warp_group_64x128"]);
+    // Clusters of two, of which each reads half of A.
+    let [slow, fast] = variants([64, 8192, 8192], Layout::col_major);
+    assert_eq!([slow, fast], ["warp_group_64x64", "warp_group_pairs_64x64"]);
+}
+
 #[test]
 fn a_faster_memory_changes_predictions() {
-    let h200 = DeviceInfo { memory_bandwidth: Some(4_917_000_000_000), ..h100() };
+    let h200 = h200();
     // 344 tiles of 64 are six for some clusters of two halves; 394 of 56 are less for them.
     let task = Task { maps: true, k: 4096, along_k: [true; 2], ..task(DType::BF16, (16, 22_016)) };
     let on = |info| super::super::choose(&KernelChoice::Auto, &task, info).unwrap();
