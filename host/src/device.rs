@@ -70,6 +70,14 @@ pub struct DeviceInfo {
     pub launch_limits: Option<LaunchLimits>,
 }
 
+impl DeviceInfo {
+    /// Whether its memory is as fast as an H200's, and not as an H100's: then other things are what
+    /// kernels wait for.
+    pub(crate) fn has_fast_memory(&self) -> bool {
+        self.memory_bandwidth.is_some_and(|bandwidth| bandwidth >= 4_000_000_000_000)
+    }
+}
+
 /// A device by name, as a command line or a file has it: `best`, `cpu`, `cuda`, `cuda:N`,
 /// `emulator` or `emulator:8.0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -313,7 +313,6 @@ fn reads_of(
 /// (docs/performance.md).
 fn writes_of(product: &Product, is_read_next: bool, info: &DeviceInfo) -> Writes {
     const HELD_BYTES: usize = 8 << 20;
-    const FAST_MEMORY: u64 = 4_000_000_000_000;
     const C_BYTES: usize = 64 << 20;
     const OF_OPERANDS: usize = 4;
     let bytes = |layout: &Layout, dtype: DType| {
@@ -322,7 +321,7 @@ fn writes_of(product: &Product, is_read_next: bool, info: &DeviceInfo) -> Writes
     };
     let [a, b] = [&product.a, &product.b].map(|layout| bytes(layout, product.dtype));
     let (of_operands, of_c) = (a.saturating_add(b), bytes(&product.c, product.output));
-    if info.memory_bandwidth.is_some_and(|bandwidth| bandwidth >= FAST_MEMORY) {
+    if info.has_fast_memory() {
         return if of_operands <= HELD_BYTES { Writes::Late } else { Writes::Plain };
     }
     let is_most = of_c / OF_OPERANDS >= of_operands;

@@ -82,7 +82,8 @@ impl Variant {
 
     /// Whether its tiles have more rows or columns than C and than the smallest tiles of tensor
     /// maps, which do as much then with less. Not for rows that have to be alike, whatever their
-    /// number, nor where the model takes clusters to have more multiprocessors than there are.
+    /// number, nor where the model takes clusters to have more multiprocessors than there are; and
+    /// where memory is fast, a block that asks for more of it at a time may be faster.
     pub fn is_too_large(&self, task: &Task, info: &DeviceInfo) -> bool {
         const SMALLEST: usize = 64;
         const LARGEST_CLUSTER: u32 = 8;
@@ -94,6 +95,7 @@ impl Variant {
             && task.rows == Rows::Free
             && !task.shape.is_empty()
             && info.multiprocessors.is_none_or(|count| count >= LARGEST_CLUSTER)
+            && !info.has_fast_memory()
             && (is_too_large(rows, m) || is_too_large(cols, n))
     }
 }

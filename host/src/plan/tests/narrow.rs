@@ -37,7 +37,7 @@ fn batches_of_which_operands_are_most_get_rows_of_64() {
 }
 
 /// An H200, whose memory is faster and whose L2 cache is larger.
-fn h200() -> DeviceInfo {
+pub fn h200() -> DeviceInfo {
     let (memory_bandwidth, l2_cache) = (Some(4_917_000_000_000), Some(60 << 20));
     DeviceInfo { memory_bandwidth, l2_cache, ..h100() }
 }
@@ -56,6 +56,9 @@ fn an_h200_has_plans_of_its_own() {
     // The L2 cache is what tiles of 64 rows wait for where C has many.
     let [slow, fast] = variants([1024, 1024, 1024], Layout::row_major);
     assert_eq!([slow, fast], ["warp_group_in_step_64x192", "warp_group_64x128"]);
+    // More of B on its way at a time, though half of each tile is empty.
+    let [slow, fast] = variants([64, 28_672, 4096], Layout::col_major);
+    assert_eq!([slow, fast], ["warp_group_halves_64x64", "warp_group_128x224"]);
     // Clusters of two, of which each reads half of A.
     let [slow, fast] = variants([64, 8192, 8192], Layout::col_major);
     assert_eq!([slow, fast], ["warp_group_64x64", "warp_group_pairs_64x64"]);
