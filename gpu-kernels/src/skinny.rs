@@ -20,9 +20,9 @@
 //! lanes stand next to each other along N, 4 along K. A lane takes squares of L x L elements of B,
 //! in packs of L: so it has the same elements whether packs run along N or along K, and only which
 //! index of a square counts packs differs. Along K four lanes have but 64 bytes of a column side by
-//! side, which memory gives more slowly than whole lines; with one row of C, where there are
-//! registers for it, two neighbours along N therefore share their columns: each takes half of the
-//! packs of both, C = 2 L columns, and at the end they exchange sums.
+//! side, which memory gives more slowly than whole lines; with one row of C, for which there are
+//! registers, and several squares a lane, two neighbours along N therefore share their columns:
+//! each takes half of the packs of both, C = 2 L columns, and at the end they exchange sums.
 //!
 //! All loads of a window are on their way before the first is waited for: P packs of B a lane, with
 //! P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. No barrier joins the warps before the end, so
@@ -60,9 +60,9 @@ const LANES_N: usize = SKINNY_LANES[1];
 const ALL: u32 = !0;
 
 /// Computes a tile of C, with the block's other threads. A lane has L columns, and takes P packs of
-/// B and V of A in a window; of a B along K it adds up C columns, its own and others' of neighbours.
-/// Where the grid `OVERLAPS`, which is for compute capability 9.0, it may
-/// start while the kernel before it in its stream ends.
+/// B and V of A in a window; of a B along K it adds up C columns, its own and its neighbour's.
+/// Where the grid `OVERLAPS`, which is for compute capability 9.0, it may start while the kernel
+/// before it in its stream ends.
 ///
 /// # Safety
 ///
