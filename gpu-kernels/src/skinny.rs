@@ -38,7 +38,8 @@
 //!
 //! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; B is read
 //! by packs where it is contiguous along N or K and aligned to them, but for ragged ends; A where
-//! it is contiguous along K. The order of a sum depends on K and nothing else.
+//! it is contiguous along K. The order of a sum depends on K, with one row also on whether B is
+//! taken along K, and on nothing else.
 
 use crate::ladder::warp_and_lane;
 use crate::{Element, Packed, SharedTile, Sum, pack, store};

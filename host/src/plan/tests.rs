@@ -425,14 +425,14 @@ proptest! {
         dtype in proptest::sample::select(DType::ALL.to_vec()),
         along_k in (any::<bool>(), any::<bool>()),
         (unmapped, by_rows) in ((any::<bool>(), any::<bool>()), any::<bool>()),
-        (multiprocessors, has_h200s_memory) in (0u32..200, any::<bool>()),
+        (multiprocessors, memory) in (0u32..200, 0..narrow::MEMORIES.len()),
         batch in proptest::sample::select(vec![1usize, 2, 300]),
         capability in proptest::sample::select(vec![(7, 0), (8, 0), (8, 9), (9, 0), (10, 0)]),
     ) {
         let info = DeviceInfo {
             multiprocessors: Some(multiprocessors),
             compute_capability: Some(capability),
-            ..if has_h200s_memory { narrow::h200() } else { hopper() }
+            ..narrow::with_memory(narrow::MEMORIES[memory])
         };
         let unmapped = [unmapped.0, unmapped.1];
         let task = Task {

@@ -36,10 +36,17 @@ fn batches_of_which_operands_are_most_get_rows_of_64() {
     assert_eq!(chosen((4096, 4096), 128)[0], 128);
 }
 
-/// An H200, whose memory is faster and whose L2 cache is larger.
-pub fn h200() -> DeviceInfo {
-    let (memory_bandwidth, l2_cache) = (Some(4_917_000_000_000), Some(60 << 20));
-    DeviceInfo { memory_bandwidth, l2_cache, ..h100() }
+/// Bytes a second of memory and bytes of the L2 cache of GPUs with an H100's processor: of a slower
+/// one than an H100 SXM, of that, and of an H200.
+pub const MEMORIES: [(u64, u64); 3] =
+    [(2_039_000_000_000, 50 << 20), (3_352_000_000_000, 50 << 20), (4_917_000_000_000, 60 << 20)];
+
+pub fn with_memory((bandwidth, l2_cache): (u64, u64)) -> DeviceInfo {
+    DeviceInfo { memory_bandwidth: Some(bandwidth), l2_cache: Some(l2_cache), ..h100() }
+}
+
+fn h200() -> DeviceInfo {
+    with_memory(MEMORIES[2])
 }
 
 /// What was fastest on an H200 and is not, or was not measured, on an H100 (docs/performance.md).
