@@ -307,11 +307,11 @@ fn reads_of(
     }
 }
 
-/// How kernels write C. Where the L2 cache holds A and B anyway and C is most of what memory moves,
-/// it is late on an H200, whose memory is fast; on an H100 that takes longer, but a C that the
-/// cache does not hold is the first to leave it there, unless the next kernel reads it
-/// (docs/performance.md).
-fn writes_of(product: &Product, is_read_next: bool, info: &DeviceInfo) -> Writes {
+/// How a kernel writes C. A C that is most of what memory moves, and that the L2 cache does not
+/// hold, is the first to leave it, unless the next kernel reads it. On an H200, whose memory is
+/// fast, C is late where the cache holds A and B anyway, and kernels that can go through it row by
+/// row do that instead of the former; on an H100 that takes longer (docs/performance.md).
+fn writes_of(product: &Product, kernel: &Kernel, is_read_next: bool, info: &DeviceInfo) -> Writes {
     const HELD_BYTES: usize = 8 << 20;
     const C_BYTES: usize = 64 << 20;
     const OF_OPERANDS: usize = 4;
@@ -321,12 +321,15 @@ fn writes_of(product: &Product, is_read_next: bool, info: &DeviceInfo) -> Writes
     };
     let [a, b] = [&product.a, &product.b].map(|layout| bytes(layout, product.dtype));
     let (of_operands, of_c) = (a.saturating_add(b), bytes(&product.c, product.output));
-    if info.has_fast_memory() {
-        return if of_operands <= HELD_BYTES { Writes::Late } else { Writes::Plain };
-    }
+    let is_late = info.has_fast_memory() && of_operands <= HELD_BYTES;
     let is_most = of_c / OF_OPERANDS >= of_operands;
     let is_large = of_c.saturating_mul(product.batch.count) >= C_BYTES;
-    if is_most && is_large && !is_read_next { Writes::FirstOut } else { Writes::Plain }
+    match is_most && is_large && !is_read_next {
+        _ if is_late && kernel.goes_by_rows() => Writes::Late,
+        true => Writes::FirstOut,
+        false if is_late => Writes::Late,
+        false => Writes::Plain,
+    }
 }
 
 /// Whether the kernel does the product's epilogue.
@@ -385,30 +388,49 @@ mod tests {
     use super::*;
     use crate::plan::tests::{h100, product};
 
-    /// What kernels are told of a product of bf16 on a GPU with such memory.
-    fn told((m, n, k): (usize, usize, usize), count: usize, bandwidth: u64, next: bool) -> Writes {
+    const H100: u64 = 3_352_000_000_000;
+    const H200: u64 = 4_917_000_000_000;
+
+    /// What a kernel is told of a product of bf16 on a GPU with such memory.
+    fn told(
+        variant: &str,
+        (m, n, k): (usize, usize, usize),
+        count: usize,
+        bandwidth: u64,
+        next: bool,
+    ) -> Writes {
         let [a, b] = [(m, k), (k, n)].map(|(r, c)| Layout::row_major(Shape::new(r, c)));
         let mut product = product(a, b);
         product.batch.count = count;
-        writes_of(&product, next, &DeviceInfo { memory_bandwidth: Some(bandwidth), ..h100() })
+        let kernel = Kernel::find(variant, DType::BF16).unwrap();
+        let info = DeviceInfo { memory_bandwidth: Some(bandwidth), ..h100() };
+        writes_of(&product, kernel, next, &info)
     }
 
     #[test]
     fn a_large_c_that_is_most_of_what_moves_leaves_the_cache_first() {
-        let on_h100 = |shape, count| told(shape, count, 3_352_000_000_000, false);
-        assert_eq!(on_h100((8192, 8192, 64), 1), Writes::FirstOut);
-        assert_eq!(on_h100((8192, 8192, 8192), 1), Writes::Plain);
-        assert_eq!(on_h100((4096, 4096, 64), 1), Writes::Plain);
-        assert_eq!(on_h100((4096, 4096, 64), 2), Writes::FirstOut);
-        assert_eq!(on_h100((0, 0, 0), 1), Writes::Plain);
-        assert_eq!(told((8192, 8192, 64), 1, 3_352_000_000_000, true), Writes::Plain);
+        for variant in ["warp_group_128x128", "warp_group_128x192"] {
+            let on_h100 = |shape, count| told(variant, shape, count, H100, false);
+            assert_eq!(on_h100((8192, 8192, 64), 1), Writes::FirstOut);
+            assert_eq!(on_h100((8192, 8192, 8192), 1), Writes::Plain);
+            assert_eq!(on_h100((4096, 4096, 64), 1), Writes::Plain);
+            assert_eq!(on_h100((4096, 4096, 64), 2), Writes::FirstOut);
+            assert_eq!(on_h100((0, 0, 0), 1), Writes::Plain);
+            assert_eq!(told(variant, (8192, 8192, 64), 1, H100, true), Writes::Plain);
+        }
     }
 
     #[test]
     fn a_fast_memory_gets_c_late() {
-        let on_h200 = |shape, is_read_next| told(shape, 1, 4_917_000_000_000, is_read_next);
-        assert_eq!(on_h200((8192, 8192, 64), false), Writes::Late);
-        assert_eq!(on_h200((8192, 8192, 64), true), Writes::Late);
-        assert_eq!(on_h200((8192, 8192, 8192), false), Writes::Plain);
+        let on_h200 = |variant, shape, next| told(variant, shape, 1, H200, next);
+        let by_rows = "warp_group_128x128";
+        assert_eq!(on_h200(by_rows, (8192, 8192, 64), false), Writes::Late);
+        assert_eq!(on_h200(by_rows, (8192, 8192, 64), true), Writes::Late);
+        assert_eq!(on_h200(by_rows, (8192, 8192, 8192), false), Writes::Plain);
+        let other = "warp_group_128x192";
+        assert_eq!(on_h200(other, (8192, 8192, 64), false), Writes::FirstOut);
+        assert_eq!(on_h200(other, (8192, 8192, 64), true), Writes::Late);
+        assert_eq!(on_h200(other, (4096, 4096, 64), false), Writes::Late);
+        assert_eq!(on_h200(other, (8192, 8192, 8192), false), Writes::Plain);
     }
 }

@@ -75,7 +75,7 @@ impl OneLaunch {
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
         let c = address_of_c(product, addresses, &launch);
         let writes = match product.writes {
-            Writes::Plain => writes_of(product, parts.is_read_next, info),
+            Writes::Plain => writes_of(product, kernel, parts.is_read_next, info),
             told => told,
         };
         // Of what a GPU's memory holds there are fewer tiles than an order takes.

@@ -7,7 +7,7 @@
 
 use super::choose::Task;
 use super::speed::{Speed, not_shared};
-use super::waiting::{is_one_row, waiting};
+use super::waiting::{faster, is_one_row, waiting};
 use crate::device::DeviceInfo;
 use gemm_spec::{DType, Kernel, KernelFamily, Shape, order};
 
@@ -71,6 +71,8 @@ const ROUND: f64 = 0.7;
 const VISIBLE: f64 = 0.2;
 /// The same for kernels whose copies one thread starts, stages ahead.
 const VISIBLE_COPIES: f64 = 0.05;
+/// What part of all traffic C is from where on a faster memory changes what of it is visible.
+const NEARLY_ALL: f64 = 0.9;
 /// By how much a multiprocessor is faster whose others have nothing to do.
 const ALONE: f64 = 0.3;
 /// The same of kernels of boxes.
@@ -240,8 +242,10 @@ pub(super) fn predict(
         launches: LAUNCH,
         visible: match kernel.takes_maps() {
             true => {
-                let of_c = (of_c / traffic.max(1.0)).powi(2) * Speed::of(kernel).visible_of_c;
-                of_c + visible_of_copies(kernel, task)
+                let share = of_c / traffic.max(1.0);
+                let faster = if share > NEARLY_ALL { faster(memory_rate) } else { 1.0 };
+                share.powi(2) * Speed::of(kernel).visible_of_c.at(faster)
+                    + visible_of_copies(kernel, task)
             }
             false => VISIBLE,
         },
@@ -470,7 +474,7 @@ pub(super) fn splits(
     task: &Task,
     info: &DeviceInfo,
 ) -> impl Iterator<Item = usize> {
-    let [_, _, depth] = kernel.tiles.block;
+    let [_, cols, depth] = kernel.tiles.block;
     let tiles = tiles(kernel, task);
     let multiprocessors = info.multiprocessors.unwrap_or(MULTIPROCESSORS as u32) as usize;
     let most = task.k / (least_steps(kernel) * depth);
@@ -479,8 +483,8 @@ pub(super) fn splits(
     // Such a step is so long that parts of the least steps are worth it before all blocks have one.
     let once = if kernel.takes_row_maps() { once.min(most) } else { once };
     let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
-    // Of 16 bits other kernels are faster, or were not measured.
-    let splits = !kernel.swaps_operands() || kernel.dtype.size_bytes() == 4;
+    // Of 16 bits and C transposed the widest alone is faster than others.
+    let splits = !kernel.swaps_operands() || kernel.dtype.size_bytes() == 4 || cols >= 160;
     let most = if kernel.takes_slices() && splits { most } else { 1 };
     let is_tried = move |&i: &usize| {
         let parts = tries[i];

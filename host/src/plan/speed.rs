@@ -3,6 +3,7 @@
 use super::choose::Task;
 use super::maps::WITHIN_SECTORS;
 use super::model::{L2_BYTES, MULTIPROCESSORS};
+use super::waiting::Part;
 use gemm_spec::{DType, Kernel, KernelFamily, Precision, Shape};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
@@ -38,7 +39,7 @@ pub(super) struct Speed {
     /// What part of multiplying is not hidden behind memory where all of its traffic is C, which
     /// the groups write that multiply: one group does one thing at a time, and a tile of 256
     /// columns keeps a stage until it is written.
-    pub visible_of_c: f64,
+    pub visible_of_c: Part,
     /// What part of its time a step takes where clusters go row after row because that is faster
     /// ([`Kernel::gains_by_rows`]): all of it for kernels of which that was not measured.
     pub row_after_row: f64,
@@ -105,7 +106,7 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("k11_tensor_32x64", _) => (40.0, 0.42, 0.3, 1),
         ("k11_tensor_32x32", _) => (33.0, 0.2, 0.8, 2),
         ("k11_tensor_core", _) => (56.0, 1.3, 4.0, 1),
-        ("k12_warp_specialized", _) => (54.0, 2.5, 6.0, 1),
+        ("k12_warp_specialized", _) => (54.0, 2.5, 4.0, 1),
         ("k10_grouped_order", F32) => (49.0, 1.6, 3.0, 2),
         ("k10_grouped_64x64", _) => (31.0, 0.54, 2.0, 4),
         ("k10_grouped_order", F64) => (19.4, 0.95, 3.0, 1),
@@ -168,11 +169,16 @@ fn skewed(kernel: &Kernel) -> f64 {
 }
 
 /// [`Speed::visible_of_c`].
-fn visible_of_c(kernel: &Kernel) -> f64 {
+fn visible_of_c(kernel: &Kernel) -> Part {
     match kernel.variant {
-        "warp_group_128x128" => 0.105,
-        "warp_group_128x160" | "warp_group_128x192" | "warp_group_128x224" => 0.45,
-        _ => 0.2,
+        "warp_group_128x128" => Part(0.105, 6.6),
+        "warp_group_128x160" | "warp_group_128x224" => Part(0.45, 0.0),
+        "warp_group_128x192" => Part(0.45, -2.4),
+        "warp_group_128x256" => Part(0.2, 1.9),
+        _ if kernel.takes_tiles_in_turn() => Part(0.2, 5.7),
+        _ if kernel.swaps_operands() => Part(0.2, 2.5),
+        _ if kernel.tiles.block[0] == 64 => Part(0.2, 4.0),
+        _ => Part(0.2, 0.0),
     }
 }
 

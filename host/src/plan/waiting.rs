@@ -5,16 +5,25 @@ use super::choose::Task;
 use super::model::{BANDWIDTH, OF_BANDWIDTH, OF_COPIES, bytes_of_sums, clusters};
 use gemm_spec::Kernel;
 
-/// What part of the memory's rate something gets: an H100's, and how much more of it where memory
-/// moves four times as much, by the root of that (1.21 on an H200). Slower ones were not measured,
-/// and count as an H100's.
+/// What part of something there is with an H100's memory, and how much more of it where memory
+/// moves four times as much, by the root of that ([`faster`]). Slower memory was not measured, and
+/// counts as an H100's, nor faster one than an H200's, and counts as that.
 #[derive(Clone, Copy)]
-struct Part(f64, f64);
+pub(super) struct Part(pub f64, pub f64);
 
 impl Part {
-    fn at(self, faster: f64) -> f64 {
-        self.0 * (1.0 + self.1 * (faster - 1.0).max(0.0))
+    /// [`faster`] of an H200.
+    const MOST: f64 = 1.2111;
+
+    pub fn at(self, faster: f64) -> f64 {
+        self.0 * (1.0 + self.1 * (faster.clamp(1.0, Part::MOST) - 1.0))
     }
+}
+
+/// The root of how much more than an H100's a memory moves of which a kernel gets so many bytes in
+/// a microsecond: 1.21 on an H200.
+pub(super) fn faster(rate: f64) -> f64 {
+    (rate / (OF_BANDWIDTH * BANDWIDTH)).sqrt()
 }
 
 /// Microseconds in which memory answers, while others ask too: less by the root of what another
@@ -60,7 +69,7 @@ pub(super) fn waiting(
     multiprocessors: f64,
 ) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
-    let faster = (rate / (OF_BANDWIDTH * BANDWIDTH)).sqrt();
+    let faster = faster(rate);
     let is_half_empty = kernel.takes_maps() && rows > 64 && task.shape.rows <= rows / 2;
     let rate = if is_half_empty { EMPTY_GROUP.at(faster) * rate } else { rate };
     let is_one_row = is_one_row(kernel, task);
