@@ -76,15 +76,13 @@ fn an_h200_has_plans_of_its_own() {
 
 #[test]
 fn long_sums_of_few_rows_have_parts_by_the_widest_swapped_tiles_alone() {
+    let task = Task { maps: true, k: 28_672, along_k: [true; 2], ..task(DType::BF16, (160, 8192)) };
     let parts = |variant| {
         let kernel = Kernel::find_for(variant, DType::BF16, Precision::Full, [true; 2]).unwrap();
-        let task =
-            Task { maps: true, k: 28_672, along_k: [true; 2], ..task(DType::BF16, (160, 8192)) };
         super::super::model::splits(kernel, &task, &h200()).collect::<Vec<_>>()
     };
     assert!(parts("warp_group_swap_ab_128x160").contains(&2));
     assert_eq!(parts("warp_group_swap_ab_128x80"), [1]);
-    let task = Task { maps: true, k: 28_672, along_k: [true; 2], ..task(DType::BF16, (160, 8192)) };
     let plan = super::super::choose(&KernelChoice::Auto, &task, &h200()).unwrap();
     assert_eq!((plan.kernel.variant, plan.parts), ("warp_group_swap_ab_128x160", 2));
 }
