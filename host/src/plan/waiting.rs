@@ -3,7 +3,7 @@
 
 use super::choose::Task;
 use super::model::{BANDWIDTH, OF_BANDWIDTH, OF_COPIES, bytes_of_sums, clusters};
-use gemm_spec::Kernel;
+use gemm_spec::{Kernel, box_cols};
 
 /// What part of something there is with an H100's memory, and how much more of it where memory
 /// moves four times as much, by the root of that ([`faster`]). Slower memory was not measured, and
@@ -35,6 +35,8 @@ const MEMORY_RATE_ALONE: f64 = 57e3;
 const OF_WIDE: f64 = 0.6;
 /// What part of the memory's rate tiles of two groups get where one of them has no rows.
 const EMPTY_GROUP: Part = Part(0.9, 0.4);
+/// The same of tiles of which boxes of B lie past C's last column.
+const PAST: f64 = 0.65;
 /// What part of it wide tiles of one group get side by side, in few and long steps.
 const WIDE: Part = Part(0.87, -0.4);
 /// The same of tiles whose boxes have 32 rows.
@@ -59,6 +61,15 @@ pub(super) fn is_one_row(kernel: &Kernel, task: &Task) -> bool {
     kernel.takes_maps() && rows == 64 && task.shape.rows <= rows && task.batch <= 1
 }
 
+/// Whether a box of B lies past the last column of a C that is one column of tiles: the copy engine
+/// takes longer for it than for others.
+fn has_boxes_past(kernel: &Kernel, task: &Task) -> bool {
+    let cols = kernel.tiles.block[1];
+    let of_box = box_cols(cols, task.along_k[1]);
+    let is_by_boxes = kernel.takes_maps() && !kernel.swaps_operands();
+    is_by_boxes && (1..=(cols - 1) / of_box * of_box).contains(&task.shape.cols)
+}
+
 /// Microseconds that memory takes for so many bytes. The last tiles of kernels that copy them,
 /// fewer than there are multiprocessors, do not get all that it could give.
 pub(super) fn waiting(
@@ -72,6 +83,7 @@ pub(super) fn waiting(
     let faster = faster(rate);
     let is_half_empty = kernel.takes_maps() && rows > 64 && task.shape.rows <= rows / 2;
     let rate = if is_half_empty { EMPTY_GROUP.at(faster) * rate } else { rate };
+    let rate = if has_boxes_past(kernel, task) { PAST * rate } else { rate };
     let is_one_row = is_one_row(kernel, task);
     let rate = match is_one_row {
         true if cols > 128 => WIDE.at(faster) * rate,

@@ -25,6 +25,19 @@ fn they_are_as_many_as_fill_waves() {
     assert_eq!((whole.kernel.narrows(), whole.tile_cols), (false, 0));
 }
 
+/// 32 columns are taken by tiles of 64, not of 128, whose second box of B would lie past them.
+#[test]
+fn few_columns_have_no_boxes_past_them() {
+    for along_k in [[true, false], [true, true], [false, false]] {
+        let cols = |cols| {
+            let task = Task { maps: true, along_k, ..task(DType::BF16, (14_336, cols)) };
+            let chosen = super::super::choose(&KernelChoice::Auto, &task, &h100()).unwrap();
+            chosen.kernel.tiles.block[1]
+        };
+        assert_eq!([32, 64, 128].map(cols), [64, 64, 128]);
+    }
+}
+
 #[test]
 fn batches_of_which_operands_are_most_get_rows_of_64() {
     let chosen = |(rows, cols), k| {
