@@ -3,14 +3,14 @@
 //! Everything is built with the release profile, as a user would run it, stripped, and packed as
 //! one: programs that all have the library in them are then little more than one of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
-use xshell::{Cmd, cmd};
+use xshell::cmd;
 
+use crate::artifacts::{Artifact, artifacts};
 use crate::nvidia_tools::in_path;
 use crate::workspace::{Workspace, files_under, slashes};
 
@@ -49,11 +49,12 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     sh.remove_path(&out)?;
     sh.create_dir(out.join("tests"))?;
 
+    let artifacts = built(workspace)?;
     let mut executables = Vec::new();
-    for (name, path) in programs(workspace)? {
+    for (name, path) in programs(&artifacts)? {
         executables.push((out.join(name), path));
     }
-    for (name, path) in tests(workspace)? {
+    for (name, path) in tests(&artifacts)? {
         executables.push((out.join("tests").join(name), path));
     }
     for (copy, original) in &executables {
@@ -83,75 +84,40 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Name and path of each program of [`PROGRAMS`] that the workspace has.
-fn programs(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
+/// Builds programs and tests. By one command, so that both have the same features of what they
+/// depend on, and it is compiled once.
+fn built(workspace: &Workspace) -> Result<Vec<Artifact>> {
+    let packages: BTreeSet<&str> = PROGRAMS.into_iter().chain(TESTED).collect();
+    let packages = packages.into_iter().flat_map(|name| ["--package", name]);
     let sh = &workspace.sh;
-    let packages = PROGRAMS.iter().flat_map(|name| ["--package", name]);
-    let build = cmd!(sh, "cargo build --release --bins --message-format json {packages...}");
+    artifacts(cmd!(sh, "cargo build --release --bins --tests {packages...}"))
+}
+
+/// Name and path of each program of [`PROGRAMS`] that was built.
+fn programs(artifacts: &[Artifact]) -> Result<BTreeMap<String, &Path>> {
+    let is_program = |built: &&Artifact| !built.is_test && PROGRAMS.contains(&&*built.package);
     let mut programs = BTreeMap::new();
-    for artifact in artifacts(build)? {
-        programs.insert(artifact.target, artifact.executable);
+    for artifact in artifacts.iter().filter(is_program) {
+        programs.insert(artifact.target.clone(), &*artifact.executable);
     }
     ensure!(programs.contains_key("gemmite"), "gemmite-cli built no program called gemmite");
     Ok(programs)
 }
 
 /// Name and path of each test executable of [`TESTED`]; the name is the package's and the target's.
-fn tests(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
-    let sh = &workspace.sh;
-    let packages = TESTED.iter().flat_map(|name| ["--package", name]);
-    let build =
-        cmd!(sh, "cargo test --release --no-run --lib --tests --message-format json {packages...}");
+fn tests(artifacts: &[Artifact]) -> Result<BTreeMap<String, &Path>> {
+    let is_test = |built: &&Artifact| built.is_test && TESTED.contains(&&*built.package);
     let mut tests = BTreeMap::new();
-    for artifact in artifacts(build)?.into_iter().filter(|artifact| artifact.is_test) {
+    for artifact in artifacts.iter().filter(is_test) {
         let name = format!("{}-{}", artifact.package, artifact.target);
         if LEFT_OUT.contains(&name.as_str()) {
             continue;
         }
-        if let Some(other) = tests.insert(name, artifact.executable) {
+        if let Some(other) = tests.insert(name, &*artifact.executable) {
             bail!("two tests of one package have the name of {}", other.display());
         }
     }
     Ok(tests)
-}
-
-/// An executable that cargo built.
-struct Artifact {
-    package: String,
-    target: String,
-    is_test: bool,
-    executable: PathBuf,
-}
-
-/// Runs a cargo command and reads its messages.
-fn artifacts(build: Cmd<'_>) -> Result<Vec<Artifact>> {
-    let mut artifacts = Vec::new();
-    for line in build.read()?.lines().filter(|line| line.starts_with('{')) {
-        let message: Value = serde_json::from_str(line)?;
-        if let (Some("compiler-artifact"), Some(path)) =
-            (message["reason"].as_str(), message["executable"].as_str())
-        {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            artifacts.push(Artifact {
-                package: package_name(&message["package_id"])?,
-                target: text(&message["target"]["name"]),
-                is_test: message["profile"]["test"] == true,
-                executable: path.into(),
-            });
-        }
-    }
-    Ok(artifacts)
-}
-
-/// The name in a package id: `path+file:///x/cli#gemmite-cli@0.1.0`, or `path+file:///x/tests#0.1.0` where the folder has
-/// the package's name.
-fn package_name(id: &Value) -> Result<String> {
-    let id = id.as_str().context("a message without package_id")?;
-    let (folder, version) = id.rsplit_once('#').with_context(|| id.to_owned())?;
-    Ok(match version.split_once('@') {
-        Some((name, _)) => name.to_owned(),
-        None => folder.rsplit('/').next().unwrap_or_default().to_owned(),
-    })
 }
 
 fn strip<'a>(workspace: &Workspace, executables: impl Iterator<Item = &'a Path>) -> Result<()> {
@@ -238,12 +204,5 @@ mod tests {
         let bytes = b"\0GLIBC_2.2.5\0xGLIBC_2.34\0GLIBC_PRIVATE\0GLIBC_2.4\0GLIBC_";
         assert_eq!(glibc_versions(bytes).max(), Some((2, 34)));
         assert_eq!(glibc_versions(bytes).count(), 3);
-    }
-
-    #[test]
-    fn package_ids_have_two_forms() {
-        let name = |id: &str| package_name(&Value::from(id)).unwrap();
-        assert_eq!(name("path+file:///x/cli#gemmite-cli@0.1.0"), "gemmite-cli");
-        assert_eq!(name("path+file:///x/gemm-spec#0.1.0"), "gemm-spec");
     }
 }

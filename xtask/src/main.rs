@@ -1,6 +1,7 @@
 //! The project's own commands, run as `cargo xtask <command>`: one module a command, and this file
 //! chooses.
 
+mod artifacts;
 mod bench;
 mod build_ptx;
 mod bundle;
