@@ -19,14 +19,18 @@
 //! have covered them, behind each other along K: windows of K go round among these. In a warp 8
 //! lanes stand next to each other along N, 4 along K. A lane takes squares of L x L elements of B,
 //! in packs of L: so it has the same elements whether packs run along N or along K, and only which
-//! index of a square counts packs differs. Along K four lanes have but 64 bytes of a column side by
-//! side, which memory gives more slowly than whole lines; with one row of C, for which there are
-//! registers, and several squares a lane, two neighbours along N therefore share their columns:
-//! each takes half of the packs of both, C = 2 L columns, and at the end they exchange sums.
+//! index of a square counts packs differs.
+//!
+//! A warp loads packs of 16 bytes eight lanes at a time, so that those are neighbours whose packs
+//! lie side by side in memory: along N the eight of a row, along K the four of a column. These have
+//! but 64 bytes; with one row of C, for which there are registers, and several squares a lane, two
+//! lanes along N therefore share their columns: each takes half of the packs of both, C = 2 L
+//! columns, eight neighbours have a whole line, and at the end they exchange sums.
 //!
 //! All loads of a window are on their way before the first is waited for: P packs of B a lane, with
-//! P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. No barrier joins the warps before the end, so
-//! that some multiply while others wait.
+//! P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. The sums of several rows leave registers for
+//! fewer, so that the next window is brought into the L2 cache meanwhile. No barrier joins the
+//! warps before the end, so that some multiply while others wait.
 //!
 //! # Shared memory
 //!
@@ -92,6 +96,9 @@ pub unsafe fn skinny<
     let warps_across = cols / warp_cols;
     let region_len = tiles.skinny_region(T::Sum::LANES);
     let (warp, lane) = warp_and_lane();
+    // One row of packs that leave no registers has its lanes along N.
+    let along_k = (ROWS > 1 || C > L) && p.b_is_along_k();
+    let place = place_of_lane(lane, along_k);
     let (across, along) = (warp % warps_across, warp / warps_across);
     let share = Share {
         row,
@@ -99,6 +106,7 @@ pub unsafe fn skinny<
         k: (along * window(P)) as u64,
         step: tiles.block[2],
         lane,
+        place,
     };
     if OVERLAPS {
         grid::wait_for_grids();
@@ -115,14 +123,14 @@ pub unsafe fn skinny<
             // Not before B has been read, which blocks of the next kernel would take room from.
             grid::launch_dependents();
         }
-        let first = add_lanes(&mut sums, lane);
+        let first = add_lanes(&mut sums, place, along_k);
         warp::sync_warp(ALL);
         // One row is written by one of the lanes that have it.
-        if ROWS > 1 || lane < LANES_N {
+        if ROWS > 1 || place < LANES_N {
             for i in 0..ROWS.div_ceil(4) {
                 for j in 0..L {
-                    let place = (first + i) * warp_cols + lane % LANES_N * L + j;
-                    region.add(place).write(sums[i][j]);
+                    let to = (first + i) * warp_cols + place % LANES_N * L + j;
+                    region.add(to).write(sums[i][j]);
                 }
             }
         }
@@ -148,6 +156,22 @@ const fn window(packs: usize) -> usize {
     LANES_K * packs
 }
 
+/// The place of a lane among those of its warp: along N, and eight further for each along K, in
+/// which lanes are neighbours where packs of B run along it.
+const fn place_of_lane(lane: usize, along_k: bool) -> usize {
+    if along_k { lane % LANES_K * LANES_N + lane / LANES_K } else { lane }
+}
+
+/// From a lane to that whose place differs by a power of two.
+const fn to_lane(places: usize, along_k: bool) -> u32 {
+    let lanes = match (along_k, places < LANES_N) {
+        (false, _) => places,
+        (true, true) => places * LANES_K,
+        (true, false) => places / LANES_N,
+    };
+    lanes as u32
+}
+
 /// What a warp computes: `ROWS` rows from `row` on, the columns of its lanes from `col` on, windows
 /// of K from `k` on, `step` apart.
 #[derive(Clone, Copy)]
@@ -158,6 +182,8 @@ struct Share {
     step: usize,
     /// This thread's lane.
     lane: usize,
+    /// Its place, as [`place_of_lane`] says.
+    place: usize,
 }
 
 impl Share {
@@ -193,6 +219,10 @@ impl Share {
                 let of_window = left.min(window(P) as u64) as u32;
                 let packs_b = columns.load(p, of_window);
                 let packs_a = rows.load(p, of_window);
+                // Sums of several rows leave no registers for packs of another window.
+                if ROWS > 1 && left >= (self.step + window(P)) as u64 {
+                    columns.prefetch(p, self.step);
+                }
                 warp::sync_warp(ALL);
                 rows.store(&packs_a, region);
                 warp::sync_warp(ALL);
@@ -201,7 +231,7 @@ impl Share {
                 columns.advance(p, self.step);
                 left = left.saturating_sub(self.step as u64);
             }
-            exchange(&sums, self.lane)
+            exchange(&sums, self.place)
         }
     }
 
@@ -224,11 +254,11 @@ impl Share {
         sums: &mut [[T::Sum; C]; ROWS],
     ) {
         // Of neighbours that share columns the second has the second of two squares.
-        let of_lane = if C == L { 0 } else { self.lane % 2 };
+        let of_lane = if C == L { 0 } else { self.place % 2 };
         for square in 0..P / C {
             // SAFETY: the rows of A that belong to the square.
             let square_of_a = unsafe {
-                let group = (square * (C / L) + of_lane) * LANES_K + self.lane / LANES_N;
+                let group = (square * (C / L) + of_lane) * LANES_K + self.place / LANES_N;
                 region.add(group * group_len::<T::Sum>(ROWS, L))
             };
             for k in 0..L {
@@ -286,7 +316,7 @@ unsafe fn read_column<S: Sum, const ROWS: usize>(place: SharedTile<S>) -> [S; RO
 #[inline(always)]
 unsafe fn exchange<S: Sum, const L: usize, const C: usize, const ROWS: usize>(
     sums: &[[S; C]; ROWS],
-    lane: usize,
+    place: usize,
 ) -> [[S; L]; ROWS] {
     let mut own = [[S::ZERO; L]; ROWS];
     for i in 0..ROWS {
@@ -295,9 +325,10 @@ unsafe fn exchange<S: Sum, const L: usize, const C: usize, const ROWS: usize>(
             if C > L {
                 let (first, second) = (sums[i][j], sums[i][C - L + j]);
                 let (of_lane, given) =
-                    if lane.is_multiple_of(2) { (first, second) } else { (second, first) };
+                    if place.is_multiple_of(2) { (first, second) } else { (second, first) };
                 // SAFETY: the caller's promise.
-                let (other, _) = unsafe { warp::warp_shuffle_xor(ALL, given, 1, 32) };
+                let (other, _) =
+                    unsafe { warp::warp_shuffle_xor(ALL, given, to_lane(1, true), 32) };
                 own[i][j] = of_lane.add(other);
             }
         }
@@ -316,19 +347,21 @@ unsafe fn exchange<S: Sum, const L: usize, const C: usize, const ROWS: usize>(
 #[inline(always)]
 unsafe fn add_lanes<S: Sum, const L: usize, const ROWS: usize>(
     sums: &mut [[S; L]; ROWS],
-    lane: usize,
+    place: usize,
+    along_k: bool,
 ) -> usize {
     let (mut rows, mut first) = (ROWS, 0);
     for round in 0..2 {
         let partner = 16 >> round;
-        let is_upper = lane & partner != 0;
+        let is_upper = place & partner != 0;
         let half = rows / 2;
         for i in 0..rows.div_ceil(2) {
             for j in 0..L {
                 let (lower, upper) = (sums[i][j], sums[i + half][j]);
                 let (own, given) = if is_upper { (upper, lower) } else { (lower, upper) };
                 // SAFETY: the caller's promise.
-                let (other, _) = unsafe { warp::warp_shuffle_xor(ALL, given, partner as u32, 32) };
+                let (other, _) =
+                    unsafe { warp::warp_shuffle_xor(ALL, given, to_lane(partner, along_k), 32) };
                 sums[i][j] = own.add(other);
             }
         }
