@@ -34,9 +34,9 @@
 //!
 //! # Shared memory
 //!
-//! A region for each warp. First it has the window of A, widened, a row for each k; L rows are
-//! followed by 16 bytes, so that the four groups of lanes along K read different banks. At the end
-//! it has the warp's sums.
+//! A region for each warp. First it has the window of A, widened, in rows along K, 16 bytes apart,
+//! so that lanes write packs of several rows or of one to different banks; the four groups of lanes
+//! along K read packs side by side. At the end it has the warp's sums.
 //!
 //! # Preconditions
 //!
@@ -254,24 +254,25 @@ impl Share {
         sums: &mut [[T::Sum; C]; ROWS],
     ) {
         // Of neighbours that share columns the second has the second of two squares.
-        let of_lane = if C == L { 0 } else { self.place % 2 };
+        let place = afresh(self.place as u32) as usize;
+        let of_lane = if C == L { 0 } else { place % 2 };
+        let mut factors = T::Sum::ZEROS;
         for square in 0..P / C {
-            // SAFETY: the rows of A that belong to the square.
-            let square_of_a = unsafe {
-                let group = (square * (C / L) + of_lane) * LANES_K + self.place / LANES_N;
-                region.add(group * group_len::<T::Sum>(ROWS, L))
-            };
-            for k in 0..L {
-                let mut factors = [T::Sum::ZERO; C];
-                for j in 0..C {
-                    let (pack, l) = if ALONG_K { (j, k) } else { (k, j) };
-                    factors[j] = packs[square * C + pack][l].widen();
-                }
-                // SAFETY: as above.
-                let column = unsafe { read_column::<T::Sum, ROWS>(square_of_a.add(k * ROWS)) };
-                for i in 0..ROWS {
+            let group = (square * (C / L) + of_lane) * LANES_K + place / LANES_N;
+            for i in 0..ROWS {
+                // SAFETY: the square's part of a row of A.
+                let row = unsafe { region.add(i * row_len::<T::Sum>(P) + group * L) };
+                for k in 0..L {
+                    let lanes = T::Sum::LANES;
+                    if k.is_multiple_of(lanes) {
+                        // SAFETY: as above.
+                        factors = unsafe { pack::read_shared(row.add(k)) };
+                    }
+                    let factor = factors.as_ref()[k % lanes];
                     for j in 0..C {
-                        sums[i][j] = column[i].mul_add(factors[j], sums[i][j]);
+                        let (pack, l) = if ALONG_K { (j, k) } else { (k, j) };
+                        let of_b = packs[square * C + pack][l].widen();
+                        sums[i][j] = factor.mul_add(of_b, sums[i][j]);
                     }
                 }
             }
@@ -279,34 +280,9 @@ impl Share {
     }
 }
 
-/// From one group of so many k of A's window to the next, in elements.
-const fn group_len<S: Sum>(rows: usize, group: usize) -> usize {
-    group * rows + S::LANES
-}
-
-/// Elements that lie side by side in shared memory, 16 bytes at a time where there are so many.
-///
-/// # Safety
-/// They may be read, and lie at a multiple of 16 bytes where there are so many.
-#[inline(always)]
-unsafe fn read_column<S: Sum, const ROWS: usize>(place: SharedTile<S>) -> [S; ROWS] {
-    let mut column = [S::ZERO; ROWS];
-    // SAFETY: the caller's promise.
-    unsafe {
-        if ROWS.is_multiple_of(S::LANES) {
-            for group in 0..ROWS / S::LANES {
-                let lanes = pack::read_shared(place.add(group * S::LANES));
-                for l in 0..S::LANES {
-                    column[group * S::LANES + l] = lanes.as_ref()[l];
-                }
-            }
-        } else {
-            for i in 0..ROWS {
-                column[i] = place.add(i).read();
-            }
-        }
-    }
-    column
+/// From one row of A's window to the next, in elements.
+const fn row_len<S: Sum>(packs: usize) -> usize {
+    window(packs) + S::LANES
 }
 
 /// The sums of a lane's own L columns, of C that it shares with its neighbour where these are more.
@@ -394,6 +370,8 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
 {
     /// Packs of a row of the window.
     const PACKS: usize = window(P) / L;
+    /// Whether there are as many as lanes.
+    const ALL_HAVE_PACKS: bool = ROWS * Self::PACKS >= 32;
 
     #[inline(always)]
     fn new(a: *const T, p: &GemmParams<T::Sum>, share: Share) -> Self {
@@ -422,7 +400,9 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
         let (rows, packs) = (ROWS as u32, Self::PACKS as u32);
         match self.along_k {
             true => (lane / packs, lane % packs * L as u32),
-            false if lane < rows * packs => (lane % rows, lane / rows * L as u32),
+            false if Self::ALL_HAVE_PACKS || lane < rows * packs => {
+                (lane % rows, lane / rows * L as u32)
+            }
             false => (rows, 0),
         }
     }
@@ -477,7 +457,7 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
         packs
     }
 
-    /// Writes the packs, widened, to their places in the region: a row for each k.
+    /// Writes the packs, widened, to their places in the region's rows.
     ///
     /// # Safety
     /// No other lane touches these elements.
@@ -485,13 +465,16 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
     unsafe fn store(&self, packs: &[[T; L]; V], region: SharedTile<T::Sum>) {
         let ((mut row, mut k), (row_step, k_step)) = (self.first(), self.step());
         for v in 0..V {
-            if row < ROWS as u32 {
-                let group = (k / L as u32) as usize * group_len::<T::Sum>(ROWS, L);
-                for l in 0..L {
-                    // SAFETY: the place lies in the region.
-                    unsafe {
-                        let place = region.add(group + row as usize + l * ROWS);
-                        place.write(packs[v][l].widen());
+            if Self::ALL_HAVE_PACKS || row < ROWS as u32 {
+                // SAFETY: the place lies in the region, at a multiple of 16 bytes.
+                unsafe {
+                    let place = region.add(row as usize * row_len::<T::Sum>(P) + k as usize);
+                    for part in 0..L / T::Sum::LANES {
+                        let (first, mut widened) = (part * T::Sum::LANES, T::Sum::ZEROS);
+                        for l in 0..T::Sum::LANES {
+                            widened.as_mut()[l] = packs[v][first + l].widen();
+                        }
+                        pack::write_shared(place.add(first), widened);
                     }
                 }
             }
