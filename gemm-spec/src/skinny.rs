@@ -15,11 +15,12 @@ impl Tiles {
         self.block[2] / (THREADS / 32 / across)
     }
 
-    /// Elements of a warp's region of shared memory, where 16 bytes are so many: rows of a window
-    /// of A, 16 bytes behind each; or the warp's sums.
+    /// Elements of a warp's region of shared memory, where 16 bytes are so many: rows of A for each
+    /// k of a window, 16 bytes behind each group of as many as a thread has columns; or the warp's
+    /// sums.
     pub const fn skinny_region(&self, lanes: usize) -> usize {
-        let [rows, cols] = self.warp;
-        let of_a = rows * (self.skinny_window() + lanes);
+        let ([rows, cols], group) = (self.warp, self.thread[1]);
+        let of_a = self.skinny_window() / group * (group * rows + lanes);
         if of_a > rows * cols { of_a } else { rows * cols }
     }
 

@@ -19,24 +19,20 @@
 //! have covered them, behind each other along K: windows of K go round among these. In a warp 8
 //! lanes stand next to each other along N, 4 along K. A lane takes squares of L x L elements of B,
 //! in packs of L: so it has the same elements whether packs run along N or along K, and only which
-//! index of a square counts packs differs.
-//!
-//! A warp loads packs of 16 bytes eight lanes at a time, so that those are neighbours whose packs
-//! lie side by side in memory: along N the eight of a row, along K the four of a column. These have
-//! but 64 bytes; with one row of C, for which there are registers, and several squares a lane, two
-//! lanes along N therefore share their columns: each takes half of the packs of both, C = 2 L
-//! columns, eight neighbours have a whole line, and at the end they exchange sums.
+//! index of a square counts packs differs. Along K four lanes have but 64 bytes of a column side by
+//! side, which memory gives more slowly than whole lines; with one row of C, for which there are
+//! registers, and several squares a lane, two neighbours along N therefore share their columns:
+//! each takes half of the packs of both, C = 2 L columns, and at the end they exchange sums.
 //!
 //! All loads of a window are on their way before the first is waited for: P packs of B a lane, with
-//! P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. The sums of several rows leave registers for
-//! fewer, so that the next window is brought into the L2 cache meanwhile. No barrier joins the
-//! warps before the end, so that some multiply while others wait.
+//! P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. No barrier joins the warps before the end, so
+//! that some multiply while others wait.
 //!
 //! # Shared memory
 //!
-//! A region for each warp. First it has the window of A, widened, in rows along K, 16 bytes apart,
-//! so that lanes write packs of several rows or of one to different banks; the four groups of lanes
-//! along K read packs side by side. At the end it has the warp's sums.
+//! A region for each warp. First it has the window of A, widened, a row for each k; L rows are
+//! followed by 16 bytes, so that the four groups of lanes along K read different banks. At the end
+//! it has the warp's sums.
 //!
 //! # Preconditions
 //!
@@ -96,9 +92,6 @@ pub unsafe fn skinny<
     let warps_across = cols / warp_cols;
     let region_len = tiles.skinny_region(T::Sum::LANES);
     let (warp, lane) = warp_and_lane();
-    // One row of packs that leave no registers has its lanes along N.
-    let along_k = (ROWS > 1 || C > L) && p.b_is_along_k();
-    let place = place_of_lane(lane, along_k);
     let (across, along) = (warp % warps_across, warp / warps_across);
     let share = Share {
         row,
@@ -106,7 +99,6 @@ pub unsafe fn skinny<
         k: (along * window(P)) as u64,
         step: tiles.block[2],
         lane,
-        place,
     };
     if OVERLAPS {
         grid::wait_for_grids();
@@ -123,14 +115,14 @@ pub unsafe fn skinny<
             // Not before B has been read, which blocks of the next kernel would take room from.
             grid::launch_dependents();
         }
-        let first = add_lanes(&mut sums, place, along_k);
+        let first = add_lanes(&mut sums, lane);
         warp::sync_warp(ALL);
         // One row is written by one of the lanes that have it.
-        if ROWS > 1 || place < LANES_N {
+        if ROWS > 1 || lane < LANES_N {
             for i in 0..ROWS.div_ceil(4) {
                 for j in 0..L {
-                    let to = (first + i) * warp_cols + place % LANES_N * L + j;
-                    region.add(to).write(sums[i][j]);
+                    let place = (first + i) * warp_cols + lane % LANES_N * L + j;
+                    region.add(place).write(sums[i][j]);
                 }
             }
         }
@@ -156,22 +148,6 @@ const fn window(packs: usize) -> usize {
     LANES_K * packs
 }
 
-/// The place of a lane among those of its warp: along N, and eight further for each along K, in
-/// which lanes are neighbours where packs of B run along it.
-const fn place_of_lane(lane: usize, along_k: bool) -> usize {
-    if along_k { lane % LANES_K * LANES_N + lane / LANES_K } else { lane }
-}
-
-/// From a lane to that whose place differs by a power of two.
-const fn to_lane(places: usize, along_k: bool) -> u32 {
-    let lanes = match (along_k, places < LANES_N) {
-        (false, _) => places,
-        (true, true) => places * LANES_K,
-        (true, false) => places / LANES_N,
-    };
-    lanes as u32
-}
-
 /// What a warp computes: `ROWS` rows from `row` on, the columns of its lanes from `col` on, windows
 /// of K from `k` on, `step` apart.
 #[derive(Clone, Copy)]
@@ -182,8 +158,6 @@ struct Share {
     step: usize,
     /// This thread's lane.
     lane: usize,
-    /// Its place, as [`place_of_lane`] says.
-    place: usize,
 }
 
 impl Share {
@@ -219,10 +193,6 @@ impl Share {
                 let of_window = left.min(window(P) as u64) as u32;
                 let packs_b = columns.load(p, of_window);
                 let packs_a = rows.load(p, of_window);
-                // Sums of several rows leave no registers for packs of another window.
-                if ROWS > 1 && left >= (self.step + window(P)) as u64 {
-                    columns.prefetch(p, self.step);
-                }
                 warp::sync_warp(ALL);
                 rows.store(&packs_a, region);
                 warp::sync_warp(ALL);
@@ -231,7 +201,7 @@ impl Share {
                 columns.advance(p, self.step);
                 left = left.saturating_sub(self.step as u64);
             }
-            exchange(&sums, self.place)
+            exchange(&sums, self.lane)
         }
     }
 
@@ -254,25 +224,24 @@ impl Share {
         sums: &mut [[T::Sum; C]; ROWS],
     ) {
         // Of neighbours that share columns the second has the second of two squares.
-        let place = afresh(self.place as u32) as usize;
-        let of_lane = if C == L { 0 } else { place % 2 };
-        let mut factors = T::Sum::ZEROS;
+        let of_lane = if C == L { 0 } else { self.lane % 2 };
         for square in 0..P / C {
-            let group = (square * (C / L) + of_lane) * LANES_K + place / LANES_N;
-            for i in 0..ROWS {
-                // SAFETY: the square's part of a row of A.
-                let row = unsafe { region.add(i * row_len::<T::Sum>(P) + group * L) };
-                for k in 0..L {
-                    let lanes = T::Sum::LANES;
-                    if k.is_multiple_of(lanes) {
-                        // SAFETY: as above.
-                        factors = unsafe { pack::read_shared(row.add(k)) };
-                    }
-                    let factor = factors.as_ref()[k % lanes];
+            // SAFETY: the rows of A that belong to the square.
+            let square_of_a = unsafe {
+                let group = (square * (C / L) + of_lane) * LANES_K + self.lane / LANES_N;
+                region.add(group * group_len::<T::Sum>(ROWS, L))
+            };
+            for k in 0..L {
+                let mut factors = [T::Sum::ZERO; C];
+                for j in 0..C {
+                    let (pack, l) = if ALONG_K { (j, k) } else { (k, j) };
+                    factors[j] = packs[square * C + pack][l].widen();
+                }
+                // SAFETY: as above.
+                let column = unsafe { read_column::<T::Sum, ROWS>(square_of_a.add(k * ROWS)) };
+                for i in 0..ROWS {
                     for j in 0..C {
-                        let (pack, l) = if ALONG_K { (j, k) } else { (k, j) };
-                        let of_b = packs[square * C + pack][l].widen();
-                        sums[i][j] = factor.mul_add(of_b, sums[i][j]);
+                        sums[i][j] = column[i].mul_add(factors[j], sums[i][j]);
                     }
                 }
             }
@@ -280,9 +249,34 @@ impl Share {
     }
 }
 
-/// From one row of A's window to the next, in elements.
-const fn row_len<S: Sum>(packs: usize) -> usize {
-    window(packs) + S::LANES
+/// From one group of so many k of A's window to the next, in elements.
+const fn group_len<S: Sum>(rows: usize, group: usize) -> usize {
+    group * rows + S::LANES
+}
+
+/// Elements that lie side by side in shared memory, 16 bytes at a time where there are so many.
+///
+/// # Safety
+/// They may be read, and lie at a multiple of 16 bytes where there are so many.
+#[inline(always)]
+unsafe fn read_column<S: Sum, const ROWS: usize>(place: SharedTile<S>) -> [S; ROWS] {
+    let mut column = [S::ZERO; ROWS];
+    // SAFETY: the caller's promise.
+    unsafe {
+        if ROWS.is_multiple_of(S::LANES) {
+            for group in 0..ROWS / S::LANES {
+                let lanes = pack::read_shared(place.add(group * S::LANES));
+                for l in 0..S::LANES {
+                    column[group * S::LANES + l] = lanes.as_ref()[l];
+                }
+            }
+        } else {
+            for i in 0..ROWS {
+                column[i] = place.add(i).read();
+            }
+        }
+    }
+    column
 }
 
 /// The sums of a lane's own L columns, of C that it shares with its neighbour where these are more.
@@ -292,7 +286,7 @@ const fn row_len<S: Sum>(packs: usize) -> usize {
 #[inline(always)]
 unsafe fn exchange<S: Sum, const L: usize, const C: usize, const ROWS: usize>(
     sums: &[[S; C]; ROWS],
-    place: usize,
+    lane: usize,
 ) -> [[S; L]; ROWS] {
     let mut own = [[S::ZERO; L]; ROWS];
     for i in 0..ROWS {
@@ -301,10 +295,9 @@ unsafe fn exchange<S: Sum, const L: usize, const C: usize, const ROWS: usize>(
             if C > L {
                 let (first, second) = (sums[i][j], sums[i][C - L + j]);
                 let (of_lane, given) =
-                    if place.is_multiple_of(2) { (first, second) } else { (second, first) };
+                    if lane.is_multiple_of(2) { (first, second) } else { (second, first) };
                 // SAFETY: the caller's promise.
-                let (other, _) =
-                    unsafe { warp::warp_shuffle_xor(ALL, given, to_lane(1, true), 32) };
+                let (other, _) = unsafe { warp::warp_shuffle_xor(ALL, given, 1, 32) };
                 own[i][j] = of_lane.add(other);
             }
         }
@@ -323,21 +316,19 @@ unsafe fn exchange<S: Sum, const L: usize, const C: usize, const ROWS: usize>(
 #[inline(always)]
 unsafe fn add_lanes<S: Sum, const L: usize, const ROWS: usize>(
     sums: &mut [[S; L]; ROWS],
-    place: usize,
-    along_k: bool,
+    lane: usize,
 ) -> usize {
     let (mut rows, mut first) = (ROWS, 0);
     for round in 0..2 {
         let partner = 16 >> round;
-        let is_upper = place & partner != 0;
+        let is_upper = lane & partner != 0;
         let half = rows / 2;
         for i in 0..rows.div_ceil(2) {
             for j in 0..L {
                 let (lower, upper) = (sums[i][j], sums[i + half][j]);
                 let (own, given) = if is_upper { (upper, lower) } else { (lower, upper) };
                 // SAFETY: the caller's promise.
-                let (other, _) =
-                    unsafe { warp::warp_shuffle_xor(ALL, given, to_lane(partner, along_k), 32) };
+                let (other, _) = unsafe { warp::warp_shuffle_xor(ALL, given, partner as u32, 32) };
                 sums[i][j] = own.add(other);
             }
         }
@@ -370,8 +361,6 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
 {
     /// Packs of a row of the window.
     const PACKS: usize = window(P) / L;
-    /// Whether there are as many as lanes.
-    const ALL_HAVE_PACKS: bool = ROWS * Self::PACKS >= 32;
 
     #[inline(always)]
     fn new(a: *const T, p: &GemmParams<T::Sum>, share: Share) -> Self {
@@ -400,9 +389,7 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
         let (rows, packs) = (ROWS as u32, Self::PACKS as u32);
         match self.along_k {
             true => (lane / packs, lane % packs * L as u32),
-            false if Self::ALL_HAVE_PACKS || lane < rows * packs => {
-                (lane % rows, lane / rows * L as u32)
-            }
+            false if lane < rows * packs => (lane % rows, lane / rows * L as u32),
             false => (rows, 0),
         }
     }
@@ -457,7 +444,7 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
         packs
     }
 
-    /// Writes the packs, widened, to their places in the region's rows.
+    /// Writes the packs, widened, to their places in the region: a row for each k.
     ///
     /// # Safety
     /// No other lane touches these elements.
@@ -465,16 +452,13 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
     unsafe fn store(&self, packs: &[[T; L]; V], region: SharedTile<T::Sum>) {
         let ((mut row, mut k), (row_step, k_step)) = (self.first(), self.step());
         for v in 0..V {
-            if Self::ALL_HAVE_PACKS || row < ROWS as u32 {
-                // SAFETY: the place lies in the region, at a multiple of 16 bytes.
-                unsafe {
-                    let place = region.add(row as usize * row_len::<T::Sum>(P) + k as usize);
-                    for part in 0..L / T::Sum::LANES {
-                        let (first, mut widened) = (part * T::Sum::LANES, T::Sum::ZEROS);
-                        for l in 0..T::Sum::LANES {
-                            widened.as_mut()[l] = packs[v][first + l].widen();
-                        }
-                        pack::write_shared(place.add(first), widened);
+            if row < ROWS as u32 {
+                let group = (k / L as u32) as usize * group_len::<T::Sum>(ROWS, L);
+                for l in 0..L {
+                    // SAFETY: the place lies in the region.
+                    unsafe {
+                        let place = region.add(group + row as usize + l * ROWS);
+                        place.write(packs[v][l].widen());
                     }
                 }
             }

@@ -3,14 +3,14 @@
 use super::packs::{gather, read_pack, unpacked};
 use super::{LANES_K, LANES_N, Share, window};
 use crate::Element;
-use cuda_std::misc::{self, afresh, afresh_i64};
+use cuda_std::misc::{afresh, afresh_i64};
 use gemm_spec::GemmParams;
 
 /// This lane's part of B: P packs of each window, in squares, or of C columns.
 pub struct PartOfB<T, const L: usize, const P: usize, const C: usize, const ALONG_K: bool> {
     /// The lane's first element of the window.
     start: *const T,
-    place: usize,
+    lane: usize,
     /// Columns of B from the warp's first on.
     cols_left: u32,
     /// Packs may be read as such, where K does not end in them.
@@ -32,7 +32,7 @@ impl<T: Element, const L: usize, const P: usize, const C: usize, const ALONG_K: 
         let cols = (LANES_N * L) as u64;
         let mut part = PartOfB {
             start,
-            place: share.place,
+            lane: share.lane,
             cols_left: p.n.saturating_sub(share.col).min(cols) as u32,
             whole: stride == 1 && is_aligned && share.col + cols <= p.n,
         };
@@ -46,8 +46,8 @@ impl<T: Element, const L: usize, const P: usize, const C: usize, const ALONG_K: 
     /// K and column of the lane's first element, in the window and among the warp's columns.
     #[inline(always)]
     fn first(&self) -> (u32, u32) {
-        let place = afresh(self.place as u32);
-        let (along, across) = (place / LANES_N as u32, place % LANES_N as u32);
+        let lane = afresh(self.lane as u32);
+        let (along, across) = (lane / LANES_N as u32, lane % LANES_N as u32);
         match C == L {
             true => (along * L as u32, across * L as u32),
             false => ((across % 2 * LANES_K as u32 + along) * L as u32, across / 2 * C as u32),
@@ -59,34 +59,6 @@ impl<T: Element, const L: usize, const P: usize, const C: usize, const ALONG_K: 
     pub fn advance(&mut self, p: &GemmParams<T::Sum>, step: usize) {
         let stride = afresh_i64(p.b_row_stride) as isize;
         self.start = self.start.wrapping_offset(step as isize * stride);
-    }
-
-    /// Has the lane's packs of the window that is `step` further along K, all of which lies in B,
-    /// brought into the L2 cache. That brings lines of 128 bytes, asked for once: by who reads the
-    /// first half.
-    ///
-    /// # Safety
-    /// B may be read.
-    #[inline(always)]
-    pub unsafe fn prefetch(&self, p: &GemmParams<T::Sum>, step: usize) {
-        if !self.whole {
-            return;
-        }
-        let stride = if ALONG_K { p.b_col_stride } else { p.b_row_stride };
-        let across = afresh_i64(stride) as isize;
-        let k_stride = if ALONG_K { 1 } else { across };
-        let mut square = self.start.wrapping_offset(step as isize * k_stride);
-        for _ in 0..P / C {
-            let mut source = square;
-            for _ in 0..C {
-                if source as usize % 128 < 64 {
-                    // SAFETY: the pack lies in the matrix.
-                    unsafe { misc::prefetch_l2(source) };
-                }
-                source = source.wrapping_offset(across);
-            }
-            square = square.wrapping_offset((LANES_K * C) as isize * k_stride);
-        }
     }
 
     /// Reads the lane's packs of a window, of which `left` values of k lie in B; what lies outside
