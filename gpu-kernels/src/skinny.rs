@@ -19,20 +19,27 @@
 //! have covered them, behind each other along K: windows of K go round among these. In a warp 8
 //! lanes stand next to each other along N, 4 along K. A lane takes squares of L x L elements of B,
 //! in packs of L: so it has the same elements whether packs run along N or along K, and only which
-//! index of a square counts packs differs. Along K four lanes have but 64 bytes of a column side by
-//! side, which memory gives more slowly than whole lines; with one row of C, for which there are
-//! registers, and several squares a lane, two neighbours along N therefore share their columns:
-//! each takes half of the packs of both, C = 2 L columns, and at the end they exchange sums.
+//! index of a square counts packs differs.
 //!
-//! All loads of a window are on their way before the first is waited for: P packs of B a lane, with
-//! P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. No barrier joins the warps before the end, so
-//! that some multiply while others wait.
+//! A warp loads packs of 16 bytes eight lanes at a time, so that those are neighbours whose packs
+//! lie side by side in memory: along N the eight of a row, along K the four of a column. These have
+//! but 64 bytes; with one row of C, for which there are registers, and several squares a lane, two
+//! lanes along N therefore share their columns: each takes half of the packs of both, C = 2 L
+//! columns, eight neighbours have a whole line, and at the end they exchange sums.
+//!
+//! One row has all loads of a window on their way before the first is waited for: P packs of B a
+//! lane, with P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. The sums of several rows leave
+//! registers for a part of that; from compute capability 9.0 on, copies past the registers bring
+//! the next windows meanwhile ([`Ahead`]), 4 KiB a warp again, and A's next window comes while one
+//! is multiplied. No barrier joins the warps before the end, so that some multiply while others
+//! wait.
 //!
 //! # Shared memory
 //!
-//! A region for each warp. First it has the window of A, widened, a row for each k; L rows are
-//! followed by 16 bytes, so that the four groups of lanes along K read different banks. At the end
-//! it has the warp's sums.
+//! A region for each warp: windows of B on their way, where they are, and the window of A, widened,
+//! in rows along K, 16 bytes apart, so that lanes write packs of several rows or of one to
+//! different banks; the four groups of lanes along K read packs side by side. At the end it has the
+//! warp's sums.
 //!
 //! # Preconditions
 //!
@@ -47,9 +54,11 @@ use cuda_std::misc::{afresh, afresh_i64};
 use cuda_std::{grid, thread, warp};
 use gemm_spec::{GemmParams, SKINNY_LANES, SKINNY_THREADS, Tiles};
 
+mod ahead;
 mod packs;
 mod part_of_b;
 
+use ahead::Ahead;
 use packs::{gather, read_pack, unpacked};
 use part_of_b::PartOfB;
 
@@ -62,6 +71,7 @@ const ALL: u32 = !0;
 
 /// Computes a tile of C, with the block's other threads. A lane has L columns, and takes P packs of
 /// B and V of A in a window; of a B along K it adds up C columns, its own and its neighbour's.
+/// `PENDING` windows and one more are on their way in shared memory, none where it is 0.
 /// Where the grid `OVERLAPS`, which is for compute capability 9.0, it may start while the kernel
 /// before it in its stream ends.
 ///
@@ -79,6 +89,7 @@ pub unsafe fn skinny<
     const P: usize,
     const V: usize,
     const C: usize,
+    const PENDING: u32,
     const OVERLAPS: bool,
 >(
     (a, b, c): (*const T, *const T, *mut T::Output),
@@ -92,6 +103,9 @@ pub unsafe fn skinny<
     let warps_across = cols / warp_cols;
     let region_len = tiles.skinny_region(T::Sum::LANES);
     let (warp, lane) = warp_and_lane();
+    // One row of packs that leave no registers has its lanes along N.
+    let along_k = (ROWS > 1 || C > L) && p.b_is_along_k();
+    let place = place_of_lane(lane, along_k);
     let (across, along) = (warp % warps_across, warp / warps_across);
     let share = Share {
         row,
@@ -99,6 +113,7 @@ pub unsafe fn skinny<
         k: (along * window(P)) as u64,
         step: tiles.block[2],
         lane,
+        place,
     };
     if OVERLAPS {
         grid::wait_for_grids();
@@ -108,21 +123,21 @@ pub unsafe fn skinny<
     unsafe {
         let region = memory.add(warp * region_len);
         let mut sums = match p.b_is_along_k() {
-            true => share.sums::<T, ROWS, L, P, V, C, true>((a, b), &p, region),
-            false => share.sums::<T, ROWS, L, P, V, L, false>((a, b), &p, region),
+            true => share.sums::<T, ROWS, L, P, V, C, PENDING, true>((a, b), &p, region),
+            false => share.sums::<T, ROWS, L, P, V, L, PENDING, false>((a, b), &p, region),
         };
         if OVERLAPS {
             // Not before B has been read, which blocks of the next kernel would take room from.
             grid::launch_dependents();
         }
-        let first = add_lanes(&mut sums, lane);
+        let first = add_lanes(&mut sums, place, along_k);
         warp::sync_warp(ALL);
         // One row is written by one of the lanes that have it.
-        if ROWS > 1 || lane < LANES_N {
+        if ROWS > 1 || place < LANES_N {
             for i in 0..ROWS.div_ceil(4) {
                 for j in 0..L {
-                    let place = (first + i) * warp_cols + lane % LANES_N * L + j;
-                    region.add(place).write(sums[i][j]);
+                    let to = (first + i) * warp_cols + place % LANES_N * L + j;
+                    region.add(to).write(sums[i][j]);
                 }
             }
         }
@@ -148,6 +163,22 @@ const fn window(packs: usize) -> usize {
     LANES_K * packs
 }
 
+/// The place of a lane among those of its warp: along N, and eight further for each along K, in
+/// which lanes are neighbours where packs of B run along it.
+const fn place_of_lane(lane: usize, along_k: bool) -> usize {
+    if along_k { lane % LANES_K * LANES_N + lane / LANES_K } else { lane }
+}
+
+/// From a lane to that whose place differs by a power of two.
+const fn to_lane(places: usize, along_k: bool) -> u32 {
+    let lanes = match (along_k, places < LANES_N) {
+        (false, _) => places,
+        (true, true) => places * LANES_K,
+        (true, false) => places / LANES_N,
+    };
+    lanes as u32
+}
+
 /// What a warp computes: `ROWS` rows from `row` on, the columns of its lanes from `col` on, windows
 /// of K from `k` on, `step` apart.
 #[derive(Clone, Copy)]
@@ -158,6 +189,8 @@ struct Share {
     step: usize,
     /// This thread's lane.
     lane: usize,
+    /// Its place, as [`place_of_lane`] says.
+    place: usize,
 }
 
 impl Share {
@@ -173,6 +206,7 @@ impl Share {
         const P: usize,
         const V: usize,
         const C: usize,
+        const PENDING: u32,
         const ALONG_K: bool,
     >(
         self,
@@ -184,24 +218,35 @@ impl Share {
         const { assert!(C == L || C == 2 * L && ALONG_K) };
         let mut sums = [[T::Sum::ZERO; C]; ROWS];
         let mut rows = PartOfA::<T, ROWS, L, P, V>::new(a, p, self);
-        let mut columns = PartOfB::<T, L, P, C, ALONG_K>::new(b, p, self);
         let mut left = if self.col < p.n { p.k.saturating_sub(self.k) } else { 0 };
+        let columns = PartOfB::<T, L, P, C, ALONG_K>::new(b, p, self);
         // SAFETY: a warp's lanes have the same `left`; each lane has read the region's last rows of
         // A when others write the next, and reads when they have written.
         unsafe {
+            let mut columns = Ahead::<_, _, _, _, _, PENDING>::new(columns, p, self, left, region);
+            let region = columns.behind(region);
+            // Windows on their way take no registers: A comes before it is wanted.
+            let mut packs_a = [[T::ZEROS.as_ref()[0]; L]; V];
+            if PENDING > 0 {
+                packs_a = rows.load(p, left);
+            }
             while left > 0 {
-                let of_window = left.min(window(P) as u64) as u32;
-                let packs_b = columns.load(p, of_window);
-                let packs_a = rows.load(p, of_window);
+                let packs_b = columns.take(p, left);
+                if PENDING == 0 {
+                    packs_a = rows.load(p, left);
+                }
                 warp::sync_warp(ALL);
                 rows.store(&packs_a, region);
                 warp::sync_warp(ALL);
-                self.multiply::<T, ROWS, L, P, C, ALONG_K>(&packs_b, region, &mut sums);
+                columns.advance(p, self.step, left);
                 rows.advance(p, self.step);
-                columns.advance(p, self.step);
                 left = left.saturating_sub(self.step as u64);
+                if PENDING > 0 {
+                    packs_a = rows.load(p, left);
+                }
+                self.multiply::<T, ROWS, L, P, C, ALONG_K>(&packs_b, region, &mut sums);
             }
-            exchange(&sums, self.lane)
+            exchange(&sums, self.place)
         }
     }
 
@@ -224,24 +269,25 @@ impl Share {
         sums: &mut [[T::Sum; C]; ROWS],
     ) {
         // Of neighbours that share columns the second has the second of two squares.
-        let of_lane = if C == L { 0 } else { self.lane % 2 };
+        let place = afresh(self.place as u32) as usize;
+        let of_lane = if C == L { 0 } else { place % 2 };
+        let mut factors = T::Sum::ZEROS;
         for square in 0..P / C {
-            // SAFETY: the rows of A that belong to the square.
-            let square_of_a = unsafe {
-                let group = (square * (C / L) + of_lane) * LANES_K + self.lane / LANES_N;
-                region.add(group * group_len::<T::Sum>(ROWS, L))
-            };
-            for k in 0..L {
-                let mut factors = [T::Sum::ZERO; C];
-                for j in 0..C {
-                    let (pack, l) = if ALONG_K { (j, k) } else { (k, j) };
-                    factors[j] = packs[square * C + pack][l].widen();
-                }
-                // SAFETY: as above.
-                let column = unsafe { read_column::<T::Sum, ROWS>(square_of_a.add(k * ROWS)) };
-                for i in 0..ROWS {
+            let group = (square * (C / L) + of_lane) * LANES_K + place / LANES_N;
+            for i in 0..ROWS {
+                // SAFETY: the square's part of a row of A.
+                let row = unsafe { region.add(i * row_len::<T::Sum>(P) + group * L) };
+                for k in 0..L {
+                    let lanes = T::Sum::LANES;
+                    if k.is_multiple_of(lanes) {
+                        // SAFETY: as above.
+                        factors = unsafe { pack::read_shared(row.add(k)) };
+                    }
+                    let factor = factors.as_ref()[k % lanes];
                     for j in 0..C {
-                        sums[i][j] = column[i].mul_add(factors[j], sums[i][j]);
+                        let (pack, l) = if ALONG_K { (j, k) } else { (k, j) };
+                        let of_b = packs[square * C + pack][l].widen();
+                        sums[i][j] = factor.mul_add(of_b, sums[i][j]);
                     }
                 }
             }
@@ -249,34 +295,9 @@ impl Share {
     }
 }
 
-/// From one group of so many k of A's window to the next, in elements.
-const fn group_len<S: Sum>(rows: usize, group: usize) -> usize {
-    group * rows + S::LANES
-}
-
-/// Elements that lie side by side in shared memory, 16 bytes at a time where there are so many.
-///
-/// # Safety
-/// They may be read, and lie at a multiple of 16 bytes where there are so many.
-#[inline(always)]
-unsafe fn read_column<S: Sum, const ROWS: usize>(place: SharedTile<S>) -> [S; ROWS] {
-    let mut column = [S::ZERO; ROWS];
-    // SAFETY: the caller's promise.
-    unsafe {
-        if ROWS.is_multiple_of(S::LANES) {
-            for group in 0..ROWS / S::LANES {
-                let lanes = pack::read_shared(place.add(group * S::LANES));
-                for l in 0..S::LANES {
-                    column[group * S::LANES + l] = lanes.as_ref()[l];
-                }
-            }
-        } else {
-            for i in 0..ROWS {
-                column[i] = place.add(i).read();
-            }
-        }
-    }
-    column
+/// From one row of A's window to the next, in elements.
+const fn row_len<S: Sum>(packs: usize) -> usize {
+    window(packs) + S::LANES
 }
 
 /// The sums of a lane's own L columns, of C that it shares with its neighbour where these are more.
@@ -286,7 +307,7 @@ unsafe fn read_column<S: Sum, const ROWS: usize>(place: SharedTile<S>) -> [S; RO
 #[inline(always)]
 unsafe fn exchange<S: Sum, const L: usize, const C: usize, const ROWS: usize>(
     sums: &[[S; C]; ROWS],
-    lane: usize,
+    place: usize,
 ) -> [[S; L]; ROWS] {
     let mut own = [[S::ZERO; L]; ROWS];
     for i in 0..ROWS {
@@ -295,9 +316,10 @@ unsafe fn exchange<S: Sum, const L: usize, const C: usize, const ROWS: usize>(
             if C > L {
                 let (first, second) = (sums[i][j], sums[i][C - L + j]);
                 let (of_lane, given) =
-                    if lane.is_multiple_of(2) { (first, second) } else { (second, first) };
+                    if place.is_multiple_of(2) { (first, second) } else { (second, first) };
                 // SAFETY: the caller's promise.
-                let (other, _) = unsafe { warp::warp_shuffle_xor(ALL, given, 1, 32) };
+                let (other, _) =
+                    unsafe { warp::warp_shuffle_xor(ALL, given, to_lane(1, true), 32) };
                 own[i][j] = of_lane.add(other);
             }
         }
@@ -316,19 +338,21 @@ unsafe fn exchange<S: Sum, const L: usize, const C: usize, const ROWS: usize>(
 #[inline(always)]
 unsafe fn add_lanes<S: Sum, const L: usize, const ROWS: usize>(
     sums: &mut [[S; L]; ROWS],
-    lane: usize,
+    place: usize,
+    along_k: bool,
 ) -> usize {
     let (mut rows, mut first) = (ROWS, 0);
     for round in 0..2 {
         let partner = 16 >> round;
-        let is_upper = lane & partner != 0;
+        let is_upper = place & partner != 0;
         let half = rows / 2;
         for i in 0..rows.div_ceil(2) {
             for j in 0..L {
                 let (lower, upper) = (sums[i][j], sums[i + half][j]);
                 let (own, given) = if is_upper { (upper, lower) } else { (lower, upper) };
                 // SAFETY: the caller's promise.
-                let (other, _) = unsafe { warp::warp_shuffle_xor(ALL, given, partner as u32, 32) };
+                let (other, _) =
+                    unsafe { warp::warp_shuffle_xor(ALL, given, to_lane(partner, along_k), 32) };
                 sums[i][j] = own.add(other);
             }
         }
@@ -361,6 +385,8 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
 {
     /// Packs of a row of the window.
     const PACKS: usize = window(P) / L;
+    /// Whether there are as many as lanes.
+    const ALL_HAVE_PACKS: bool = ROWS * Self::PACKS >= 32;
 
     #[inline(always)]
     fn new(a: *const T, p: &GemmParams<T::Sum>, share: Share) -> Self {
@@ -389,7 +415,9 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
         let (rows, packs) = (ROWS as u32, Self::PACKS as u32);
         match self.along_k {
             true => (lane / packs, lane % packs * L as u32),
-            false if lane < rows * packs => (lane % rows, lane / rows * L as u32),
+            false if Self::ALL_HAVE_PACKS || lane < rows * packs => {
+                (lane % rows, lane / rows * L as u32)
+            }
             false => (rows, 0),
         }
     }
@@ -417,7 +445,8 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
     /// # Safety
     /// A may be read.
     #[inline(always)]
-    unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u32) -> [[T; L]; V] {
+    unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u64) -> [[T; L]; V] {
+        let left = left.min(window(P) as u64) as u32;
         let mut packs = [[T::ZEROS.as_ref()[0]; L]; V];
         let ((mut row, mut k), (row_step, k_step)) = (self.first(), self.step());
         let (mut source, stride) = (self.start, self.stride(p));
@@ -444,7 +473,7 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
         packs
     }
 
-    /// Writes the packs, widened, to their places in the region: a row for each k.
+    /// Writes the packs, widened, to their places in the region's rows.
     ///
     /// # Safety
     /// No other lane touches these elements.
@@ -452,13 +481,16 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
     unsafe fn store(&self, packs: &[[T; L]; V], region: SharedTile<T::Sum>) {
         let ((mut row, mut k), (row_step, k_step)) = (self.first(), self.step());
         for v in 0..V {
-            if row < ROWS as u32 {
-                let group = (k / L as u32) as usize * group_len::<T::Sum>(ROWS, L);
-                for l in 0..L {
-                    // SAFETY: the place lies in the region.
-                    unsafe {
-                        let place = region.add(group + row as usize + l * ROWS);
-                        place.write(packs[v][l].widen());
+            if Self::ALL_HAVE_PACKS || row < ROWS as u32 {
+                // SAFETY: the place lies in the region, at a multiple of 16 bytes.
+                unsafe {
+                    let place = region.add(row as usize * row_len::<T::Sum>(P) + k as usize);
+                    for part in 0..L / T::Sum::LANES {
+                        let (first, mut widened) = (part * T::Sum::LANES, T::Sum::ZEROS);
+                        for l in 0..T::Sum::LANES {
+                            widened.as_mut()[l] = packs[v][first + l].widen();
+                        }
+                        pack::write_shared(place.add(first), widened);
                     }
                 }
             }
@@ -495,7 +527,11 @@ macro_rules! entries {
             p: GemmParams<<$element as Element>::Sum>,
         ) {
             type S = <$element as Element>::Sum;
-            const TILES: Tiles = Tiles::of_threads($block, $warp, $thread, $stages, $min_blocks);
+            const TILES: Tiles = {
+                let tiles = Tiles::of_threads($block, $warp, $thread, $stages, $min_blocks);
+                if $overlaps { tiles.skinny_ahead(size_of::<$element>()) } else { tiles }
+            };
+            const PENDING: u32 = TILES.stages as u32 - 1;
             const ROWS: usize = TILES.block[0];
             const L: usize = TILES.thread[1];
             const WINDOW: usize = TILES.skinny_window();
@@ -506,7 +542,9 @@ macro_rules! entries {
             let (operands, p) = of_layer::<$element>((a, b, c), p);
             // SAFETY: the memory is this block's own; the rest is the host's promise, passed on.
             unsafe {
-                skinny::<$element, ROWS, L, P, V, C, $overlaps>(operands, p, TILES, memory);
+                skinny::<$element, ROWS, L, P, V, C, PENDING, $overlaps>(
+                    operands, p, TILES, memory,
+                );
             }
         }
     )*};

@@ -10,7 +10,7 @@ use gemm_spec::GemmParams;
 pub struct PartOfB<T, const L: usize, const P: usize, const C: usize, const ALONG_K: bool> {
     /// The lane's first element of the window.
     start: *const T,
-    lane: usize,
+    place: usize,
     /// Columns of B from the warp's first on.
     cols_left: u32,
     /// Packs may be read as such, where K does not end in them.
@@ -32,7 +32,7 @@ impl<T: Element, const L: usize, const P: usize, const C: usize, const ALONG_K: 
         let cols = (LANES_N * L) as u64;
         let mut part = PartOfB {
             start,
-            lane: share.lane,
+            place: share.place,
             cols_left: p.n.saturating_sub(share.col).min(cols) as u32,
             whole: stride == 1 && is_aligned && share.col + cols <= p.n,
         };
@@ -46,8 +46,8 @@ impl<T: Element, const L: usize, const P: usize, const C: usize, const ALONG_K: 
     /// K and column of the lane's first element, in the window and among the warp's columns.
     #[inline(always)]
     fn first(&self) -> (u32, u32) {
-        let lane = afresh(self.lane as u32);
-        let (along, across) = (lane / LANES_N as u32, lane % LANES_N as u32);
+        let place = afresh(self.place as u32);
+        let (along, across) = (place / LANES_N as u32, place % LANES_N as u32);
         match C == L {
             true => (along * L as u32, across * L as u32),
             false => ((across % 2 * LANES_K as u32 + along) * L as u32, across / 2 * C as u32),
@@ -61,14 +61,43 @@ impl<T: Element, const L: usize, const P: usize, const C: usize, const ALONG_K: 
         self.start = self.start.wrapping_offset(step as isize * stride);
     }
 
-    /// Reads the lane's packs of a window, of which `left` values of k lie in B; what lies outside
-    /// is 0. Pack q of a square is its row q, or with `ALONG_K` its column q, of C columns.
+    /// Whether the lane's packs of a window, of which `left` values of k lie in B, may be read as
+    /// such.
+    #[inline(always)]
+    pub fn is_whole(&self, left: u64) -> bool {
+        self.whole && left >= window(P) as u64
+    }
+
+    /// Calls `with` for each pack of a whole window, with where it lies in B. Pack q of a square is
+    /// its row q, or with `ALONG_K` its column q, of C columns.
+    #[inline(always)]
+    pub fn each_place(&self, p: &GemmParams<T::Sum>, mut with: impl FnMut(usize, *const T)) {
+        // A known stride goes into the instructions.
+        let across = afresh_i64(if ALONG_K { p.b_col_stride } else { p.b_row_stride }) as isize;
+        let k_stride = if ALONG_K { 1 } else { across };
+        let mut square = self.start;
+        for s in 0..P / C {
+            let mut source = square;
+            for q in 0..C {
+                with(s * C + q, source);
+                source = source.wrapping_offset(across);
+            }
+            square = square.wrapping_offset((LANES_K * C) as isize * k_stride);
+        }
+    }
+
+    /// Calls `with` for each pack of a window, of which `left` values of k lie in B, with its bits,
+    /// which come element by element; what lies outside is 0.
     ///
     /// # Safety
     /// B may be read.
     #[inline(always)]
-    pub unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u32) -> [[T; L]; P] {
-        let mut packs = [[T::ZEROS.as_ref()[0]; L]; P];
+    pub unsafe fn each_gathered(
+        &self,
+        p: &GemmParams<T::Sum>,
+        left: u64,
+        mut with: impl FnMut(usize, u128),
+    ) {
         let (k_stride, col_stride) = (afresh_i64(p.b_row_stride), afresh_i64(p.b_col_stride));
         // From one pack to the next, and within one.
         let (across, along) = match ALONG_K {
@@ -76,34 +105,37 @@ impl<T: Element, const L: usize, const P: usize, const C: usize, const ALONG_K: 
             false => (k_stride as isize, col_stride),
         };
         let mut square = self.start;
-        if self.whole && left >= window(P) as u32 {
-            // A known stride goes into the instructions.
-            let k_stride = if ALONG_K { 1 } else { k_stride as isize };
-            for s in 0..P / C {
-                let mut source = square;
-                for q in 0..C {
-                    // SAFETY: the pack lies in the matrix and is aligned.
-                    packs[s * C + q] = unpacked(unsafe { read_pack::<T, L>(source) });
-                    source = source.wrapping_offset(across);
-                }
-                square = square.wrapping_offset((LANES_K * C) as isize * k_stride);
+        let (k, col) = self.first();
+        let cols_left = self.cols_left.saturating_sub(col);
+        let mut k_left = (left.min(window(P) as u64) as u32).saturating_sub(k);
+        for s in 0..P / C {
+            let mut source = square;
+            let (across_left, along_left) =
+                if ALONG_K { (cols_left, k_left) } else { (k_left, cols_left) };
+            for q in 0..C {
+                let count = if (q as u32) < across_left { along_left } else { 0 };
+                // SAFETY: so many elements lie in the matrix.
+                with(s * C + q, unsafe { gather::<T, L>(source, along, count) });
+                source = source.wrapping_offset(across);
             }
-        } else {
-            let (k, col) = self.first();
-            let cols_left = self.cols_left.saturating_sub(col);
-            let mut k_left = left.saturating_sub(k);
-            for s in 0..P / C {
-                let mut source = square;
-                let (across_left, along_left) =
-                    if ALONG_K { (cols_left, k_left) } else { (k_left, cols_left) };
-                for q in 0..C {
-                    let count = if (q as u32) < across_left { along_left } else { 0 };
-                    // SAFETY: so many elements lie in the matrix.
-                    packs[s * C + q] = unpacked(unsafe { gather::<T, L>(source, along, count) });
-                    source = source.wrapping_offset(across);
-                }
-                square = square.wrapping_offset((LANES_K * C) as isize * k_stride as isize);
-                k_left = k_left.saturating_sub((LANES_K * C) as u32);
+            square = square.wrapping_offset((LANES_K * C) as isize * k_stride as isize);
+            k_left = k_left.saturating_sub((LANES_K * C) as u32);
+        }
+    }
+
+    /// Reads the lane's packs of a window, of which `left` values of k lie in B.
+    ///
+    /// # Safety
+    /// B may be read.
+    #[inline(always)]
+    pub unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u64) -> [[T; L]; P] {
+        let mut packs = [[T::ZEROS.as_ref()[0]; L]; P];
+        // SAFETY: packs of a whole window lie in the matrix and are aligned; of others what does.
+        unsafe {
+            if self.is_whole(left) {
+                self.each_place(p, |i, source| packs[i] = unpacked(read_pack::<T, L>(source)));
+            } else {
+                self.each_gathered(p, left, |i, bits| packs[i] = unpacked(bits));
             }
         }
         packs

@@ -111,6 +111,10 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("k10_grouped_64x64", _) => (31.0, 0.54, 2.0, 4),
         ("k10_grouped_order", F64) => (19.4, 0.95, 3.0, 1),
         ("k10_grouped_order", _) => (31.2, 0.9, 3.0, 1),
+        // Of step 10 with fewer stages of K, faster where K has few, and with more blocks.
+        ("k09_async_copy", F32) => (48.6, 0.75, 2.6, 2),
+        ("k09_async_copy", F64) => (19.3, 0.95, 3.0, 1),
+        ("k09_async_copy", _) => (32.4, 0.9, 3.0, 2),
         ("k08_double_buffer", F32) => (21.9, shallow, 3.0, 2),
         ("k08_double_buffer", F64) => (17.2, shallow, 3.0, 1),
         ("k08_double_buffer", I32) => (27.0, shallow, 3.0, 1),

@@ -9,7 +9,7 @@ use gemm_spec::{DType, Kernel, Precision, Shape};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 43] = [
+pub(super) const CANDIDATES: [&str; 44] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
@@ -48,6 +48,7 @@ pub(super) const CANDIDATES: [&str; 43] = [
     "k12_warp_specialized",
     "k10_grouped_order",
     "k10_grouped_64x64",
+    "k09_async_copy",
     "k08_double_buffer",
     "k07_warp_tile",
     "k02_tiled_16",
