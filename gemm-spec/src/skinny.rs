@@ -6,8 +6,6 @@ use crate::Tiles;
 pub const THREADS: usize = 256;
 /// Lanes of a warp along K and along N.
 pub const LANES: [usize; 2] = [4, 8];
-/// Bytes of B that a warp has on their way in shared memory.
-const AHEAD: usize = 4096;
 
 impl Tiles {
     /// How much of K a warp of a `skinny` kernel takes at a time. Warps stand next to each other
@@ -17,26 +15,12 @@ impl Tiles {
         self.block[2] / (THREADS / 32 / across)
     }
 
-    /// The same tiles where windows of B, of elements of so many bytes, are on their way in shared
-    /// memory: a stage each. One row has them on their way to registers.
-    pub const fn skinny_ahead(mut self, bytes: usize) -> Tiles {
-        if self.block[0] > 1 {
-            self.stages = AHEAD / (self.skinny_window() * self.warp[1] * bytes);
-        }
-        self
-    }
-
-    /// Elements of a warp's windows of B in shared memory, where 16 bytes are so many.
-    pub const fn skinny_ring(&self, lanes: usize) -> usize {
-        if self.stages > 1 { AHEAD / 16 * lanes } else { 0 }
-    }
-
-    /// Elements of a warp's region of shared memory, where 16 bytes are so many: windows of B, and
-    /// rows of a window of A, 16 bytes behind each; or the warp's sums.
+    /// Elements of a warp's region of shared memory, where 16 bytes are so many: rows of a window
+    /// of A, 16 bytes behind each; or the warp's sums.
     pub const fn skinny_region(&self, lanes: usize) -> usize {
         let [rows, cols] = self.warp;
-        let of_both = self.skinny_ring(lanes) + rows * (self.skinny_window() + lanes);
-        if of_both > rows * cols { of_both } else { rows * cols }
+        let of_a = rows * (self.skinny_window() + lanes);
+        if of_a > rows * cols { of_a } else { rows * cols }
     }
 
     /// Elements of all warps' regions.
@@ -68,7 +52,7 @@ macro_rules! skinny_kernels {
         (skinny_rows_f16, "skinny_rows", f16, [16, 64, 64], [16, 32], [16, 4], 1, 2),
         (skinny_rows_bf16, "skinny_rows", bf16, [16, 64, 64], [16, 32], [16, 4], 1, 2),
         (skinny_rows_f32, "skinny_rows", f32, [16, 64, 64], [16, 32], [16, 4], 1, 2),
-        (skinny_rows_f64, "skinny_rows", f64, [16, 32, 32], [16, 16], [16, 2], 1, 1),
+        (skinny_rows_f64, "skinny_rows", f64, [16, 32, 32], [16, 16], [16, 2], 1, 2),
         }
     };
 }

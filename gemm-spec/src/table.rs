@@ -407,15 +407,14 @@ static FAMILIES: &[&[Kernel]] = &[
 static SKINNY: &[Kernel] = of_family!(Skinny, crate::skinny_kernels);
 
 /// Those for few rows stand in the module for compute capability 9.0 once more, where they start
-/// while the kernel before them ends, and those for several have B on its way in shared memory.
+/// while the kernel before them ends.
 static SKINNY_OVERLAPPED: &[Kernel] = &once_more::<{ SKINNY.len() }>(SKINNY);
 
 const fn once_more<const N: usize>(kernels: &[Kernel]) -> [Kernel; N] {
     let mut rows = [kernels[0]; N];
     let mut i = 0;
     while i < N {
-        let tiles = kernels[i].tiles.skinny_ahead(kernels[i].dtype.size_bytes());
-        rows[i] = Kernel { target: Target::Sm90, tiles, ..kernels[i] };
+        rows[i] = Kernel { target: Target::Sm90, ..kernels[i] };
         i += 1;
     }
     rows

@@ -27,19 +27,16 @@
 //! lanes along N therefore share their columns: each takes half of the packs of both, C = 2 L
 //! columns, eight neighbours have a whole line, and at the end they exchange sums.
 //!
-//! One row has all loads of a window on their way before the first is waited for: P packs of B a
-//! lane, with P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. The sums of several rows leave
-//! registers for a part of that; from compute capability 9.0 on, copies past the registers bring
-//! the next windows meanwhile ([`Ahead`]), 4 KiB a warp again, and A's next window comes while one
-//! is multiplied. No barrier joins the warps before the end, so that some multiply while others
-//! wait.
+//! All loads of a window are on their way before the first is waited for: P packs of B a lane, with
+//! P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. The sums of several rows leave registers for
+//! fewer, so that the next window is brought into the L2 cache meanwhile. No barrier joins the
+//! warps before the end, so that some multiply while others wait.
 //!
 //! # Shared memory
 //!
-//! A region for each warp: windows of B on their way, where they are, and the window of A, widened,
-//! in rows along K, 16 bytes apart, so that lanes write packs of several rows or of one to
-//! different banks; the four groups of lanes along K read packs side by side. At the end it has the
-//! warp's sums.
+//! A region for each warp. First it has the window of A, widened, in rows along K, 16 bytes apart,
+//! so that lanes write packs of several rows or of one to different banks; the four groups of lanes
+//! along K read packs side by side. At the end it has the warp's sums.
 //!
 //! # Preconditions
 //!
@@ -54,11 +51,9 @@ use cuda_std::misc::{afresh, afresh_i64};
 use cuda_std::{grid, thread, warp};
 use gemm_spec::{GemmParams, SKINNY_LANES, SKINNY_THREADS, Tiles};
 
-mod ahead;
 mod packs;
 mod part_of_b;
 
-use ahead::Ahead;
 use packs::{gather, read_pack, unpacked};
 use part_of_b::PartOfB;
 
@@ -71,7 +66,6 @@ const ALL: u32 = !0;
 
 /// Computes a tile of C, with the block's other threads. A lane has L columns, and takes P packs of
 /// B and V of A in a window; of a B along K it adds up C columns, its own and its neighbour's.
-/// `PENDING` windows and one more are on their way in shared memory, none where it is 0.
 /// Where the grid `OVERLAPS`, which is for compute capability 9.0, it may start while the kernel
 /// before it in its stream ends.
 ///
@@ -89,7 +83,6 @@ pub unsafe fn skinny<
     const P: usize,
     const V: usize,
     const C: usize,
-    const PENDING: u32,
     const OVERLAPS: bool,
 >(
     (a, b, c): (*const T, *const T, *mut T::Output),
@@ -123,8 +116,8 @@ pub unsafe fn skinny<
     unsafe {
         let region = memory.add(warp * region_len);
         let mut sums = match p.b_is_along_k() {
-            true => share.sums::<T, ROWS, L, P, V, C, PENDING, true>((a, b), &p, region),
-            false => share.sums::<T, ROWS, L, P, V, L, PENDING, false>((a, b), &p, region),
+            true => share.sums::<T, ROWS, L, P, V, C, true>((a, b), &p, region),
+            false => share.sums::<T, ROWS, L, P, V, L, false>((a, b), &p, region),
         };
         if OVERLAPS {
             // Not before B has been read, which blocks of the next kernel would take room from.
@@ -206,7 +199,6 @@ impl Share {
         const P: usize,
         const V: usize,
         const C: usize,
-        const PENDING: u32,
         const ALONG_K: bool,
     >(
         self,
@@ -218,33 +210,26 @@ impl Share {
         const { assert!(C == L || C == 2 * L && ALONG_K) };
         let mut sums = [[T::Sum::ZERO; C]; ROWS];
         let mut rows = PartOfA::<T, ROWS, L, P, V>::new(a, p, self);
+        let mut columns = PartOfB::<T, L, P, C, ALONG_K>::new(b, p, self);
         let mut left = if self.col < p.n { p.k.saturating_sub(self.k) } else { 0 };
-        let columns = PartOfB::<T, L, P, C, ALONG_K>::new(b, p, self);
         // SAFETY: a warp's lanes have the same `left`; each lane has read the region's last rows of
         // A when others write the next, and reads when they have written.
         unsafe {
-            let mut columns = Ahead::<_, _, _, _, _, PENDING>::new(columns, p, self, left, region);
-            let region = columns.behind(region);
-            // Windows on their way take no registers: A comes before it is wanted.
-            let mut packs_a = [[T::ZEROS.as_ref()[0]; L]; V];
-            if PENDING > 0 {
-                packs_a = rows.load(p, left);
-            }
             while left > 0 {
-                let packs_b = columns.take(p, left);
-                if PENDING == 0 {
-                    packs_a = rows.load(p, left);
+                let of_window = left.min(window(P) as u64) as u32;
+                let packs_b = columns.load(p, of_window);
+                let packs_a = rows.load(p, of_window);
+                // Sums of several rows leave no registers for packs of another window.
+                if ROWS > 1 && left >= (self.step + window(P)) as u64 {
+                    columns.prefetch(p, self.step);
                 }
                 warp::sync_warp(ALL);
                 rows.store(&packs_a, region);
                 warp::sync_warp(ALL);
-                columns.advance(p, self.step, left);
-                rows.advance(p, self.step);
-                left = left.saturating_sub(self.step as u64);
-                if PENDING > 0 {
-                    packs_a = rows.load(p, left);
-                }
                 self.multiply::<T, ROWS, L, P, C, ALONG_K>(&packs_b, region, &mut sums);
+                rows.advance(p, self.step);
+                columns.advance(p, self.step);
+                left = left.saturating_sub(self.step as u64);
             }
             exchange(&sums, self.place)
         }
@@ -445,8 +430,7 @@ impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usi
     /// # Safety
     /// A may be read.
     #[inline(always)]
-    unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u64) -> [[T; L]; V] {
-        let left = left.min(window(P) as u64) as u32;
+    unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u32) -> [[T; L]; V] {
         let mut packs = [[T::ZEROS.as_ref()[0]; L]; V];
         let ((mut row, mut k), (row_step, k_step)) = (self.first(), self.step());
         let (mut source, stride) = (self.start, self.stride(p));
@@ -527,11 +511,7 @@ macro_rules! entries {
             p: GemmParams<<$element as Element>::Sum>,
         ) {
             type S = <$element as Element>::Sum;
-            const TILES: Tiles = {
-                let tiles = Tiles::of_threads($block, $warp, $thread, $stages, $min_blocks);
-                if $overlaps { tiles.skinny_ahead(size_of::<$element>()) } else { tiles }
-            };
-            const PENDING: u32 = TILES.stages as u32 - 1;
+            const TILES: Tiles = Tiles::of_threads($block, $warp, $thread, $stages, $min_blocks);
             const ROWS: usize = TILES.block[0];
             const L: usize = TILES.thread[1];
             const WINDOW: usize = TILES.skinny_window();
@@ -542,9 +522,7 @@ macro_rules! entries {
             let (operands, p) = of_layer::<$element>((a, b, c), p);
             // SAFETY: the memory is this block's own; the rest is the host's promise, passed on.
             unsafe {
-                skinny::<$element, ROWS, L, P, V, C, PENDING, $overlaps>(
-                    operands, p, TILES, memory,
-                );
+                skinny::<$element, ROWS, L, P, V, C, $overlaps>(operands, p, TILES, memory);
             }
         }
     )*};

@@ -1,6 +1,6 @@
 //! Packs of a few elements, as numbers on their way through registers.
 
-use crate::{Packed, SharedTile};
+use crate::Packed;
 use cuda_std::misc::afresh_i64;
 
 /// The bits of L elements side by side, in one access.
@@ -17,40 +17,6 @@ pub unsafe fn read_pack<T, const L: usize>(source: *const T) -> u128 {
             4 => u128::from(source.cast::<u32>().read()),
             8 => u128::from(source.cast::<u64>().read()),
             16 => source.cast::<u128>().read(),
-            _ => unreachable!("no pack"),
-        }
-    }
-}
-
-/// The same of shared memory.
-///
-/// # Safety
-/// As [`read_pack`].
-#[inline(always)]
-pub unsafe fn read_shared<T, const L: usize>(source: SharedTile<[T; L]>) -> u128 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match size_of::<[T; L]>() {
-            4 => u128::from(source.cast::<u32>().read()),
-            8 => u128::from(source.cast::<u64>().read()),
-            16 => source.cast::<u128>().read(),
-            _ => unreachable!("no pack"),
-        }
-    }
-}
-
-/// Writes the bits of L elements side by side to shared memory, in one access.
-///
-/// # Safety
-/// They lie at a multiple of their bytes, and may be written.
-#[inline(always)]
-pub unsafe fn write_shared<T, const L: usize>(target: SharedTile<[T; L]>, bits: u128) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match size_of::<[T; L]>() {
-            4 => target.cast::<u32>().write(bits as u32),
-            8 => target.cast::<u64>().write(bits as u64),
-            16 => target.cast::<u128>().write(bits),
             _ => unreachable!("no pack"),
         }
     }

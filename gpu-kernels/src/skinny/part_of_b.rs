@@ -3,7 +3,7 @@
 use super::packs::{gather, read_pack, unpacked};
 use super::{LANES_K, LANES_N, Share, window};
 use crate::Element;
-use cuda_std::misc::{afresh, afresh_i64};
+use cuda_std::misc::{self, afresh, afresh_i64};
 use gemm_spec::GemmParams;
 
 /// This lane's part of B: P packs of each window, in squares, or of C columns.
@@ -61,43 +61,42 @@ impl<T: Element, const L: usize, const P: usize, const C: usize, const ALONG_K: 
         self.start = self.start.wrapping_offset(step as isize * stride);
     }
 
-    /// Whether the lane's packs of a window, of which `left` values of k lie in B, may be read as
-    /// such.
+    /// Has the lane's packs of the window that is `step` further along K, all of which lies in B,
+    /// brought into the L2 cache. That brings lines of 128 bytes, asked for once: by who reads the
+    /// first half.
+    ///
+    /// # Safety
+    /// B may be read.
     #[inline(always)]
-    pub fn is_whole(&self, left: u64) -> bool {
-        self.whole && left >= window(P) as u64
-    }
-
-    /// Calls `with` for each pack of a whole window, with where it lies in B. Pack q of a square is
-    /// its row q, or with `ALONG_K` its column q, of C columns.
-    #[inline(always)]
-    pub fn each_place(&self, p: &GemmParams<T::Sum>, mut with: impl FnMut(usize, *const T)) {
-        // A known stride goes into the instructions.
-        let across = afresh_i64(if ALONG_K { p.b_col_stride } else { p.b_row_stride }) as isize;
+    pub unsafe fn prefetch(&self, p: &GemmParams<T::Sum>, step: usize) {
+        if !self.whole {
+            return;
+        }
+        let stride = if ALONG_K { p.b_col_stride } else { p.b_row_stride };
+        let across = afresh_i64(stride) as isize;
         let k_stride = if ALONG_K { 1 } else { across };
-        let mut square = self.start;
-        for s in 0..P / C {
+        let mut square = self.start.wrapping_offset(step as isize * k_stride);
+        for _ in 0..P / C {
             let mut source = square;
-            for q in 0..C {
-                with(s * C + q, source);
+            for _ in 0..C {
+                if source as usize % 128 < 64 {
+                    // SAFETY: the pack lies in the matrix.
+                    unsafe { misc::prefetch_l2(source) };
+                }
                 source = source.wrapping_offset(across);
             }
             square = square.wrapping_offset((LANES_K * C) as isize * k_stride);
         }
     }
 
-    /// Calls `with` for each pack of a window, of which `left` values of k lie in B, with its bits,
-    /// which come element by element; what lies outside is 0.
+    /// Reads the lane's packs of a window, of which `left` values of k lie in B; what lies outside
+    /// is 0. Pack q of a square is its row q, or with `ALONG_K` its column q, of C columns.
     ///
     /// # Safety
     /// B may be read.
     #[inline(always)]
-    pub unsafe fn each_gathered(
-        &self,
-        p: &GemmParams<T::Sum>,
-        left: u64,
-        mut with: impl FnMut(usize, u128),
-    ) {
+    pub unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u32) -> [[T; L]; P] {
+        let mut packs = [[T::ZEROS.as_ref()[0]; L]; P];
         let (k_stride, col_stride) = (afresh_i64(p.b_row_stride), afresh_i64(p.b_col_stride));
         // From one pack to the next, and within one.
         let (across, along) = match ALONG_K {
@@ -105,37 +104,34 @@ impl<T: Element, const L: usize, const P: usize, const C: usize, const ALONG_K: 
             false => (k_stride as isize, col_stride),
         };
         let mut square = self.start;
-        let (k, col) = self.first();
-        let cols_left = self.cols_left.saturating_sub(col);
-        let mut k_left = (left.min(window(P) as u64) as u32).saturating_sub(k);
-        for s in 0..P / C {
-            let mut source = square;
-            let (across_left, along_left) =
-                if ALONG_K { (cols_left, k_left) } else { (k_left, cols_left) };
-            for q in 0..C {
-                let count = if (q as u32) < across_left { along_left } else { 0 };
-                // SAFETY: so many elements lie in the matrix.
-                with(s * C + q, unsafe { gather::<T, L>(source, along, count) });
-                source = source.wrapping_offset(across);
+        if self.whole && left >= window(P) as u32 {
+            // A known stride goes into the instructions.
+            let k_stride = if ALONG_K { 1 } else { k_stride as isize };
+            for s in 0..P / C {
+                let mut source = square;
+                for q in 0..C {
+                    // SAFETY: the pack lies in the matrix and is aligned.
+                    packs[s * C + q] = unpacked(unsafe { read_pack::<T, L>(source) });
+                    source = source.wrapping_offset(across);
+                }
+                square = square.wrapping_offset((LANES_K * C) as isize * k_stride);
             }
-            square = square.wrapping_offset((LANES_K * C) as isize * k_stride as isize);
-            k_left = k_left.saturating_sub((LANES_K * C) as u32);
-        }
-    }
-
-    /// Reads the lane's packs of a window, of which `left` values of k lie in B.
-    ///
-    /// # Safety
-    /// B may be read.
-    #[inline(always)]
-    pub unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u64) -> [[T; L]; P] {
-        let mut packs = [[T::ZEROS.as_ref()[0]; L]; P];
-        // SAFETY: packs of a whole window lie in the matrix and are aligned; of others what does.
-        unsafe {
-            if self.is_whole(left) {
-                self.each_place(p, |i, source| packs[i] = unpacked(read_pack::<T, L>(source)));
-            } else {
-                self.each_gathered(p, left, |i, bits| packs[i] = unpacked(bits));
+        } else {
+            let (k, col) = self.first();
+            let cols_left = self.cols_left.saturating_sub(col);
+            let mut k_left = left.saturating_sub(k);
+            for s in 0..P / C {
+                let mut source = square;
+                let (across_left, along_left) =
+                    if ALONG_K { (cols_left, k_left) } else { (k_left, cols_left) };
+                for q in 0..C {
+                    let count = if (q as u32) < across_left { along_left } else { 0 };
+                    // SAFETY: so many elements lie in the matrix.
+                    packs[s * C + q] = unpacked(unsafe { gather::<T, L>(source, along, count) });
+                    source = source.wrapping_offset(across);
+                }
+                square = square.wrapping_offset((LANES_K * C) as isize * k_stride as isize);
+                k_left = k_left.saturating_sub((LANES_K * C) as u32);
             }
         }
         packs

@@ -7,7 +7,7 @@
 
 use super::choose::Task;
 use super::speed::{Speed, not_shared};
-use super::waiting::{faster, is_one_row, waiting};
+use super::waiting::{faster, has_steps_ahead, is_one_row, waiting};
 use crate::device::DeviceInfo;
 use gemm_spec::{DType, Kernel, KernelFamily, Shape, order};
 
@@ -218,7 +218,9 @@ pub(super) fn predict(
     let memory_rate = memory_rate(info);
     let (operand, of_c) = (operand_bytes(task), bytes_of_sums(parts, task));
     let mut traffic = operand[0] + operand[1] + of_c;
-    if !kernel.takes_maps() && kernel.family != KernelFamily::Skinny && parts > 1 {
+    // Not those that read B once, nor blocks that have steps ahead on their way.
+    let spreads = kernel.family != KernelFamily::Skinny && !has_steps_ahead(kernel);
+    if !kernel.takes_maps() && spreads && parts > 1 {
         traffic *= SPREAD;
     }
     if kernel.family == KernelFamily::Skinny {

@@ -2,8 +2,8 @@
 //! [model](super::model).
 
 use super::choose::Task;
-use super::model::{BANDWIDTH, OF_BANDWIDTH, OF_COPIES, bytes_of_sums, clusters};
-use gemm_spec::{Kernel, box_cols};
+use super::model::{BANDWIDTH, OF_BANDWIDTH, OF_COPIES, blocks_at_once, bytes_of_sums, clusters};
+use gemm_spec::{DType, Kernel, KernelFamily, box_cols};
 
 /// What part of something there is with an H100's memory, and how much more of it where memory
 /// moves four times as much, by the root of that ([`faster`]). Slower memory was not measured, and
@@ -49,6 +49,8 @@ const IN_PAIRS: Part = Part(0.985, 0.07);
 const IN_ONES: [Part; 2] = [Part(1.0, -0.4), Part(0.99, -0.4)];
 /// The same of tiles of two groups in batches of which A and B are most.
 const IN_BATCHES: Part = Part(0.96, -0.4);
+/// What part of the stages of kernels without boxes is on its way.
+const OF_STEPS_AHEAD: f64 = 0.65;
 /// What part of the memory's rate equal shares get, in which most multiprocessors go from one tile
 /// to another at a time of their own: where all tiles are cut, and where some are whole.
 const SHARES: [f64; 2] = [0.93, 0.85];
@@ -113,6 +115,11 @@ pub(super) fn waiting(
         }
         false => (clusters, clusters % at_once, rate),
     };
+    if has_steps_ahead(kernel) {
+        let blocks = clusters.min(at_once * blocks_at_once(kernel) as f64).max(1.0);
+        let asked = blocks * OF_STEPS_AHEAD * under_way(kernel, task) / MEMORY_LATENCY;
+        return bytes / rate.min(faster * asked);
+    }
     // Of an empty C there are no last ones.
     if !kernel.takes_maps() || clusters == 0.0 {
         return bytes / rate;
@@ -140,7 +147,13 @@ pub(super) fn waiting(
     (bytes - of_last) / rate_of(at_once) + of_last / rate_of(last)
 }
 
-/// Bytes of operands that a block of a kernel of boxes has on their way from memory: its part of
+/// Whether a kernel without boxes is known to wait for memory as those with them do, by how much
+/// its blocks have on their way.
+pub(super) fn has_steps_ahead(kernel: &Kernel) -> bool {
+    kernel.family == KernelFamily::TensorCore && kernel.dtype == DType::F64
+}
+
+/// Bytes of operands that a block of a kernel that has steps ahead has on their way from memory: its part of
 /// all stages, of A as much as not all clusters of a row want.
 fn under_way(kernel: &Kernel, task: &Task) -> f64 {
     let [rows, cols, depth] = kernel.tiles.block;

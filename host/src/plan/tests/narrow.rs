@@ -139,3 +139,25 @@ fn rows_that_have_to_be_alike_get_no_copies_for_speed() {
     assert_eq!((free.kernel.variant, free.copied), ("k12_warp_specialized", [true; 2]));
     assert_eq!(alike.copied, [false; 2]);
 }
+
+/// What a block of f64 has on its way is what it gets of memory; two parts of K have twice that.
+#[test]
+fn few_rows_of_f64_have_a_block_for_each_multiprocessor() {
+    let chosen = |cols, k| {
+        let task = Task { k, ..task(DType::F64, (4, cols)) };
+        let plan = super::super::choose(&KernelChoice::Auto, &task, &h200()).unwrap();
+        (plan.kernel.variant, plan.parts)
+    };
+    assert_eq!(chosen(4096, 4096), ("k11_tensor_32x64", 2));
+    assert_eq!(chosen(8192, 8192), ("k11_tensor_32x64", 1));
+}
+
+#[test]
+fn few_k_of_f32_is_taken_in_steps_of_8() {
+    let chosen = |k| {
+        let task = Task { maps: true, k, ..task(DType::F32, (4096, 4096)) };
+        super::super::choose(&KernelChoice::Auto, &task, &h200()).unwrap().kernel.variant
+    };
+    let few = "k09_async_copy";
+    assert_eq!([16, 64, 4096].map(chosen), [few, few, "k12_warp_specialized"]);
+}
