@@ -62,11 +62,10 @@ fn rows_of_f64_are_apart_too() {
     let task = Task { k: 1033, ..task(DType::F64, (1021, 1031)) };
     let chosen = super::super::choose(&KernelChoice::Auto, &task, &h100).unwrap();
     let rest = chosen.rest.unwrap();
-    // 16 x 9 tiles of 64 x 128 would be a wave and 12 tiles.
-    assert_eq!(
-        (chosen.kernel.variant, rest.of_rows, rest.from),
-        ("k11_tensor_64x128", false, 1024)
-    );
+    // 16 x 9 tiles of 64 x 128 would be a wave and 12 tiles; 14 x 9 are one, and the last rows are
+    // 4 x 33 of 32 x 32, another.
+    assert_eq!((chosen.kernel.variant, rest.of_rows, rest.from), ("k11_tensor_64x128", true, 896));
+    assert_eq!((rest.kernel.variant, rest.parts), ("k11_tensor_32x32", 1));
     assert!(!rest.kernel.takes_maps() && rest.kernel.dtype == DType::F64);
     let whole = Task { shape: Shape::new(1024, 1024), ..task };
     assert_eq!(super::super::choose(&KernelChoice::Auto, &whole, &h100).unwrap().rest, None);
