@@ -153,8 +153,8 @@ pub(super) fn has_steps_ahead(kernel: &Kernel) -> bool {
     kernel.family == KernelFamily::TensorCore && kernel.dtype == DType::F64
 }
 
-/// Bytes of operands that a block of a kernel that has steps ahead has on their way from memory: its part of
-/// all stages, of A as much as not all clusters of a row want.
+/// Bytes of operands that a block of a kernel with steps ahead has on their way from memory: its
+/// part of all stages, of A as much as not all clusters of a row want.
 fn under_way(kernel: &Kernel, task: &Task) -> f64 {
     let [rows, cols, depth] = kernel.tiles.block;
     let [down, across] = kernel.cluster_tiles();
