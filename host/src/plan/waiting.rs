@@ -115,14 +115,14 @@ pub(super) fn waiting(
         }
         false => (clusters, clusters % at_once, rate),
     };
-    if has_steps_ahead(kernel) {
-        let blocks = clusters.min(at_once * blocks_at_once(kernel) as f64).max(1.0);
+    // Of an empty C there are no last ones.
+    if clusters == 0.0 || !kernel.takes_maps() && !has_steps_ahead(kernel) {
+        return bytes / rate;
+    }
+    if !kernel.takes_maps() {
+        let blocks = clusters.min(at_once * blocks_at_once(kernel) as f64);
         let asked = blocks * OF_STEPS_AHEAD * under_way(kernel, task) / MEMORY_LATENCY;
         return bytes / rate.min(faster * asked);
-    }
-    // Of an empty C there are no last ones.
-    if !kernel.takes_maps() || clusters == 0.0 {
-        return bytes / rate;
     }
     let of_last = bytes * last / clusters;
     let bringing = match is_one_row {
