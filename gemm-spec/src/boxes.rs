@@ -2,20 +2,30 @@
 
 use crate::{Kernel, KernelFamily};
 
-/// Boxes of C that each group of a kernel has shared memory of its own for.
+/// Boxes of C that each group of a kernel has shared memory of its own for, at least.
 pub const C_BOXES: usize = 2;
 /// Bytes of a box of C: 64 rows of 128.
 pub(crate) const C_BOX_BYTES: usize = 64 * 128;
+
+/// Those of a kernel whose tiles have so many columns, and whose clusters' blocks take so many
+/// parts of K: where sums of one part meet another's, they have room for all, of 4 bytes each.
+pub const fn c_boxes(cols: usize, parts: usize) -> usize {
+    let of_sums = (4 * 64 * cols).div_ceil(C_BOX_BYTES);
+    if parts > 1 && of_sums > C_BOXES { of_sums } else { C_BOXES }
+}
 
 /// Bytes that a stage of rows that begin anywhere has more than its tiles: a chunk of 16 for each
 /// of 64 rows of A and of B.
 pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
 /// Columns of B in a box, for tiles of so many columns of C, where they are rows along K, or where
 /// they are not: 32 rows where boxes of 64 do not make a tile, half of it where these do not
-/// either. Rows of 64 bytes would take the copy engine as long as those of 128, so that of columns
-/// that are no rows whole boxes of 64 are brought, the last half of which is the next tile's.
-pub const fn box_cols(cols: usize, along_k: bool) -> usize {
+/// either; all where blocks of a cluster take `parts` parts of K, share none of B, and may have
+/// tiles of fewer columns. Rows of 64 bytes would take the copy engine as long as those of 128, so
+/// that of columns that are no rows whole boxes of 64 are brought, the last half of which is the
+/// next tile's.
+pub const fn box_cols(cols: usize, along_k: bool, parts: usize) -> usize {
     match cols % 64 {
+        _ if along_k && parts > 1 => cols,
         0 => 64,
         _ if !along_k => 64,
         16 | 48 => cols / 2,
@@ -44,11 +54,11 @@ pub const fn swapped_box_rows(cols: usize, bytes: usize) -> usize {
 pub const DIRECT_ROWS: usize = 8;
 
 /// Rows of the boxes in which tensor maps have an operand of so many rows along K: those it has, in
-/// whole swizzled patterns of 8, and 64 at most. Rows past its end would cost the copy engine more
-/// than rows that are there.
-pub const fn box_rows(extent: u64) -> u32 {
-    let rows = if extent < 64 { extent as u32 } else { 64 };
-    (rows + 7) & !7
+/// whole swizzled patterns of 8, and `most` at most. Rows past its end would cost the copy engine
+/// more than rows that are there.
+pub const fn box_rows(extent: u64, most: u32) -> u32 {
+    let whole = extent.saturating_add(7) & !7;
+    if whole < most as u64 { whole as u32 } else { most }
 }
 
 /// Whether the boxes of an A of so many rows along K have 32 rows, two for each 64 of a tile: where
@@ -69,11 +79,11 @@ pub const fn shared_box_rows(boxes: usize, blocks: usize) -> usize {
 
 impl Kernel {
     /// Rows of the boxes of an A of `m` rows and a B of `n` columns, in which this kernel is
-    /// brought them: those that lie along K have boxes of their rows, others of K. `tile_cols` as
+    /// brought them: those that lie along K have boxes of their rows, others of `k`. `tile_cols` as
     /// [`Slices::tile_cols`](crate::Slices::tile_cols).
     pub const fn operand_box_rows(
         &self,
-        [m, n]: [u64; 2],
+        [m, n, k]: [u64; 3],
         along_k: [bool; 2],
         tile_cols: u32,
     ) -> [u32; 2] {
@@ -87,7 +97,7 @@ impl Kernel {
                 let of_a = shared_box_rows(rows / 64, across);
                 return [of_a as u32, shared_box_rows(cols / 64, down) as u32];
             }
-            // Of products of any number of rows.
+            // Of products of any extents.
             WarpGroupGrouped => return [64; 2],
             _ => {}
         }
@@ -95,11 +105,14 @@ impl Kernel {
             self.family,
             WarpGroup | WarpGroupHalves | WarpGroupPingPong | WarpGroupScaled | WarpGroupSwapAb
         );
-        let of_a = if may_halve && halves_boxes(m) { 32 } else { box_rows(m) };
-        let most = if tile_cols == 0 { box_cols(cols, true) as u32 } else { tile_cols };
-        let of_b = if box_rows(n) < most { box_rows(n) } else { most };
-        // Of K as many as a row has elements.
-        let of_k = (128 / self.dtype.size_bytes()) as u32;
+        let of_a = if may_halve && halves_boxes(m) { 32 } else { box_rows(m, 64) };
+        let of_tile = box_cols(cols, true, self.parts_of_cluster()) as u32;
+        let of_b = box_rows(n, if tile_cols == 0 { of_tile } else { tile_cols });
+        // Of K as many as a row has elements, or as there are where threads do not turn them.
+        let of_k = match self.dtype.size_bytes() {
+            2 if k > 0 => box_rows(k, 64),
+            bytes => (128 / bytes) as u32,
+        };
         [if along_k[0] { of_a } else { of_k }, if along_k[1] { of_b } else { of_k }]
     }
 }

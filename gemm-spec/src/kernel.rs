@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::boxes::{C_BOX_BYTES, C_BOXES, DIRECT_FURTHER_BYTES, box_cols};
+use crate::boxes::{C_BOX_BYTES, DIRECT_FURTHER_BYTES, box_cols, c_boxes};
 use crate::skinny::THREADS;
 use crate::{DType, KernelFamily, Precision, Target, order};
 
@@ -304,14 +304,14 @@ impl Kernel {
                 let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
                 let row = depth.saturating_mul(bytes);
                 let further = if self.takes_row_maps() { DIRECT_FURTHER_BYTES } else { 0 };
-                let cols = cols.next_multiple_of(box_cols(cols, self.reads_b_along_k()));
+                let parts = self.parts_of_cluster();
+                let boxes = c_boxes(cols, parts).saturating_mul(rows / self.tiles.warp[0]);
+                let cols = cols.next_multiple_of(box_cols(cols, self.reads_b_along_k(), parts));
                 let stage = rows.saturating_add(cols).saturating_mul(row).saturating_add(further);
-                let c =
-                    C_BOX_BYTES.saturating_mul(C_BOXES).saturating_mul(rows / self.tiles.warp[0]);
                 // Two barriers a stage, of 8 bytes; where halves meet one for each warp, and one.
-                let meetings = if self.parts_of_cluster() > 1 { 5 * 8 } else { 0 };
+                let meetings = if parts > 1 { 5 * 8 } else { 0 };
                 let stages = stage.saturating_add(16).saturating_mul(stages);
-                stages.saturating_add(c).saturating_add(meetings)
+                stages.saturating_add(boxes.saturating_mul(C_BOX_BYTES)).saturating_add(meetings)
             }
         }
     }

@@ -26,8 +26,8 @@ mod target;
 mod warp_group;
 
 pub use boxes::{
-    C_BOXES, DIRECT_FURTHER_BYTES, DIRECT_ROWS, box_cols, box_rows, c_row_bytes, halves_boxes,
-    shared_box_rows, swapped_box_rows,
+    C_BOXES, DIRECT_FURTHER_BYTES, DIRECT_ROWS, box_cols, box_rows, c_boxes, c_row_bytes,
+    halves_boxes, shared_box_rows, swapped_box_rows,
 };
 pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};

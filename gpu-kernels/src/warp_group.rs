@@ -88,7 +88,7 @@ use cuda_std::{cluster, grid, misc, registers, shared, thread, warp};
 pub use direct::Maps;
 use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
 pub use from_registers::{BoxesOfWords, FromRegisters};
-use gemm_spec::{C_BOXES, DIRECT_FURTHER_BYTES, Writes};
+use gemm_spec::{DIRECT_FURTHER_BYTES, Writes, c_boxes};
 pub use geometry::{Blocks, Geometry, Parts, PingPong, SwapAb};
 use halves::Meeting;
 use ring::Ring;
@@ -176,7 +176,7 @@ where
 /// # Safety
 ///
 /// Called by all threads of a block of 128 for each group and 128 more, in clusters as `G` says,
-/// whose dynamic shared memory holds the stages, [`C_BOXES`] boxes of C a group and the barriers.
+/// whose dynamic shared memory holds the stages, [`c_boxes`] boxes of C a group and the barriers.
 /// What `work` has describes matrices that the grid may read (A, B) and write (C), and no other
 /// code touches C during the launch; the grid may read what `summing` says.
 #[inline(always)]
@@ -200,7 +200,7 @@ where
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
         let of_ring = G::STAGES * stage_bytes::<T, B, G, W, SUMS>();
         let c = stages.cast::<u8>().add(of_ring).cast::<BoxOfC>();
-        let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * C_BOXES).cast();
+        let barriers: SharedTile<Mbarrier> = c.add(G::GROUPS * c_boxes(2 * SUMS, G::PARTS)).cast();
         let ring = Ring::<G>::new(barriers);
         let meetings = barriers.add(2 * G::STAGES);
         // By two warps: the fence waits for all that its thread has started.
@@ -324,7 +324,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     // SAFETY: a stage is read when its copies have arrived, and given back when the products that
     // read it are done; the maps' and C's use is as the caller promises.
     unsafe {
-        let c = c.add(group * C_BOXES);
+        let c = c.add(group * c_boxes(2 * SUMS, G::PARTS));
         let stage_bytes = stage_bytes::<T, B, G, W, SUMS>() as u32;
         let (a, b) = (A::first(stages.add(group)), B::first(stages.add(G::GROUPS)));
         if is_cleared(work.box_rows::<A, B>(), B::BOX) {
@@ -545,20 +545,22 @@ macro_rules! warp_group {
     };
     (@with [$a:ty], $b:ident, $along_k:literal, $element:ident,
         $geometry:ident[$groups:expr, $cluster:literal, $stages:literal], $bn:literal,
-        $arguments:tt) => {
+        $arguments:tt) => {{
+        type G = $crate::warp_group::$geometry<{ $groups }, $cluster, $stages>;
+        const PARTS: usize = <G as $crate::warp_group::Geometry>::PARTS;
         $crate::warp_group::multiply::<
             $element,
             $a,
             $crate::warp_group::Boxes<
                 ::cuda_std::wgmma::$b,
-                { ::gemm_spec::box_cols($bn, $along_k) },
+                { ::gemm_spec::box_cols($bn, $along_k, PARTS) },
             >,
-            $crate::warp_group::$geometry<{ $groups }, $cluster, $stages>,
+            G,
             _,
             _,
             _,
             { $bn / 2 },
         > $arguments
-    };
+    }};
     ($($rows:tt)*) => { $crate::warp_group! { @entries new, Blocks; $($rows)* } };
 }

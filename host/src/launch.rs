@@ -302,7 +302,9 @@ fn reads_of(
         Reads::AtOnce if blocks > multiprocessors / 2 && blocks <= multiprocessors => {
             Reads::InOrder
         }
-        Reads::InOrder if launch.shape.cols < kernel.tiles.block[1] => Reads::Behind,
+        Reads::InOrder | Reads::BehindA if launch.shape.cols < kernel.tiles.block[1] => {
+            Reads::Behind
+        }
         reads => reads,
     }
 }

@@ -262,7 +262,7 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let of_three = || {
         let row = gemm_spec::of_module(Target::Sm90a).find(|row| row.name == kernel).unwrap();
-        let boxes = row.operand_box_rows([m as u64, n as u64], [!ta, tb], 0);
+        let boxes = row.operand_box_rows([m, n, k].map(|x| x as u64), [!ta, tb], 0);
         let of_a = map(&gpu, &stored_a, dtype, a_at, [boxes[0] as usize, 128]);
         let of_b = map(&gpu, &stored_b, dtype, b_at, [boxes[1] as usize, 128]);
         let of_c = [64, c_row_bytes(tile[1], element(output, 0).len())];

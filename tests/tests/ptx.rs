@@ -170,9 +170,7 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     // for both sides; but in lists, and where boxes are parts of those that others bring too.
     let shares = matches!(kernel.family, KernelFamily::WarpGroupInStep);
     let clears = kernel.takes_maps() && !is_list && !shares;
-    // Whose tiles may have fewer columns asks for both, whatever its operands.
-    let asks = !kernel.stored.takes([false; 2]) || kernel.parts_of_cluster() > 1;
-    let cleared = 2 * usize::from(clears && asks);
+    let cleared = 2 * usize::from(clears);
     // Behind sums that are put down for others, and behind those that were read.
     let joined = if kernel.joins() { 2 * groups } else { 0 };
     // Behind those of the other half of K.

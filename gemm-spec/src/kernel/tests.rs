@@ -46,13 +46,14 @@ fn blocks_bring_equal_parts_of_tiles() {
     let in_step = |kernel: &&Kernel| kernel.family == KernelFamily::WarpGroupInStep;
     for kernel in kernels().filter(in_step) {
         let ([rows, cols, _], [down, across]) = (kernel.tiles.block, kernel.cluster_tiles());
-        let boxes = kernel.operand_box_rows([8, 8], [true; 2], 0).map(|rows| rows as usize);
+        let boxes = kernel.operand_box_rows([8, 8, 64], [true; 2], 0).map(|rows| rows as usize);
         for (of_box, (extent, blocks)) in boxes.into_iter().zip([(rows, across), (cols, down)]) {
             assert!(of_box <= 64 && of_box % 8 == 0 && extent % (of_box * blocks) == 0);
         }
     }
-    let of = |variant, extents, along_k, cols| {
-        Kernel::find(variant, DType::BF16).unwrap().operand_box_rows(extents, along_k, cols)
+    let of = |variant, [m, n]: [u64; 2], along_k, cols| {
+        let kernel = Kernel::find(variant, DType::BF16).unwrap();
+        kernel.operand_box_rows([m, n, 4096], along_k, cols)
     };
     assert_eq!(of("warp_group_in_step_64x128", [9, 9], [true; 2], 0), [32, 32]);
     assert_eq!(of("warp_group_in_step_128x192", [9, 9], [false; 2], 0), [64, 16]);
@@ -63,6 +64,18 @@ fn blocks_bring_equal_parts_of_tiles() {
     assert_eq!(of("warp_group_64x64", [97, 96], [false, true], 0), [64, 64]);
     assert_eq!(of("warp_group_64x96", [97, 96], [true; 2], 0), [64, 32]);
     assert_eq!(of("warp_group_halves_64x64", [16, 400], [true; 2], 40), [16, 40]);
+    // Boxes of whole tiles, where blocks take parts of K.
+    assert_eq!(of("warp_group_halves_64x160", [16, 400], [true; 2], 0), [16, 160]);
+    assert_eq!(of("warp_group_halves_64x160", [16, 400], [true; 2], 136), [16, 136]);
+    assert_eq!(of("warp_group_halves_64x160", [64, 100], [true; 2], 0), [64, 104]);
+    // A K of less than a step, along the extents that C keeps.
+    let of_k = |k, along_k| {
+        let kernel = Kernel::find("warp_group_128x192", DType::BF16).unwrap();
+        kernel.operand_box_rows([1000, 1000, k], along_k, 0)
+    };
+    assert_eq!(of_k(20, [true, false]), [64, 24]);
+    assert_eq!(of_k(63, [false, false]), [64, 64]);
+    assert_eq!(of_k(0, [false, true]), [64, 64]);
 }
 
 #[test]

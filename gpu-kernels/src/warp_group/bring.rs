@@ -32,19 +32,23 @@ where
     G: Geometry,
     W: Work<T, G>,
 {
-    if work.params().reads != Reads::InOrder as u32 {
+    let reads = work.params().reads;
+    let (in_order, behind_a) = (reads == Reads::InOrder as u32, reads == Reads::BehindA as u32);
+    if !in_order && !behind_a {
         return;
     }
+    // While A is copied there is time for all of a ring.
+    let steps = if behind_a { G::STAGES } else { steps_ahead::<G>() };
     if let Some(tile) = work.next() {
         let mut k = StepsOfK::of::<T, B, G, W>(&work, tile);
         let (numbers, rank) = (work.numbers(tile.slice), cluster::block_rank() as usize);
         // SAFETY: the caller's promise.
         unsafe {
             let [a, b, _] = work.operands().maps;
-            for _ in 0..steps_ahead::<G>() {
+            for _ in 0..k.steps.min(steps as u32) {
                 prefetch_b::<T, B, G, SUMS>(&*b, tile, (k.next(), numbers[1]), rank);
             }
-            if G::PARTS > 1 {
+            if G::PARTS > 1 && in_order {
                 // A part of A for all blocks, which else want each step's all at one time; no more
                 // of a long K than of B, since others wait for this warp.
                 for i in 0..steps_ahead::<G>() as u32 {

@@ -18,11 +18,11 @@ pub trait Side<T> {
     const IS_HALVED: bool = false;
 
     /// Rows that a box's copy brings, of an operand with so many rows along K; the others are not
-    /// touched. Of boxes along the extent itself the copy brings all.
+    /// touched. Of boxes along the extent itself the copy brings all, or as many as K has.
     #[inline(always)]
-    fn box_rows(extent: u64) -> u32 {
+    fn box_rows(extent: u64, _k: u64) -> u32 {
         let all = Self::BOX as u32;
-        if Self::ALONG_K { box_rows(extent).min(all) } else { all }
+        if Self::ALONG_K { box_rows(extent, all) } else { all }
     }
 
     /// The tiles that the instructions read from here on.
@@ -41,7 +41,7 @@ pub trait Side<T> {
 /// What an instruction reads of an operand.
 pub type Part<T, S> = Descriptor<T, <S as Side<T>>::Major>;
 
-/// Boxes of so many rows of an operand along K, 64 or 32, or of 64 elements along the extent that C
+/// Boxes of so many rows of an operand along K, or of 64 elements along the extent that C
 /// keeps.
 pub struct Boxes<M, const EXTENT: usize>(PhantomData<M>);
 
@@ -69,6 +69,11 @@ where
     type Major = MnMajor;
     const ALONG_K: bool = false;
     const BOX: usize = GROUP_ROWS;
+
+    #[inline(always)]
+    fn box_rows(_extent: u64, k: u64) -> u32 {
+        box_rows(k, GROUP_ROWS as u32)
+    }
 
     #[inline(always)]
     unsafe fn first(tiles: SharedTile<Rows64<T>>) -> Part<T, Self> {

@@ -131,7 +131,7 @@ impl<T: WarpGroup, G: Geometry> Work<T, G> for StreamK<'_, T, G> {
 
     #[inline(always)]
     fn box_rows<A: Side<T>, B: Side<T>>(&self) -> [u32; 2] {
-        [A::box_rows(self.p.m), B::box_rows(self.p.n)]
+        [A::box_rows(self.p.m, self.p.k), B::box_rows(self.p.n, self.p.k)]
     }
 
     #[inline(always)]

@@ -223,7 +223,7 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
         if DIRECT || G::IN_STEP {
             return [GROUP_ROWS as u32; 2];
         }
-        let (of_a, of_b) = (A::box_rows(self.p.m), B::box_rows(self.p.n));
+        let (of_a, of_b) = (A::box_rows(self.p.m, self.p.k), B::box_rows(self.p.n, self.p.k));
         match self.tile_cols() {
             0 => [of_a, of_b],
             cols => [of_a, of_b.min(cols)],

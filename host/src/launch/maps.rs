@@ -31,9 +31,9 @@ pub(super) fn of_operands(
         _ => (slices.count, step),
     };
     let of_b = b_layout.apply(Op::Transpose);
-    let [m, n] = [a_layout.shape.rows as u64, of_b.shape.rows as u64];
+    let extents = [a_layout.shape.rows, of_b.shape.rows, product.k].map(|extent| extent as u64);
     let along_k = [a_layout, &of_b].map(|of| is_along_k(of.strides.row, of.strides.col));
-    let boxes = kernel.operand_box_rows([m, n], along_k, slices.tile_cols);
+    let boxes = kernel.operand_box_rows(extents, along_k, slices.tile_cols);
     let of = |layout: &Layout, rows, batch| {
         let is_along_k = is_along_k(layout.strides.row, layout.strides.col);
         let layout = if is_along_k { *layout } else { layout.apply(Op::Transpose) };

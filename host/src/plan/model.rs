@@ -116,8 +116,10 @@ pub(crate) fn part_len(kernel: &Kernel, k: usize, parts: usize) -> usize {
     len.checked_next_multiple_of(depth).unwrap_or(len)
 }
 
-/// Columns of tiles that are tried where a kernel may have fewer than its own.
-const NARROW: [usize; 5] = [56, 48, 40, 32, 24];
+/// The fewest columns of tiles that are tried where a kernel may have fewer than its own, and what
+/// others have more.
+const NARROWEST: usize = 24;
+const NARROWER: usize = 8;
 
 /// The columns of tiles with which the multiprocessor that has most of a C's columns has the
 /// fewest; 0 where these are the kernel's own.
@@ -134,7 +136,8 @@ pub(super) fn narrow(kernel: &Kernel, shape: Shape, info: &DeviceInfo) -> usize 
         true => cols,
         false => best,
     };
-    let best = NARROW.into_iter().fold(all, better);
+    let narrow = (NARROWEST..all).step_by(NARROWER).rev();
+    let best = narrow.fold(all, better);
     if best == all { 0 } else { best }
 }
 

@@ -89,7 +89,6 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.2, 1),
         ("warp_group_64x96", _) => (tensor(412.0), 0.14, 1.3, 1),
         ("warp_group_pairs_64x64", _) => (tensor(359.0), 0.12, 0.7, 1),
-        ("warp_group_halves_64x64", _) => (tensor(359.0), 0.12, 3.0, 1),
         ("warp_group_64x64", _) => (tensor(359.0), 0.12, 0.6, 1),
         ("warp_group_stream_k_64x64", _) => (tensor(346.0), 0.12, 0.8, 1),
         // Both blocks share one way to rows that begin anywhere.
@@ -137,6 +136,20 @@ fn measured_from_registers(kernel: &Kernel) -> (f64, f64, f64, usize) {
     match kernel.tiles.block {
         [128, 256, _] => (400.0, 0.3, 2.2, 1),
         _ => (310.0, 0.43, 3.2, 1),
+    }
+}
+
+/// The same of kernels whose clusters' blocks take parts of K: what one multiplies in a microsecond
+/// goes by the columns of its tiles.
+fn measured_in_parts(kernel: &Kernel) -> (f64, f64, f64, usize) {
+    let of_16_bits = match kernel.dtype.size_bytes() {
+        1 => 1.95,
+        4 => 0.5,
+        _ => 1.0,
+    };
+    match kernel.tiles.block {
+        [64, 160, _] => (540.0 * of_16_bits, 0.25, 3.5, 1),
+        _ => (359.0 * of_16_bits, 0.12, 3.0, 1),
     }
 }
 
@@ -257,6 +270,7 @@ impl Speed {
         let (trillions, step, tile, blocks) = match kernel.precision {
             Precision::Tf32 if !along_k => measured_from_registers(kernel),
             _ if kernel.swaps_operands() => measured_swapped(kernel),
+            _ if kernel.parts_of_cluster() > 1 => measured_in_parts(kernel),
             _ => measured(kernel),
         };
         let operations = trillions * 1e6 / MULTIPROCESSORS;

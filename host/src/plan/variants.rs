@@ -9,7 +9,7 @@ use gemm_spec::{DType, Kernel, Precision, Shape};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 44] = [
+pub(super) const CANDIDATES: [&str; 45] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
@@ -35,6 +35,7 @@ pub(super) const CANDIDATES: [&str; 44] = [
     "warp_group_64x64",
     "warp_group_pairs_64x64",
     "warp_group_halves_64x64",
+    "warp_group_halves_64x160",
     "warp_group_direct_128x192",
     "warp_group_direct_64x64",
     "warp_group_stream_k_128x256",

@@ -67,7 +67,7 @@ pub(super) fn is_one_row(kernel: &Kernel, task: &Task) -> bool {
 /// takes longer for it than for others.
 fn has_boxes_past(kernel: &Kernel, task: &Task) -> bool {
     let cols = kernel.tiles.block[1];
-    let of_box = box_cols(cols, task.along_k[1]);
+    let of_box = box_cols(cols, task.along_k[1], kernel.parts_of_cluster());
     let is_by_boxes = kernel.takes_maps() && !kernel.swaps_operands();
     is_by_boxes && (1..=(cols - 1) / of_box * of_box).contains(&task.shape.cols)
 }
@@ -88,17 +88,14 @@ pub(super) fn waiting(
     let rate = if has_boxes_past(kernel, task) { PAST * rate } else { rate };
     let is_one_row = is_one_row(kernel, task);
     let rate = match is_one_row {
+        true if kernel.parts_of_cluster() > 1 => rate,
         true if cols > 128 => WIDE.at(faster) * rate,
         true if cols == 128 => IN_WHOLES.at(faster) * rate,
-        true if cols == 64 && kernel.cluster() > kernel.parts_of_cluster() => {
-            IN_PAIRS.at(faster) * rate
-        }
+        true if cols == 64 && kernel.cluster() > 1 => IN_PAIRS.at(faster) * rate,
         true if cols == 64 && kernel.cluster() == 1 => {
             IN_ONES[usize::from(task.along_k[1])].at(faster) * rate
         }
-        true if !cols.is_multiple_of(64) && kernel.parts_of_cluster() == 1 => {
-            IN_HALVES.at(faster) * rate
-        }
+        true if !cols.is_multiple_of(64) => IN_HALVES.at(faster) * rate,
         false if rows == 128 && task.batch > 1 && 5.0 * bytes_of_sums(1, task) < bytes => {
             IN_BATCHES.at(faster) * rate
         }
