@@ -75,21 +75,6 @@ pub enum Reads {
     /// As [`Reads::InOrder`], where what was enqueued just before does write to them, so that it
     /// is no use to have them brought near meanwhile.
     Behind = 2,
-    /// The same where it writes to A alone, and B may be brought near meanwhile.
-    BehindA = 3,
-    /// The same where it writes to B alone.
-    BehindB = 4,
-}
-
-impl Reads {
-    /// The same of the transposed product, whose A is the transposed B.
-    pub const fn turned(self) -> Self {
-        match self {
-            Reads::BehindA => Reads::BehindB,
-            Reads::BehindB => Reads::BehindA,
-            reads => reads,
-        }
-    }
 }
 
 /// How boxes of C go to memory.

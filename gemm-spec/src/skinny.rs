@@ -48,7 +48,7 @@ macro_rules! skinny_kernels {
         (skinny_rows_i8, "skinny_rows", i8, [16, 64, 64], [16, 32], [16, 4], 1, 2),
         (skinny_rows_f8e4m3, "skinny_rows", F8E4M3, [16, 64, 64], [16, 32], [16, 4], 1, 2),
         (skinny_rows_f8e5m2, "skinny_rows", F8E5M2, [16, 64, 64], [16, 32], [16, 4], 1, 1),
-        (skinny_rows_i32, "skinny_rows", i32, [16, 64, 64], [16, 32], [16, 4], 1, 1),
+        (skinny_rows_i32, "skinny_rows", i32, [16, 64, 64], [16, 32], [16, 4], 1, 2),
         (skinny_rows_f16, "skinny_rows", f16, [16, 64, 64], [16, 32], [16, 4], 1, 2),
         (skinny_rows_bf16, "skinny_rows", bf16, [16, 64, 64], [16, 32], [16, 4], 1, 2),
         (skinny_rows_f32, "skinny_rows", f32, [16, 64, 64], [16, 32], [16, 4], 1, 2),

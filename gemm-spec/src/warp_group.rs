@@ -381,32 +381,16 @@ macro_rules! warp_group_halves_kernels {
             [64, 64, 32], 2, 13
         ),
         (
-            warp_group_halves_64x160_nn_f16, "warp_group_halves_64x160", f16, Nn,
-            [64, 160, 64], 2, 5
-        ),
-        (
             warp_group_halves_64x160_nt_f16, "warp_group_halves_64x160", f16, Nt,
             [64, 160, 64], 2, 6
-        ),
-        (
-            warp_group_halves_64x160_tn_f16, "warp_group_halves_64x160", f16, Tn,
-            [64, 160, 64], 2, 5
         ),
         (
             warp_group_halves_64x160_tt_f16, "warp_group_halves_64x160", f16, Tt,
             [64, 160, 64], 2, 6
         ),
         (
-            warp_group_halves_64x160_nn_bf16, "warp_group_halves_64x160", bf16, Nn,
-            [64, 160, 64], 2, 5
-        ),
-        (
             warp_group_halves_64x160_nt_bf16, "warp_group_halves_64x160", bf16, Nt,
             [64, 160, 64], 2, 6
-        ),
-        (
-            warp_group_halves_64x160_tn_bf16, "warp_group_halves_64x160", bf16, Tn,
-            [64, 160, 64], 2, 5
         ),
         (
             warp_group_halves_64x160_tt_bf16, "warp_group_halves_64x160", bf16, Tt,

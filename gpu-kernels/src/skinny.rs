@@ -29,8 +29,8 @@
 //!
 //! All loads of a window are on their way before the first is waited for: P packs of B a lane, with
 //! P = 8 and 16 bytes 4 KiB a warp, 32 KiB a block. The sums of several rows leave registers for
-//! fewer, so that the next window is brought into the L2 cache meanwhile, a line by each lane. No
-//! barrier joins the warps before the end, so that some multiply while others wait.
+//! fewer, so that the next window is brought into the L2 cache meanwhile. No barrier joins the
+//! warps before the end, so that some multiply while others wait.
 //!
 //! # Shared memory
 //!
@@ -42,21 +42,19 @@
 //!
 //! Those of [`GemmParams`], and a grid from `Kernel::launches`. Any shape, any strides; B is read
 //! by packs where it is contiguous along N or K and aligned to them, but for ragged ends; A where
-//! it is along K or M, there with all rows of the tile. The order of a sum depends on K, with one row also on whether B is
+//! it is contiguous along K. The order of a sum depends on K, with one row also on whether B is
 //! taken along K, and on nothing else.
 
+use crate::ladder::warp_and_lane;
 use crate::{Element, Packed, SharedTile, Sum, pack, store};
-use cuda_std::misc::afresh;
+use cuda_std::misc::{afresh, afresh_i64};
 use cuda_std::{grid, thread, warp};
 use gemm_spec::{GemmParams, SKINNY_LANES, SKINNY_THREADS, Tiles};
 
-mod near;
 mod packs;
-mod part_of_a;
 mod part_of_b;
 
-use near::Near;
-use part_of_a::PartOfA;
+use packs::{gather, read_pack, unpacked};
 use part_of_b::PartOfB;
 
 /// Lanes of a warp along K.
@@ -93,28 +91,38 @@ pub unsafe fn skinny<
     memory: SharedTile<T::Sum>,
 ) {
     let ([_, cols, _], [_, warp_cols]) = (tiles.block, tiles.warp);
+    let row = u64::from(thread::block_idx_y()) * ROWS as u64;
+    let col = u64::from(thread::block_idx_x()) * cols as u64;
     let warps_across = cols / warp_cols;
     let region_len = tiles.skinny_region(T::Sum::LANES);
+    let (warp, lane) = warp_and_lane();
     // One row of packs that leave no registers has its lanes along N.
     let along_k = (ROWS > 1 || C > L) && p.b_is_along_k();
+    let place = place_of_lane(lane, along_k);
+    let (across, along) = (warp % warps_across, warp / warps_across);
+    let share = Share {
+        row,
+        col: col + (across * warp_cols) as u64,
+        k: (along * window(P)) as u64,
+        step: tiles.block[2],
+        lane,
+        place,
+    };
     if OVERLAPS {
         grid::wait_for_grids();
     }
     // SAFETY: elements of A and B are read only inside of the matrices; each warp writes its own
     // region, and between its writes and the reads of other warps stands a barrier.
     unsafe {
-        let of = (&p, tiles, memory);
+        let region = memory.add(warp * region_len);
         let mut sums = match p.b_is_along_k() {
-            true => sums::<T, ROWS, L, P, V, C, true>((a, b), of),
-            false => sums::<T, ROWS, L, P, V, L, false>((a, b), of),
+            true => share.sums::<T, ROWS, L, P, V, C, true>((a, b), &p, region),
+            false => share.sums::<T, ROWS, L, P, V, L, false>((a, b), &p, region),
         };
         if OVERLAPS {
             // Not before B has been read, which blocks of the next kernel would take room from.
             grid::launch_dependents();
         }
-        let Share { row, warp, lane, .. } = Share::new::<ROWS, P>(tiles);
-        let col = u64::from(thread::block_idx_x()) * cols as u64;
-        let (place, region) = (place_of_lane(lane, along_k), memory.add(warp * region_len));
         let first = add_lanes(&mut sums, place, along_k);
         warp::sync_warp(ALL);
         // One row is written by one of the lanes that have it.
@@ -172,148 +180,69 @@ struct Share {
     col: u64,
     k: u64,
     step: usize,
-    /// This thread's warp and lane.
-    warp: usize,
+    /// This thread's lane.
     lane: usize,
-    /// Whether lanes are neighbours along K, as [`place_of_lane`] says.
-    along_k: bool,
-}
-
-/// The sums of this thread's columns, its warp's. `ALONG_K`: the packs of B run along K.
-///
-/// Windows that lie in A and B are most of them: in a loop of their own that computes little, since
-/// what is no multiplication takes its time from those. What the others take is computed behind it,
-/// for which it leaves no registers.
-///
-/// # Safety
-/// By all lanes of a warp; A and B may be read, and the warps' regions of `memory` are theirs.
-#[inline(always)]
-unsafe fn sums<
-    T: Element,
-    const ROWS: usize,
-    const L: usize,
-    const P: usize,
-    const V: usize,
-    const C: usize,
-    const ALONG_K: bool,
->(
-    (a, b): (*const T, *const T),
-    (p, tiles, memory): (&GemmParams<T::Sum>, Tiles, SharedTile<T::Sum>),
-) -> [[T::Sum; L]; ROWS] {
-    const { assert!(P.is_multiple_of(C) && (ROWS == 1 || ROWS.is_multiple_of(4))) };
-    const { assert!(C == L || C == 2 * L && ALONG_K) };
-    // A line for each lane, of what several rows have brought near.
-    const { assert!(ROWS == 1 || 32 % window(P) == 0 && 32 % (LANES_N * L) == 0) };
-    let region_len = tiles.skinny_region(T::Sum::LANES);
-    let new = || {
-        let along_k = ALONG_K && (ROWS > 1 || C > L);
-        let share = Share { along_k, ..Share::new::<ROWS, P>(tiles) };
-        // SAFETY: the warp has a region.
-        (share, unsafe { memory.add(share.warp * region_len) })
-    };
-    let mut sums = [[T::Sum::ZERO; C]; ROWS];
-    let whole = {
-        let (share, region) = new();
-        let mut rows = PartOfA::<T, ROWS, L, P, V>::new(a, p, share);
-        let mut columns = PartOfB::<T, L, P, C, ALONG_K>::new(b, p, share);
-        let mut near = Near::<T, L, P, ALONG_K>::new(b, p, share);
-        let whole = match rows.is_whole && columns.is_whole {
-            true => share.windows::<P>(p),
-            false => 0,
-        };
-        let mut further = whole;
-        while further > 0 {
-            further -= 1;
-            // SAFETY: the window lies in A and B, and if there is another one it does, too; each
-            // lane has read the region's last rows of A when others write the next, and reads when
-            // they have written.
-            unsafe {
-                let packs_b = columns.load_whole(p);
-                let packs_a = rows.load_whole(p);
-                // Sums of several rows leave no registers for packs of another window.
-                if ROWS > 1 && further > 0 {
-                    near.bring();
-                }
-                warp::sync_warp(ALL);
-                rows.store(&packs_a, region);
-                warp::sync_warp(ALL);
-                share.multiply::<T, ROWS, L, P, C, ALONG_K>(&packs_b, region, &mut sums);
-            }
-            rows.advance();
-            columns.advance_whole(p);
-            near.advance();
-        }
-        whole
-    };
-    let (mut share, region) = new();
-    share.k += u64::from(whole) * share.step as u64;
-    let mut rows = PartOfA::<T, ROWS, L, P, V>::new(a, p, share);
-    let mut columns = PartOfB::<T, L, P, C, ALONG_K>::new(b, p, share);
-    let mut left = share.left(p);
-    // SAFETY: as above, but that windows end with A and B.
-    unsafe {
-        while left > 0 {
-            let of_window = left.min(window(P) as u64) as u32;
-            // N.B. One after the other, or else where these are few packs: so ptxas spills nothing.
-            let is_first = size_of::<T>() == 8;
-            let mut packs_b = [[T::ZEROS.as_ref()[0]; L]; P];
-            if is_first {
-                packs_b = columns.load(p, of_window);
-            }
-            let packs_a = rows.load(p, of_window);
-            warp::sync_warp(ALL);
-            rows.store(&packs_a, region);
-            if !is_first {
-                packs_b = columns.load(p, of_window);
-            }
-            warp::sync_warp(ALL);
-            share.multiply::<T, ROWS, L, P, C, ALONG_K>(&packs_b, region, &mut sums);
-            rows.advance();
-            columns.advance(p);
-            left = left.saturating_sub(share.step as u64);
-        }
-        exchange(&sums, share.place())
-    }
+    /// Its place, as [`place_of_lane`] says.
+    place: usize,
 }
 
 impl Share {
-    /// This thread's, afresh.
+    /// The sums of this lane's columns. `ALONG_K`: the packs of B run along K.
+    ///
+    /// # Safety
+    /// By all lanes of a warp, whose own `region` is; A and B may be read.
     #[inline(always)]
-    fn new<const ROWS: usize, const P: usize>(tiles: Tiles) -> Self {
-        let ([_, cols, step], [_, warp_cols]) = (tiles.block, tiles.warp);
-        let thread = afresh(thread::thread_idx_x()) as usize;
-        let (warp, lane) = (thread / 32, thread % 32);
-        let warps_across = cols / warp_cols;
-        let (across, along) = (warp % warps_across, warp / warps_across);
-        Share {
-            row: u64::from(thread::block_idx_y()) * ROWS as u64,
-            col: u64::from(thread::block_idx_x()) * cols as u64 + (across * warp_cols) as u64,
-            k: (along * window(P)) as u64,
-            step,
-            warp,
-            lane,
-            along_k: false,
-        }
-    }
-
-    /// The lane's place, afresh.
-    #[inline(always)]
-    fn place(&self) -> usize {
-        place_of_lane(afresh(self.lane as u32) as usize, self.along_k)
-    }
-
-    /// What there is of K from the share's on, if its columns are some of B's.
-    #[inline(always)]
-    fn left<S>(&self, p: &GemmParams<S>) -> u64 {
-        if self.col < p.n { p.k.saturating_sub(self.k) } else { 0 }
-    }
-
-    /// Its windows that end before K does, as many as a number counts.
-    #[inline(always)]
-    fn windows<const P: usize>(&self, p: &GemmParams<impl Copy>) -> u32 {
-        match self.left(p).checked_sub(window(P) as u64) {
-            Some(left) => (left / self.step as u64 + 1).min(u32::MAX.into()) as u32,
-            None => 0,
+    unsafe fn sums<
+        T: Element,
+        const ROWS: usize,
+        const L: usize,
+        const P: usize,
+        const V: usize,
+        const C: usize,
+        const ALONG_K: bool,
+    >(
+        self,
+        (a, b): (*const T, *const T),
+        p: &GemmParams<T::Sum>,
+        region: SharedTile<T::Sum>,
+    ) -> [[T::Sum; L]; ROWS] {
+        const { assert!(P.is_multiple_of(C) && (ROWS == 1 || ROWS.is_multiple_of(4))) };
+        const { assert!(C == L || C == 2 * L && ALONG_K) };
+        let mut sums = [[T::Sum::ZERO; C]; ROWS];
+        let mut rows = PartOfA::<T, ROWS, L, P, V>::new(a, p, self);
+        let mut columns = PartOfB::<T, L, P, C, ALONG_K>::new(b, p, self);
+        let mut left = if self.col < p.n { p.k.saturating_sub(self.k) } else { 0 };
+        // SAFETY: a warp's lanes have the same `left`; each lane has read the region's last rows of
+        // A when others write the next, and reads when they have written.
+        unsafe {
+            macro_rules! window {
+                ($of_window:expr) => {
+                    let packs_b = columns.load(p, $of_window);
+                    let packs_a = rows.load(p, $of_window);
+                    // Sums of several rows leave no registers for packs of another window.
+                    if ROWS > 1 && left >= (self.step + window(P)) as u64 {
+                        columns.prefetch(p, self.step);
+                    }
+                    warp::sync_warp(ALL);
+                    rows.store(&packs_a, region);
+                    warp::sync_warp(ALL);
+                    self.multiply::<T, ROWS, L, P, C, ALONG_K>(&packs_b, region, &mut sums);
+                    rows.advance(p, self.step);
+                    columns.advance(p, self.step);
+                    left = left.saturating_sub(self.step as u64);
+                };
+            }
+            // One row has registers for a loop of its own over windows that lie in A and B, with no
+            // other way in it.
+            if ROWS == 1 && rows.whole && columns.whole {
+                while left >= window(P) as u64 {
+                    window!(window(P) as u32);
+                }
+            }
+            while left > 0 {
+                window!(left.min(window(P) as u64) as u32);
+            }
+            exchange(&sums, self.place)
         }
     }
 
@@ -336,7 +265,7 @@ impl Share {
         sums: &mut [[T::Sum; C]; ROWS],
     ) {
         // Of neighbours that share columns the second has the second of two squares.
-        let place = self.place();
+        let place = afresh(self.place as u32) as usize;
         let of_lane = if C == L { 0 } else { place % 2 };
         let mut factors = T::Sum::ZEROS;
         for square in 0..P / C {
@@ -429,6 +358,149 @@ unsafe fn add_lanes<S: Sum, const L: usize, const ROWS: usize>(
         rows = rows.div_ceil(2);
     }
     first
+}
+
+/// This lane's part of bringing windows of A into shared memory: V packs along K, neighbouring
+/// lanes along the extent in which A is contiguous.
+///
+/// N.B. What can be computed from the lane and the parameters is, in each window and afresh: the
+/// registers are full of sums and packs.
+struct PartOfA<T, const ROWS: usize, const L: usize, const P: usize, const V: usize> {
+    /// The first element of the lane's first pack of the window.
+    start: *const T,
+    lane: usize,
+    /// Rows of A from the tile's first on.
+    rows_left: u32,
+    along_k: bool,
+    /// Packs may be read as such, where K does not end in them.
+    whole: bool,
+}
+
+impl<T: Element, const ROWS: usize, const L: usize, const P: usize, const V: usize>
+    PartOfA<T, ROWS, L, P, V>
+{
+    /// Packs of a row of the window.
+    const PACKS: usize = window(P) / L;
+    /// Whether there are as many as lanes.
+    const ALL_HAVE_PACKS: bool = ROWS * Self::PACKS >= 32;
+
+    #[inline(always)]
+    fn new(a: *const T, p: &GemmParams<T::Sum>, share: Share) -> Self {
+        const { assert!(32 % ROWS == 0 && 32 % Self::PACKS == 0) };
+        let mut part = PartOfA {
+            start: a,
+            lane: share.lane,
+            rows_left: (p.m - share.row).min(ROWS as u64) as u32,
+            along_k: p.a_is_along_k(),
+            whole: false,
+        };
+        let (row, k) = part.first();
+        // Lanes without a pack say the same of it as others.
+        let row = if ROWS == 1 { 0 } else { row };
+        let (row, k) = (share.row as i64 + i64::from(row), share.k as i64 + i64::from(k));
+        part.start = a.wrapping_offset((row * p.a_row_stride + k * p.a_col_stride) as isize);
+        let bytes = (part.stride(p) as u64).wrapping_mul(size_of::<T>() as u64);
+        let is_aligned = (part.start as u64 | bytes).is_multiple_of(size_of::<[T; L]>() as u64);
+        part.whole = p.a_col_stride == 1 && is_aligned;
+        part
+    }
+
+    /// Row and k of the lane's first pack in the window; a row that is none of the tile's where it
+    /// has no pack.
+    #[inline(always)]
+    fn first(&self) -> (u32, u32) {
+        let lane = afresh(self.lane as u32);
+        let (rows, packs) = (ROWS as u32, Self::PACKS as u32);
+        match self.along_k {
+            true => (lane / packs, lane % packs * L as u32),
+            false if Self::ALL_HAVE_PACKS || lane < rows * packs => {
+                (lane % rows, lane / rows * L as u32)
+            }
+            false => (rows, 0),
+        }
+    }
+
+    /// From one of its packs to the next, in rows and in k.
+    #[inline(always)]
+    fn step(&self) -> (u32, u32) {
+        match self.along_k {
+            true => (32 / Self::PACKS as u32, 0),
+            false => (0, (32 / ROWS * L) as u32),
+        }
+    }
+
+    /// The same in elements.
+    #[inline(always)]
+    fn stride(&self, p: &GemmParams<T::Sum>) -> isize {
+        let (rows, k) = self.step();
+        let stride = if self.along_k { p.a_row_stride } else { p.a_col_stride };
+        afresh_i64(stride) as isize * (rows + k) as isize
+    }
+
+    /// Reads the lane's packs of the window, of which `left` values of k lie in A; what lies
+    /// outside is 0.
+    ///
+    /// # Safety
+    /// A may be read.
+    #[inline(always)]
+    unsafe fn load(&self, p: &GemmParams<T::Sum>, left: u32) -> [[T; L]; V] {
+        let mut packs = [[T::ZEROS.as_ref()[0]; L]; V];
+        let ((mut row, mut k), (row_step, k_step)) = (self.first(), self.step());
+        let (mut source, stride) = (self.start, self.stride(p));
+        if self.whole && left >= window(P) as u32 {
+            for v in 0..V {
+                let mut bits = 0;
+                if row < self.rows_left {
+                    // SAFETY: the pack lies in the matrix and is aligned.
+                    bits = unsafe { read_pack::<T, L>(source) };
+                }
+                packs[v] = unpacked(bits);
+                row += row_step;
+                source = source.wrapping_offset(stride);
+            }
+        } else {
+            for v in 0..V {
+                let count = if row < self.rows_left { left.saturating_sub(k) } else { 0 };
+                // SAFETY: so many elements lie in the matrix.
+                packs[v] = unpacked(unsafe { gather::<T, L>(source, p.a_col_stride, count) });
+                (row, k) = (row + row_step, k + k_step);
+                source = source.wrapping_offset(stride);
+            }
+        }
+        packs
+    }
+
+    /// Writes the packs, widened, to their places in the region's rows.
+    ///
+    /// # Safety
+    /// No other lane touches these elements.
+    #[inline(always)]
+    unsafe fn store(&self, packs: &[[T; L]; V], region: SharedTile<T::Sum>) {
+        let ((mut row, mut k), (row_step, k_step)) = (self.first(), self.step());
+        for v in 0..V {
+            if Self::ALL_HAVE_PACKS || row < ROWS as u32 {
+                // SAFETY: the place lies in the region, at a multiple of 16 bytes.
+                unsafe {
+                    let place = region.add(row as usize * row_len::<T::Sum>(P) + k as usize);
+                    for part in 0..L / T::Sum::LANES {
+                        let (first, mut widened) = (part * T::Sum::LANES, T::Sum::ZEROS);
+                        for l in 0..T::Sum::LANES {
+                            widened.as_mut()[l] = packs[v][first + l].widen();
+                        }
+                        pack::write_shared(place.add(first), widened);
+                    }
+                }
+            }
+            (row, k) = (row + row_step, k + k_step);
+        }
+    }
+
+    /// Moves on along K.
+    #[inline(always)]
+    fn advance(&mut self, p: &GemmParams<T::Sum>, step: usize) {
+        let stride = afresh_i64(p.a_col_stride) as isize;
+        self.start = self.start.wrapping_offset(step as isize * stride);
+    }
 }
 
 /// Makes entry points from rows of a list, whose grids overlap or not.

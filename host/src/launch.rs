@@ -287,23 +287,12 @@ unsafe fn launch_all(
 /// When a launch reads A and B that may be read at once: in order where its blocks are one wave
 /// that fills most of the GPU. Those of the launch before end together then, so that nothing is
 /// gained, and copies would only take bandwidth from them.
-///
-/// Of one column of tiles that is narrower than they are nothing is brought near: it is little, and
-/// all ask for it.
-fn reads_of(
-    product: &Product,
-    (kernel, launch): (&Kernel, &Launch),
-    of_tile: u32,
-    multiprocessors: u32,
-) -> Reads {
+fn reads_of(product: &Product, launch: &Launch, of_tile: u32, multiprocessors: u32) -> Reads {
     let (x, y) = launch.grid;
     let blocks = x.saturating_mul(y).saturating_mul(of_tile);
     match product.reads {
         Reads::AtOnce if blocks > multiprocessors / 2 && blocks <= multiprocessors => {
             Reads::InOrder
-        }
-        Reads::InOrder | Reads::BehindA if launch.shape.cols < kernel.tiles.block[1] => {
-            Reads::Behind
         }
         reads => reads,
     }

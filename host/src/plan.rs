@@ -368,12 +368,12 @@ impl Product {
     /// The same product, turned or as it is, with such strides.
     pub(crate) fn turned_if(&self, turned: bool) -> Product {
         let [(a, a_step), (b, b_step)] = self.operands(turned);
-        let (c, fusion, reads) = match turned {
-            true => (self.c.apply(Op::Transpose), self.fusion.transposed(), self.reads.turned()),
-            false => (self.c, self.fusion, self.reads),
+        let (c, fusion) = match turned {
+            true => (self.c.apply(Op::Transpose), self.fusion.transposed()),
+            false => (self.c, self.fusion),
         };
         let batch = Batch { a: a_step, b: b_step, ..self.batch };
-        Product { a, b, c: with_free_strides(c), fusion, reads, batch, ..*self }
+        Product { a, b, c: with_free_strides(c), fusion, batch, ..*self }
     }
 
     /// The shape of the sums, which is C's unless the epilogue takes columns in pairs.

@@ -16,9 +16,9 @@ const fn steps_ahead<G: Geometry>() -> usize {
     if G::PARTS > 1 { 8 } else { 2 }
 }
 
-/// Has B of the first steps brought into the L2 cache, and of few rows the blocks' parts of A, by a
-/// warp that starts no copies, for the one that does has more to get ready. That is no read: what
-/// is written meanwhile is written there.
+/// Has B of the first steps brought into the L2 cache, and of few rows the blocks' parts of A, or A
+/// of few columns, by a warp that starts no copies, for the one that does has more to get ready.
+/// That is no read: what is written meanwhile is written there.
 ///
 /// # Safety
 ///
@@ -32,23 +32,26 @@ where
     G: Geometry,
     W: Work<T, G>,
 {
-    let reads = work.params().reads;
-    let (in_order, behind_a) = (reads == Reads::InOrder as u32, reads == Reads::BehindA as u32);
-    if !in_order && !behind_a {
+    if work.params().reads != Reads::InOrder as u32 {
         return;
     }
-    // While A is copied there is time for all of a ring.
-    let steps = if behind_a { G::STAGES } else { steps_ahead::<G>() };
     if let Some(tile) = work.next() {
         let mut k = StepsOfK::of::<T, B, G, W>(&work, tile);
         let (numbers, rank) = (work.numbers(tile.slice), cluster::block_rank() as usize);
         // SAFETY: the caller's promise.
         unsafe {
             let [a, b, _] = work.operands().maps;
-            for _ in 0..k.steps.min(steps as u32) {
+            if work.params().n <= 2 * SUMS as u64 {
+                // Of one column of tiles it is A that is read once.
+                for _ in 0..steps_ahead::<G>() {
+                    tma::prefetch(&*a, place::<T, A>(tile.row as i32, k.next(), numbers[0]));
+                }
+                return;
+            }
+            for _ in 0..steps_ahead::<G>() {
                 prefetch_b::<T, B, G, SUMS>(&*b, tile, (k.next(), numbers[1]), rank);
             }
-            if G::PARTS > 1 && in_order {
+            if G::PARTS > 1 {
                 // A part of A for all blocks, which else want each step's all at one time; no more
                 // of a long K than of B, since others wait for this warp.
                 for i in 0..steps_ahead::<G>() as u32 {

@@ -41,8 +41,7 @@ pub trait Side<T> {
 /// What an instruction reads of an operand.
 pub type Part<T, S> = Descriptor<T, <S as Side<T>>::Major>;
 
-/// Boxes of so many rows of an operand along K, or of 64 elements along the extent that C
-/// keeps.
+/// Boxes of so many rows of an operand along K, or of 64 elements along the extent that C keeps.
 pub struct Boxes<M, const EXTENT: usize>(PhantomData<M>);
 
 impl<T: wgmma::Element, const EXTENT: usize> Side<T> for Boxes<KMajor, EXTENT> {

@@ -47,13 +47,10 @@ pub(super) unsafe fn enqueue<'a>(
         false => [Op::Transpose, Op::None],
     };
     let batch = product.batch;
-    // Copies are read when they have ended.
-    copies.product.reads = match (copy_a, copy_b) {
-        (true, true) => Reads::Behind,
-        (true, false) => Reads::BehindA,
-        (false, true) => Reads::BehindB,
-        (false, false) => product.reads,
-    };
+    if copy_a || copy_b {
+        // Copies are read when they have ended.
+        copies.product.reads = Reads::Behind;
+    }
     let (mut of_a, mut of_b) = (Pending::default(), Pending::default());
     if copy_a {
         let a = product.a.apply(turn_a);

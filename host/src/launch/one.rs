@@ -68,7 +68,7 @@ impl OneLaunch {
         let (slices, k) = parts.slices(kernel, product, &range);
         let product = &product.at_number(range.start);
         let blocks = slices.count.saturating_mul(kernel.blocks_of_tile(k));
-        let reads = reads_of(product, (kernel, &launch), blocks, multiprocessors);
+        let reads = reads_of(product, &launch, blocks, multiprocessors);
         let launch = kernel.resident(launch, blocks, multiprocessors);
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);

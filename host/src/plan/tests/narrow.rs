@@ -79,6 +79,9 @@ fn an_h200_has_plans_of_its_own() {
     // More of B on its way at a time, though half of each tile is empty.
     let [slow, fast] = variants([64, 28_672, 4096], Layout::col_major);
     assert_eq!([slow, fast], ["warp_group_halves_64x64", "warp_group_128x224"]);
+    // 160 tiles of 64 columns for 132 multiprocessors, which are 64 of 160 in halves of K.
+    let [slow, fast] = variants([64, 10_240, 8192], Layout::col_major);
+    assert_eq!([slow, fast], ["warp_group_stream_k_64x64", "warp_group_halves_64x160"]);
     // Clusters of two, of which each reads half of A.
     let [slow, fast] = variants([64, 8192, 8192], Layout::col_major);
     assert_eq!([slow, fast], ["warp_group_64x64", "warp_group_pairs_64x64"]);
