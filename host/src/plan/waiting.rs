@@ -39,9 +39,10 @@ const EMPTY_GROUP: Part = Part(0.9, 0.4);
 const PAST: f64 = 0.65;
 /// What part of it wide tiles of one group get side by side, in few and long steps.
 const WIDE: Part = Part(0.87, -0.4);
-/// The same of halves of K in tiles of more than 64 columns; on an H100 they were not measured, and
-/// are taken where nothing else comes near.
-const IN_WIDE_HALVES: Part = Part(0.84, 0.2);
+/// The same of halves of K in tiles of more than 64 columns, of an A along M, whose boxes lie past
+/// its rows, and along K; on an H100 they were not measured, and are taken where nothing else comes
+/// near.
+const IN_WIDE_HALVES: [Part; 2] = [Part(0.63, 0.2), Part(0.84, 0.2)];
 /// The same of tiles whose boxes have 32 rows.
 const IN_HALVES: Part = Part(0.91, 0.0);
 /// The same of tiles of two boxes of 64.
@@ -91,7 +92,9 @@ pub(super) fn waiting(
     let rate = if has_boxes_past(kernel, task) { PAST * rate } else { rate };
     let is_one_row = is_one_row(kernel, task);
     let rate = match is_one_row {
-        true if kernel.parts_of_cluster() > 1 && cols > 64 => IN_WIDE_HALVES.at(faster) * rate,
+        true if kernel.parts_of_cluster() > 1 && cols > 64 => {
+            IN_WIDE_HALVES[usize::from(task.along_k[0])].at(faster) * rate
+        }
         true if kernel.parts_of_cluster() > 1 => rate,
         true if cols > 128 => WIDE.at(faster) * rate,
         true if cols == 128 => IN_WHOLES.at(faster) * rate,

@@ -125,6 +125,12 @@ fn short_rows_that_split_sectors_are_copied() {
     };
     let is_copied = [8, 16, 24, 32, 64].map(|rows| copied(rows) == [true, false]);
     assert_eq!(is_copied, [true, false, true, false, false]);
+    // Nor are they taken by wide tiles, whose boxes of A lie past so few.
+    let eight =
+        product(Layout::row_major(Shape::new(8192, 8192)), Layout::row_major(Shape::new(8192, 8)));
+    let task = Task::turned_if(true, &eight);
+    let chosen = super::super::choose(&KernelChoice::Auto, &task, &h200()).unwrap();
+    assert_eq!((chosen.kernel.variant, chosen.copied), ("warp_group_pairs_64x64", [true, false]));
 }
 
 /// Where rows have to be alike no plan takes the place of one that finds no memory.
