@@ -197,6 +197,8 @@ fn launch_of(kernel: &str, tile: &[usize], [m, n]: [usize; 2]) -> Launch {
         _ if kernel.contains("in_step") => 8,
         [64, 64] => 1,
         _ if kernel.contains("direct") => 1,
+        // Both blocks have one tile.
+        _ if kernel.contains("halves") => 1,
         _ => 2,
     };
     let [down, across] = cluster_tiles(cluster).map(|count| count as usize);
