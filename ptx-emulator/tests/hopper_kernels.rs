@@ -4,9 +4,10 @@
 
 mod params;
 
-use gemm_spec::order::{CLUSTER_GROUP, TileOrder, cluster_tiles};
+use gemm_spec::order::{CLUSTER_GROUP, TileOrder};
 use gemm_spec::{
-    DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, Shape, Strides, Target, c_row_bytes,
+    DIRECT_ROWS, GROUPED_MAX, GemmParams, GroupedProduct, Kernel, Shape, Strides, Target,
+    c_row_bytes,
 };
 use params::bytes;
 use ptx_emulator::bulk::{Swizzle, TensorElement, TensorMap};
@@ -192,32 +193,24 @@ fn output_of(dtype: &str) -> &str {
 }
 
 /// As gemm-spec's table has it.
-fn launch_of(kernel: &str, tile: &[usize], [m, n]: [usize; 2]) -> Launch {
-    let cluster = match tile {
-        _ if kernel.contains("in_step") => 8,
-        [64, 64] => 1,
-        _ if kernel.contains("direct") => 1,
-        // Both blocks have one tile.
-        _ if kernel.contains("halves") => 1,
-        _ => 2,
-    };
-    let [down, across] = cluster_tiles(cluster).map(|count| count as usize);
-    let tiles =
-        m.div_ceil(tile[0]).next_multiple_of(down) * n.div_ceil(tile[1]).next_multiple_of(across);
+fn launch_of(kernel: &Kernel, [m, n]: [usize; 2]) -> Launch {
+    let ([rows, cols, _], [down, across]) = (kernel.tiles.block, kernel.cluster_tiles());
+    let tiles = m.div_ceil(rows).next_multiple_of(down) * n.div_ceil(cols).next_multiple_of(across);
     Launch {
-        grid: [tiles as u32, 1, 1],
-        block: [128 + 2 * tile[0] as u32, 1, 1],
-        cluster: [cluster, 1, 1],
+        grid: [(tiles * kernel.parts_of_cluster()) as u32, 1, 1],
+        block: [128 + 2 * rows as u32, 1, 1],
+        cluster: [kernel.cluster() as u32, 1, 1],
         dynamic_shared: 227 << 10,
     }
 }
 
 /// The order of tiles, as the host makes it.
-fn order_of(tile: &[usize], dtype: &str, [m, n, k]: [usize; 3], launch: &Launch) -> TileOrder {
-    let tiles = [m.div_ceil(tile[0]) as u32, n.div_ceil(tile[1]) as u32];
-    let depth = 128 / element(dtype, 0).len();
-    let (cluster, steps) = (launch.cluster[0], k.div_ceil(depth) as u32);
-    TileOrder::new(tiles, cluster, [1, steps], launch.grid[0] / cluster, CLUSTER_GROUP / cluster)
+fn order_of(kernel: &Kernel, [m, n, k]: [usize; 3], launch: &Launch) -> TileOrder {
+    let ([rows, cols, depth], [down, across]) = (kernel.tiles.block, kernel.cluster_tiles());
+    let tiles = [m.div_ceil(rows) as u32, n.div_ceil(cols) as u32];
+    let (cluster, steps) = ((down * across) as u32, k.div_ceil(depth) as u32);
+    let clusters = launch.grid[0] / launch.cluster[0];
+    TileOrder::new(tiles, cluster, [1, steps], clusters, CLUSTER_GROUP / cluster)
 }
 
 /// The parameter block of 2 A B - C.
@@ -258,12 +251,12 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     };
     let (ta, tb) = (&transposes[..1] == "t", &transposes[1..] == "t");
     let strides = [strides(ta, m, k), strides(tb, k, n), strides(false, m, n)];
-    let mut launch = launch_of(kernel, &tile, [m, n]);
-    let order = order_of(&tile, dtype, [m, n, k], &launch);
+    let row = gemm_spec::of_module(Target::Sm90a).find(|row| row.name == kernel).unwrap();
+    let mut launch = launch_of(row, [m, n]);
+    let order = order_of(row, [m, n, k], &launch);
     let block = block_of(output, [m, n, k], strides, order);
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let of_three = || {
-        let row = gemm_spec::of_module(Target::Sm90a).find(|row| row.name == kernel).unwrap();
         let boxes = row.operand_box_rows([m, n, k].map(|x| x as u64), [!ta, tb], 0);
         let of_a = map(&gpu, &stored_a, dtype, a_at, [boxes[0] as usize, 128]);
         let of_b = map(&gpu, &stored_b, dtype, b_at, [boxes[1] as usize, 128]);

@@ -54,15 +54,20 @@ static SPEEDS: LazyLock<FxHashMap<usize, Speed>> = LazyLock::new(|| {
     gemm_spec::entries().map(|kernel| (kernel.name.as_ptr() as usize, Speed::new(kernel))).collect()
 });
 
+/// Trillions of operations a second of a kernel of boxes that does so many of 16 bits.
+fn of_boxes(kernel: &Kernel, of_16_bits: f64) -> f64 {
+    match kernel.dtype.size_bytes() {
+        1 => 1.95 * of_16_bits,
+        4 => 0.5 * of_16_bits,
+        _ => of_16_bits,
+    }
+}
+
 /// Trillions of operations a second, the least microseconds of a step, those of a tile, and blocks
 /// on a multiprocessor.
 fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
     use DType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32};
-    let tensor = |of_16_bits: f64| match kernel.dtype {
-        I8 | F8E4M3 | F8E5M2 => 1.95 * of_16_bits,
-        F32 => 0.5 * of_16_bits,
-        _ => of_16_bits,
-    };
+    let tensor = |of_16_bits: f64| of_boxes(kernel, of_16_bits);
     // Of steps 7 and 8.
     let shallow = 0.11 * kernel.tiles.block[2] as f64;
     match (kernel.variant, kernel.dtype) {
@@ -139,17 +144,11 @@ fn measured_from_registers(kernel: &Kernel) -> (f64, f64, f64, usize) {
     }
 }
 
-/// The same of kernels whose clusters' blocks take parts of K: what one multiplies in a microsecond
-/// goes by the columns of its tiles.
+/// The same of kernels whose clusters' blocks take parts of K.
 fn measured_in_parts(kernel: &Kernel) -> (f64, f64, f64, usize) {
-    let of_16_bits = match kernel.dtype.size_bytes() {
-        1 => 1.95,
-        4 => 0.5,
-        _ => 1.0,
-    };
     match kernel.tiles.block {
-        [64, 160, _] => (540.0 * of_16_bits, 0.25, 3.5, 1),
-        _ => (359.0 * of_16_bits, 0.12, 3.0, 1),
+        [64, 160, _] => (of_boxes(kernel, 540.0), 0.25, 3.5, 1),
+        _ => (of_boxes(kernel, 359.0), 0.12, 3.0, 1),
     }
 }
 
