@@ -22,10 +22,12 @@ pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
 /// either; all where blocks of a cluster take `parts` parts of K, share none of B, and may have
 /// tiles of fewer columns. Rows of 64 bytes would take the copy engine as long as those of 128, so
 /// that of columns that are no rows whole boxes of 64 are brought, the last half of which is the
-/// next tile's.
+/// next tile's; but where a tile has 32 columns there is no next one, and halves past C's end would
+/// cost more.
 pub const fn box_cols(cols: usize, along_k: bool, parts: usize) -> usize {
     match cols % 64 {
         _ if along_k && parts > 1 => cols,
+        _ if cols == 32 => 32,
         0 => 64,
         _ if !along_k => 64,
         16 | 48 => cols / 2,
@@ -78,6 +80,12 @@ pub const fn shared_box_rows(boxes: usize, blocks: usize) -> usize {
 }
 
 impl Kernel {
+    /// Bytes of a row of the boxes of A and of B, where they lie along K, or where they do not.
+    pub const fn operand_row_bytes(&self, along_k: [bool; 2]) -> [usize; 2] {
+        let of_b = box_cols(self.tiles.block[1], false, 1) * self.dtype.size_bytes();
+        [128, if along_k[1] || of_b > 128 { 128 } else { of_b }]
+    }
+
     /// Rows of the boxes of an A of `m` rows and a B of `n` columns, in which this kernel is
     /// brought them: those that lie along K have boxes of their rows, others of `k`. `tile_cols` as
     /// [`Slices::tile_cols`](crate::Slices::tile_cols).

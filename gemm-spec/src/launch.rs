@@ -1,7 +1,7 @@
 //! From a kernel and a C to grids: the launches that cover it.
 
 use crate::order::{CLUSTER_GROUP, TileOrder};
-use crate::{Kernel, Shape, ThreadOrder, order};
+use crate::{Kernel, Places, Shape, ThreadOrder, order};
 
 /// The most blocks that a grid has along x (CUDA C++ Programming Guide, technical specifications).
 pub const MAX_GRID_X: usize = (1 << 31) - 1;
@@ -54,13 +54,13 @@ impl Kernel {
     /// The launch of so many slices (see [`Slices`](crate::Slices)), at least one: a layer of
     /// blocks for each; or no more blocks than run at one time, for a kernel whose blocks stay. For
     /// one that [`joins`](Kernel::joins) slices are the [`blocks_of_tile`](Kernel::blocks_of_tile).
-    pub fn resident(&self, launch: Launch, slices: u32, multiprocessors: u32) -> Launch {
+    pub fn resident(&self, launch: Launch, slices: u32, places: Places) -> Launch {
         if !self.is_resident() {
             return Launch { layers: slices, ..launch };
         }
         let cluster = self.cluster() as u32;
-        let places = multiprocessors.saturating_mul(self.tiles.min_blocks as u32);
-        let most = self.clusters_at_once(places).saturating_mul(cluster);
+        let blocks = cluster.saturating_mul(self.tiles.min_blocks as u32);
+        let most = self.clusters_at_once(places).saturating_mul(blocks);
         let (x, y) = launch.grid;
         // Shares that end with tiles, where that leaves few multiprocessors without one.
         let most = match most.checked_div(x).map(|times| times * x) {

@@ -20,6 +20,7 @@ mod layout;
 mod module;
 pub mod order;
 mod params;
+mod places;
 mod skinny;
 mod table;
 mod target;
@@ -40,6 +41,7 @@ pub use params::{
     GROUPED_MAX, GemmParams, GroupedProduct, Reads, RepackParams, SCALE_BLOCK, ScaleParams, Slices,
     Writes, is_along_k,
 };
+pub use places::Places;
 pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};
 pub use table::{entries, finish, grouped, kernels, of_module, repack, scaled, variants};
 pub use target::Target;

@@ -104,6 +104,10 @@ macro_rules! warp_group_kernels {
         (warp_group_pairs_64x64_nt_bf16, "warp_group_pairs_64x64", bf16, Nt, [64, 64, 64], 2, 12),
         (warp_group_pairs_64x64_tn_bf16, "warp_group_pairs_64x64", bf16, Tn, [64, 64, 64], 2, 12),
         (warp_group_pairs_64x64_tt_bf16, "warp_group_pairs_64x64", bf16, Tt, [64, 64, 64], 2, 12),
+        (warp_group_64x32_nn_f16, "warp_group_64x32", f16, Nn, [64, 32, 64], 2, 16),
+        (warp_group_64x32_tn_f16, "warp_group_64x32", f16, Tn, [64, 32, 64], 2, 16),
+        (warp_group_64x32_nn_bf16, "warp_group_64x32", bf16, Nn, [64, 32, 64], 2, 16),
+        (warp_group_64x32_tn_bf16, "warp_group_64x32", bf16, Tn, [64, 32, 64], 2, 16),
         (warp_group_64x64_nn_f16, "warp_group_64x64", f16, Nn, [64, 64, 64], 1, 8),
         (warp_group_64x64_nt_f16, "warp_group_64x64", f16, Nt, [64, 64, 64], 1, 8),
         (warp_group_64x64_tn_f16, "warp_group_64x64", f16, Tn, [64, 64, 64], 1, 8),
@@ -406,6 +410,38 @@ macro_rules! warp_group_halves_kernels {
 macro_rules! warp_group_in_step_kernels {
     ($with:ident) => {
         $with! {
+        (
+            warp_group_in_step_128x256_nn_f16, "warp_group_in_step_128x256", f16, Nn,
+            [128, 256, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x256_nt_f16, "warp_group_in_step_128x256", f16, Nt,
+            [128, 256, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x256_tn_f16, "warp_group_in_step_128x256", f16, Tn,
+            [128, 256, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x256_tt_f16, "warp_group_in_step_128x256", f16, Tt,
+            [128, 256, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x256_nn_bf16, "warp_group_in_step_128x256", bf16, Nn,
+            [128, 256, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x256_nt_bf16, "warp_group_in_step_128x256", bf16, Nt,
+            [128, 256, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x256_tn_bf16, "warp_group_in_step_128x256", bf16, Tn,
+            [128, 256, 64], 8, 4
+        ),
+        (
+            warp_group_in_step_128x256_tt_bf16, "warp_group_in_step_128x256", bf16, Tt,
+            [128, 256, 64], 8, 4
+        ),
         (
             warp_group_in_step_128x128_nn_f16, "warp_group_in_step_128x128", f16, Nn,
             [128, 128, 64], 8, 6

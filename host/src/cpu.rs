@@ -48,6 +48,7 @@ impl CpuBackend {
                     shared_memory_per_block: None,
                     shared_memory_per_block_optin: None,
                     multiprocessors: None,
+                    clusters_of_eight: None,
                     driver_version: None,
                     launch_limits: None,
                 },

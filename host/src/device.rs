@@ -8,7 +8,7 @@ use crate::emulator;
 use crate::error::{Error, Kind};
 use crate::matrix::{Matrix, MatrixRef, reserve};
 use crate::plan::{LaunchLimits, Transfer, span, transfer};
-use gemm_spec::{Layout, Shape};
+use gemm_spec::{Layout, Places, Shape};
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
@@ -64,6 +64,9 @@ pub struct DeviceInfo {
     pub shared_memory_per_block_optin: Option<u32>,
     /// Streaming multiprocessors.
     pub multiprocessors: Option<u32>,
+    /// Clusters of eight blocks that run at one time, each block on a multiprocessor of its own,
+    /// where the driver says it (`cuOccupancyMaxActiveClusters`): it depends on the single GPU.
+    pub clusters_of_eight: Option<u32>,
     /// The newest CUDA (major, minor) that the driver knows.
     pub driver_version: Option<(u32, u32)>,
     /// What one launch may ask for.
@@ -75,6 +78,13 @@ impl DeviceInfo {
     /// kernels wait for.
     pub(crate) fn has_fast_memory(&self) -> bool {
         self.memory_bandwidth.is_some_and(|bandwidth| bandwidth >= 4_000_000_000_000)
+    }
+
+    /// Where blocks find room: anywhere, if it is not known how many multiprocessors there are.
+    pub fn places(&self) -> Places {
+        let places = Places::of(self.multiprocessors.unwrap_or(u32::MAX));
+        let clusters_of_eight = self.clusters_of_eight.unwrap_or(places.clusters_of_eight);
+        Places { clusters_of_eight, ..places }
     }
 }
 

@@ -9,8 +9,8 @@ use crate::element::{Element, OutputOf, Scalar};
 use crate::error::{Error, Kind, Operand};
 use crate::own::{self, OwnKernel};
 use gemm_spec::{
-    Activation, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Precision, Reads, Shape, Strides,
-    ThreadOrder, Writes,
+    Activation, DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Places, Precision, Reads, Shape,
+    Strides, ThreadOrder, Writes,
 };
 use std::{fmt, ops::Range};
 
@@ -414,8 +414,8 @@ pub struct Plan {
     pub rest: Option<Rest>,
     /// How long it takes.
     pub prediction: Prediction,
-    /// Those of the device, where it has them.
-    pub multiprocessors: Option<u32>,
+    /// Where the device's blocks find room: anywhere, if that is not known.
+    pub places: Places,
 }
 
 impl Plan {
@@ -432,7 +432,7 @@ impl Plan {
             tile_cols: 0,
             rest: None,
             prediction: Prediction::default(),
-            multiprocessors: None,
+            places: Places::of(u32::MAX),
         }
     }
 
@@ -447,7 +447,7 @@ impl Plan {
             tile_cols,
             rest,
             prediction,
-            multiprocessors: info.multiprocessors,
+            places: info.places(),
             ..Plan::of_cpu(product)
         }
     }
@@ -479,7 +479,7 @@ impl Plan {
     /// The kernel's launches, one after the other, without those of the rest; `None` where the
     /// CPU's engine computes.
     pub fn launches(&self) -> Option<impl Iterator<Item = Launch> + use<>> {
-        let (kernel, multiprocessors) = (self.kernel?, self.multiprocessors.unwrap_or(u32::MAX));
+        let (kernel, places) = (self.kernel?, self.places);
         let shape = self.shape_of_kernel();
         let shape = self.rest.map_or(shape, |rest| rest.split(shape)[0]);
         // A batch is not split, and what is split is no batch.
@@ -488,7 +488,7 @@ impl Plan {
         let of_tile = kernel.blocks_of_tile(self.k);
         let blocks = move |slices: Range<usize>| (slices.len() as u32).saturating_mul(of_tile);
         Some(launches.flat_map(move |launch| {
-            layers(slices).map(move |of| kernel.resident(launch, blocks(of), multiprocessors))
+            layers(slices).map(move |of| kernel.resident(launch, blocks(of), places))
         }))
     }
 }

@@ -258,8 +258,9 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let of_three = || {
         let boxes = row.operand_box_rows([m, n, k].map(|x| x as u64), [!ta, tb], 0);
-        let of_a = map(&gpu, &stored_a, dtype, a_at, [boxes[0] as usize, 128]);
-        let of_b = map(&gpu, &stored_b, dtype, b_at, [boxes[1] as usize, 128]);
+        let bytes = row.operand_row_bytes([!ta, tb]);
+        let of_a = map(&gpu, &stored_a, dtype, a_at, [boxes[0] as usize, bytes[0]]);
+        let of_b = map(&gpu, &stored_b, dtype, b_at, [boxes[1] as usize, bytes[1]]);
         let of_c = [64, c_row_bytes(tile[1], element(output, 0).len())];
         [of_a, of_b, map(&gpu, &c, output, c_at, of_c)]
     };

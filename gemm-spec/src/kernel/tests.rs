@@ -1,7 +1,7 @@
 //! What holds of every kernel of the table.
 
 use super::*;
-use crate::{Shape, kernels};
+use crate::kernels;
 
 #[test]
 fn blocks_respect_every_gpu_of_their_target() {
@@ -84,7 +84,7 @@ fn one_product_goes_row_after_row_where_b_stays_in_the_cache() {
     let second = |variant: &str, shape: Shape, k: usize, slices: u32| {
         let kernel = Kernel::find(variant, DType::BF16).unwrap();
         let launch = kernel.launches(shape).unwrap().next().unwrap();
-        let launch = kernel.resident(launch, slices, 132);
+        let launch = kernel.resident(launch, slices, Places::of(132));
         let order = kernel.tile_order(&launch, slices, k, false);
         let [height, width, _] = kernel.tiles.block;
         let (_, (row, col, _)) = order.place(1, 2).unwrap();

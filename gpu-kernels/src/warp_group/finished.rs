@@ -24,7 +24,7 @@ pub unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     (boxes, group, meet): (SharedTile<BoxOfC>, usize, bool),
     sums: &[T::Sum; SUMS],
 ) {
-    const { assert!(G::SWAPS || SUMS.is_multiple_of(16) && SUMS >= 32 && SUMS <= 128) };
+    const { assert!(G::SWAPS || SUMS.is_multiple_of(16) && SUMS <= 128) };
     let alpha = p.alpha.float_factor();
     // Afresh, or the compiler makes a loop for each activation, with and without biases.
     let bias = misc::afresh_i64(p.epilogue.bias.address as i64) as u64;

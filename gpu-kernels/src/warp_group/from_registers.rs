@@ -5,7 +5,7 @@ use super::side::Part;
 use super::{ROW_BYTES, Side, Summing, WarpGroup, write};
 use crate::SharedTile;
 use core::array::from_fn;
-use cuda_std::wgmma::{self, Accumulate, Accumulator, KMajor, Tile};
+use cuda_std::wgmma::{self, Accumulate, Accumulator, B128, KMajor, Tile};
 use cuda_std::{shared, thread};
 use gemm_spec::GemmParams;
 
@@ -15,6 +15,7 @@ pub struct BoxesOfWords;
 
 impl Side<wgmma::Tf32> for BoxesOfWords {
     type Major = KMajor;
+    type Swizzle = B128;
     const ALONG_K: bool = false;
     const BOX: usize = super::GROUP_ROWS;
     const IS_HALVED: bool = true;
@@ -90,7 +91,8 @@ where
         const { assert!(size_of::<T>() == 4 && A::IS_HALVED) };
         // SAFETY: the caller's promise; all places lie in the group's two boxes.
         unsafe {
-            let boxes: SharedTile<Tile<T, 64>> = a[0].tile(shared::dynamic_shared_mem::<u8>());
+            let boxes: SharedTile<Tile<T, 64, A::Swizzle>> =
+                a[0].tile(shared::dynamic_shared_mem::<u8>());
             for i in 0..4 {
                 let load = |load: usize| {
                     let from = boxes.cast::<u8>().add(tile.from[load] + i * DEPTH * ROW_BYTES);

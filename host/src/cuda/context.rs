@@ -2,7 +2,7 @@
 
 use super::backend::CudaBackend;
 use super::driver::{Check, Current, failure};
-use super::module::Modules;
+use super::module::{self, Modules};
 use super::stream::CudaStream;
 use crate::backend::Backend;
 use crate::device::{DeviceInfo, DeviceKind};
@@ -195,7 +195,11 @@ fn create(ordinal: usize) -> Result<CudaContext, Error> {
     unsafe { sys::cuCtxSetCurrent(before) }.check("cuCtxSetCurrent", what)?;
     let (modules, idle, plans) = (Mutex::default(), Mutex::default(), PlanCache::default());
     let (order, graphs) = (RwLock::default(), AtomicUsize::default());
-    Ok(CudaContext { info, context, modules, idle, plans, order, graphs })
+    let mut context = CudaContext { info, context, modules, idle, plans, order, graphs };
+    let current = context.make_current()?;
+    context.info.clusters_of_eight = module::clusters_of_eight(&context);
+    drop(current);
+    Ok(context)
 }
 
 fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {
@@ -237,6 +241,8 @@ fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {
         shared_memory_per_block: Some(shared),
         shared_memory_per_block_optin: Some(optin),
         multiprocessors: Some(attribute(MultiprocessorCount)?),
+        // Asked for with a context.
+        clusters_of_eight: None,
         driver_version: Some((version / 1000, version % 1000 / 10)),
         launch_limits: Some(LaunchLimits {
             threads_per_block: attribute(MaxThreadsPerBlock)?,

@@ -1,6 +1,7 @@
-//! `cuLaunchKernelEx`, which is newer than the driver API of cust_raw.
+//! `cuLaunchKernelEx` and what goes with it, which are newer than the driver API of cust_raw.
 
 use cust::sys;
+use gemm_spec::Kernel;
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
@@ -32,6 +33,12 @@ impl LaunchAttribute {
     pub(super) fn overlap() -> Self {
         LaunchAttribute { id: 6, padding: 0, value: [1, 0, 0, 0, 0, 0, 0, 0] }
     }
+
+    /// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`: so many blocks along x, one along y and z.
+    fn cluster(blocks: u32) -> Self {
+        let value = [u64::from(blocks) | 1 << 32, 1, 0, 0, 0, 0, 0, 0];
+        LaunchAttribute { id: 4, padding: 0, value }
+    }
 }
 
 /// The function's type.
@@ -52,6 +59,41 @@ pub(super) fn launch_ex() -> Option<LaunchEx> {
     })
 }
 
+/// The type of `cuOccupancyMaxActiveClusters`.
+type MaxActiveClusters = unsafe extern "C" fn(
+    clusters: *mut i32,
+    function: sys::CUfunction,
+    config: *const LaunchConfig,
+) -> sys::CUresult;
+
+/// How many clusters of a kernel run at one time on the current context's device, as far as the
+/// driver says it, which one of CUDA 11.8 does.
+///
+/// # Safety
+/// The function is the kernel's, of a module that is loaded in the current context, and may have
+/// its shared memory.
+pub(super) unsafe fn clusters_at_once(kernel: &Kernel, function: sys::CUfunction) -> Option<u32> {
+    let address = cuda_driver_loader::symbol(c"cuOccupancyMaxActiveClusters")?;
+    // SAFETY: the address is that of the function, whose type is the one in cuda.h.
+    let ask = unsafe { std::mem::transmute::<*const (), MaxActiveClusters>(address) };
+    let cluster = kernel.cluster() as u32;
+    let mut attribute = LaunchAttribute::cluster(cluster);
+    let (x, y) = kernel.block();
+    let config = LaunchConfig {
+        grid: [cluster, 1, 1],
+        block: [x, y, 1],
+        shared: kernel.dynamic_shared_bytes() as u32,
+        stream: std::ptr::null_mut(),
+        attributes: &raw mut attribute,
+        count: 1,
+    };
+    let mut clusters = 0;
+    // SAFETY: the number may be written; the driver reads the rest. The function is as promised.
+    let result = unsafe { ask(&raw mut clusters, function, &raw const config) };
+    let is_said = result == sys::CUresult::CUDA_SUCCESS && clusters > 0;
+    is_said.then_some(clusters as u32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +101,6 @@ mod tests {
     #[test]
     fn the_structures_are_as_large_as_in_the_header() {
         assert_eq!((size_of::<LaunchConfig>(), size_of::<LaunchAttribute>()), (56, 72));
+        assert_eq!(LaunchAttribute::cluster(8).value[..2], [8 | 1 << 32, 1]);
     }
 }

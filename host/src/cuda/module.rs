@@ -2,6 +2,7 @@
 
 use super::context::CudaContext;
 use super::driver::{Check, last_failure};
+use super::launch_ex::clusters_at_once;
 use crate::device::Device;
 use crate::error::{DriverCode, Error, Kind};
 use crate::{cubin, ptx};
@@ -63,6 +64,20 @@ fn machine_code(context: &CudaContext, kernel: &Kernel) -> Option<Module> {
     }
     let code = cubin::of_kernel(kernel, context.info().compute_capability?)?;
     Module::from_cubin(&code, &[]).ok()
+}
+
+/// Clusters of eight blocks that run at one time on the context's device, as the driver says it of
+/// one of the kernels that have such, each of which takes a multiprocessor for a block. It is not
+/// asked where that kernel would have to be compiled first. The context is current.
+pub(super) fn clusters_of_eight(context: &CudaContext) -> Option<u32> {
+    let capability = context.info().compute_capability?;
+    let has_eight = |kernel: &&Kernel| kernel.cluster() == 8 && kernel.target.runs_on(capability);
+    let kernel = gemm_spec::kernels().find(has_eight)?;
+    let module = machine_code(context, kernel)?;
+    let function = Function(module.get_function(kernel.name).ok()?.to_raw());
+    allow_shared(context, kernel, function).ok()?;
+    // SAFETY: the function is of the module, which is loaded.
+    unsafe { clusters_at_once(kernel, function.0) }
 }
 
 /// Lets launches of a kernel ask for its dynamic shared memory, which is more than any kernel gets

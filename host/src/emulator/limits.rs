@@ -45,6 +45,7 @@ pub(super) fn describe(options: &Options, number: usize, memory: u64) -> Option<
         shared_memory_per_block: Some(shared),
         shared_memory_per_block_optin: Some(optin),
         multiprocessors: Some(options.multiprocessors.unwrap_or(multiprocessors)),
+        clusters_of_eight: None,
         driver_version: None,
         launch_limits: Some(LaunchLimits {
             threads_per_block: 1024,

@@ -114,11 +114,10 @@ unsafe fn launch_list(
     tiles: usize,
     (maps, numbers, [start, offsets], slices): Arguments,
 ) -> Result<(), Error> {
-    let multiprocessors = driver.info().multiprocessors.unwrap_or(u32::MAX);
     let grid = (tiles.min(i32::MAX as usize) as u32, 1);
     let shape = product.shape();
     let launch = Launch { grid, layers: 1, block: kernel.block(), start: (0, 0), shape };
-    let launch = kernel.resident(launch, 1, multiprocessors);
+    let launch = kernel.resident(launch, 1, driver.info().places());
     let block = block::Block::of(product, &launch, (slices, TileOrder::default()));
     // Maps of all products there is room for, then their numbers.
     let mut table = [0u64; GROUPED_MAX * (3 * MAP_WORDS + 6)];

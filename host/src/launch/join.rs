@@ -53,10 +53,9 @@ pub(super) fn is_shared(info: &DeviceInfo, kernel: &Kernel, product: &Product) -
 
 /// Blocks of the one launch.
 fn blocks(info: &DeviceInfo, kernel: &Kernel, product: &Product) -> usize {
-    let multiprocessors = info.multiprocessors.unwrap_or(u32::MAX);
     let launch = kernel.launches(product.shape()).into_iter().flatten().next();
     let of_tile = kernel.blocks_of_tile(product.k);
-    launch.map_or(0, |launch| kernel.resident(launch, of_tile, multiprocessors).grid.0 as usize)
+    launch.map_or(0, |launch| kernel.resident(launch, of_tile, info.places()).grid.0 as usize)
 }
 
 /// A word that is in no memory, but for one chance in 2^64: another one each time in a process, and

@@ -34,13 +34,14 @@ pub(super) fn of_operands(
     let extents = [a_layout.shape.rows, of_b.shape.rows, product.k].map(|extent| extent as u64);
     let along_k = [a_layout, &of_b].map(|of| is_along_k(of.strides.row, of.strides.col));
     let boxes = kernel.operand_box_rows(extents, along_k, slices.tile_cols);
-    let of = |layout: &Layout, rows, batch| {
+    let bytes = kernel.operand_row_bytes(along_k);
+    let of = |layout: &Layout, i: usize, batch| {
         let is_along_k = is_along_k(layout.strides.row, layout.strides.col);
         let layout = if is_along_k { *layout } else { layout.apply(Op::Transpose) };
-        in_boxes(*dtype, &layout, (rows, 128), batch)
+        in_boxes(*dtype, &layout, (boxes[i], bytes[i]), batch)
     };
-    let of_a = Tensor { layout: of(a_layout, boxes[0], further(batch.a)), of: 0, address: a };
-    let of_b = Tensor { layout: of(&of_b, boxes[1], further(batch.b)), of: 1, address: b };
+    let of_a = Tensor { layout: of(a_layout, 0, further(batch.a)), of: 0, address: a };
+    let of_b = Tensor { layout: of(&of_b, 1, further(batch.b)), of: 1, address: b };
     // Who computes C transposed writes it as it is, in rows.
     let (c_layout, c_box) = match kernel.swaps_operands() {
         true => {

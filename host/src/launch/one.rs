@@ -64,12 +64,16 @@ impl OneLaunch {
         parts: Parts,
         (range, launch): (Range<usize>, Launch),
     ) -> Result<OneLaunch, Error> {
-        let multiprocessors = info.multiprocessors.unwrap_or(u32::MAX);
-        let (slices, k) = parts.slices(kernel, product, &range);
+        let places = info.places();
+        let shares = parts.shares(kernel, product, &launch, places);
+        let (slices, k) = match shares {
+            Some(_) => parts.of_shares(product),
+            None => parts.slices(kernel, product, &range),
+        };
         let product = &product.at_number(range.start);
         let blocks = slices.count.saturating_mul(kernel.blocks_of_tile(k));
-        let reads = reads_of(product, &launch, blocks, multiprocessors);
-        let launch = kernel.resident(launch, blocks, multiprocessors);
+        let reads = reads_of(product, &launch, blocks, places.multiprocessors);
+        let launch = kernel.resident(launch, blocks, places);
         let (row, col) = launch.start;
         let a = address(addresses.a, product.dtype, &product.a, row, 0);
         let b = address(addresses.b, product.dtype, &product.b, 0, col);
@@ -79,10 +83,13 @@ impl OneLaunch {
             told => told,
         };
         // Of what a GPU's memory holds there are fewer tiles than an order takes.
-        let order = kernel
-            .narrowed(parts.tile_cols)
-            .tile_order(&launch, slices.count, k, writes == Writes::Late)
-            .turning(!product.batch_invariant);
+        let narrowed = kernel.narrowed(parts.tile_cols);
+        let order = match shares {
+            Some(shares) => narrowed.tile_order(&launch, 1, k, false).sharing(shares),
+            None => narrowed
+                .tile_order(&launch, slices.count, k, writes == Writes::Late)
+                .turning(!product.batch_invariant),
+        };
         let of_launch = Product { k, reads, writes, ..*product };
         let block = Block::of(&of_launch, &launch, (slices, order));
         let bases = [addresses.a, addresses.b, addresses.c];

@@ -6,10 +6,12 @@
 //! much roughly; docs/performance.md compares the model with what was measured.
 
 use super::choose::Task;
+use super::invariant::Rows;
 use super::speed::{Speed, not_shared};
 use super::waiting::{faster, has_steps_ahead, is_one_row, waiting};
 use crate::device::DeviceInfo;
-use gemm_spec::{DType, Kernel, KernelFamily, Shape, order};
+use gemm_spec::order::EqualShares;
+use gemm_spec::{DType, Kernel, KernelFamily, Places, Shape, order};
 
 /// Multiprocessors of the GPU that was measured.
 pub(super) const MULTIPROCESSORS: f64 = 132.0;
@@ -36,6 +38,9 @@ pub(super) const OF_COPIES: f64 = 1.12;
 pub(super) const TENSOR_RATE: f64 = 56.2e3;
 /// The least microseconds of a step that reads sectors twice ([`Task::splits_sectors`]).
 const SPLIT_SECTORS: f64 = 0.4;
+/// Tiles that a cluster with an equal share writes, for what is not hidden of it: most have the end
+/// of one tile and the beginning of another.
+const TILES_OF_SHARE: f64 = 1.3;
 /// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
 const ROWS_OF_C: f64 = 0.7;
 /// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row;
@@ -217,7 +222,7 @@ pub(super) fn predict(
     let task = &given.taken_by(kernel);
     let size = |dtype: DType| dtype.size_bytes() as f64;
     let (m, n) = (task.shape.rows as f64, task.shape.cols as f64);
-    let multiprocessors = info.multiprocessors.map_or(MULTIPROCESSORS, f64::from);
+    let places = places(info);
     let memory_rate = memory_rate(info);
     let (operand, of_c) = (operand_bytes(task), bytes_of_sums(parts, task));
     let mut traffic = operand[0] + operand[1] + of_c;
@@ -238,11 +243,11 @@ pub(super) fn predict(
         };
     }
     let multiplying = match kernel.joins() {
-        true => sharing(kernel, task, multiprocessors),
-        false => multiplying(kernel, parts, task, (multiprocessors, l2_ratio(info))),
+        true => sharing(kernel, task, places),
+        false => multiplying(kernel, parts, task, (places, l2_ratio(info))),
     };
     let first = first_copy(kernel, parts, task);
-    let memory = waiting(kernel, parts, task, (traffic, memory_rate), multiprocessors) + first;
+    let memory = waiting(kernel, parts, task, (traffic, memory_rate), places) + first;
     let mut prediction = Prediction {
         launches: LAUNCH,
         visible: match kernel.takes_maps() {
@@ -319,7 +324,7 @@ fn multiplying(
     kernel: &Kernel,
     parts: usize,
     task: &Task,
-    (multiprocessors, l2_ratio): (f64, f64),
+    (places, l2_ratio): (Places, f64),
 ) -> f64 {
     let speed = Speed::with(kernel, task);
     let Speed { mut step, mut tile, blocks, .. } = speed;
@@ -332,9 +337,19 @@ fn multiplying(
         tile += sums as f64 / SUMS_RATE;
     }
     let cluster = kernel.cluster();
-    let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
+    let clusters_at_once = kernel.clusters_at_once(places);
+    let (clusters, steps) = match equal_shares(kernel, parts, task, places) {
+        // One wave; what has parts of two tiles writes both.
+        Some(shares) => {
+            tile *= TILES_OF_SHARE;
+            (clusters_at_once.into(), shares.steps.into())
+        }
+        None => (
+            clusters(kernel, task, parts.max(task.batch), places),
+            steps_of_part(kernel, parts, task),
+        ),
+    };
     let tiles = clusters * cluster as f64;
-    let steps = steps_of_part(kernel, parts, task);
     let bytes = task.dtype.size_bytes() * depth;
     let [down, across] = kernel.cluster_tiles();
     let bytes_of_step = (rows.min(m) * bytes / across + cols.min(n) * bytes / down) as f64;
@@ -346,7 +361,6 @@ fn multiplying(
         false => L2_RATE,
     };
     let mut longer = speed.skewed_by(kernel, task);
-    let clusters_at_once = kernel.clusters_at_once(multiprocessors as u32);
     if parts.max(task.batch) == 1 && kernel.gains_by_rows(task.shape, task.k, clusters_at_once) {
         longer *= speed.row_after_row;
     }
@@ -409,7 +423,7 @@ pub(super) fn alone(kernel: &Kernel) -> f64 {
 
 /// Microseconds of a kernel whose clusters have equal shares of the steps of all tiles, and join
 /// what they have.
-fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
+fn sharing(kernel: &Kernel, task: &Task, places: Places) -> f64 {
     let speed = Speed::of(kernel);
     let Speed { operations, step, tile, .. } = speed;
     let [rows, cols, depth] = kernel.tiles.block;
@@ -417,13 +431,13 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
     let tiles = f64::from(kernel.joined_tiles(task.shape));
     let steps = task.k.div_ceil(depth) as f64;
     let most = tiles * f64::from(kernel.blocks_of_tile(task.k));
-    let clusters = (multiprocessors / cluster).floor().min(most).max(1.0);
+    let clusters = f64::from(kernel.clusters_at_once(places)).min(most).max(1.0);
     let (m, n) = (task.shape.rows, task.shape.cols);
     let bytes = (task.dtype.size_bytes() * depth) as f64;
     let bytes_of_step = bytes * (rows.min(m) as f64 + cols.min(n) as f64 / cluster);
     let work = (2.0 * (rows * cols * depth) as f64 / operations).max(bytes_of_step / L2_RATE);
     let work = speed.skewed_by(kernel, task) * work;
-    let part = clusters * cluster / multiprocessors;
+    let part = clusters * cluster / f64::from(places.multiprocessors);
     let step = (work / (1.0 + ALONE * (1.0 - part).max(0.0))).max(least_step(step, kernel, task));
     let share = tiles / clusters;
     // Tiles that are cut, for each cluster.
@@ -443,19 +457,41 @@ fn sharing(kernel: &Kernel, task: &Task, multiprocessors: f64) -> f64 {
 }
 
 /// Tiles of C that clusters take, of as many parts of K or matrices of a batch as `count`.
-pub(super) fn clusters(kernel: &Kernel, task: &Task, count: usize, multiprocessors: f64) -> f64 {
+pub(super) fn clusters(kernel: &Kernel, task: &Task, count: usize, places: Places) -> f64 {
     let cluster = kernel.cluster() / kernel.parts_of_cluster();
     let of_slice = match cluster {
         1 => tiles(kernel, task) as f64,
         _ => {
             // What does not fit is more than a grid has, and refused elsewhere.
             let saturated = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-            let at_once = kernel.clusters_at_once(multiprocessors as u32);
+            let at_once = kernel.clusters_at_once(places);
             let tiles = tiles_of_blocks(kernel, task).map(saturated);
             order::of_clusters(tiles, cluster as u32, saturated(count), at_once).into()
         }
     };
     of_slice * count as f64
+}
+
+/// Where blocks find room on a GPU, or on one like that of the measurements.
+pub(super) fn places(info: &DeviceInfo) -> Places {
+    match info.multiprocessors {
+        Some(_) => info.places(),
+        None => Places::of(MULTIPROCESSORS as u32),
+    }
+}
+
+/// The equal shares that clusters of a kernel take, with K in `parts`, if they do.
+pub(super) fn equal_shares(
+    kernel: &Kernel,
+    parts: usize,
+    task: &Task,
+    places: Places,
+) -> Option<EqualShares> {
+    if parts == 1 || task.rows != Rows::Free {
+        return None;
+    }
+    let shares = kernel.equal_shares(task.shape, task.k, kernel.clusters_at_once(places))?;
+    (shares.parts as usize == parts).then_some(shares)
 }
 
 /// Rows and columns of tiles of C.
@@ -481,13 +517,15 @@ pub(super) fn splits(
 ) -> impl Iterator<Item = usize> {
     let [_, cols, depth] = kernel.tiles.block;
     let tiles = tiles(kernel, task);
-    let multiprocessors = info.multiprocessors.unwrap_or(MULTIPROCESSORS as u32) as usize;
     let most = task.k / (least_steps(kernel) * depth);
-    let clusters = kernel.clusters_at_once(multiprocessors as u32) as usize;
+    let at_once = kernel.clusters_at_once(places(info));
+    let clusters = at_once as usize;
     let once = clusters * kernel.cluster() * Speed::of(kernel).blocks / tiles.max(1);
     // Such a step is so long that parts of the least steps are worth it before all blocks have one.
     let once = if kernel.takes_row_maps() { once.min(most) } else { once };
-    let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
+    let shares = kernel.equal_shares(task.shape, task.k, at_once);
+    let of_shares = shares.map_or(0, |shares| shares.parts as usize);
+    let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once, of_shares];
     // Of 16 bits and C transposed the widest alone is faster than others, by more than a little.
     let splits = !kernel.swaps_operands() || kernel.dtype.size_bytes() == 4 || cols >= 160;
     let most = if kernel.takes_slices() && splits { most } else { 1 };

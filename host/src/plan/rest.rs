@@ -162,7 +162,7 @@ pub(crate) fn choose_for(
 
 /// Where the rows or columns begin that a kernel's whole waves leave, if there are any.
 fn waves(kernel: &Kernel, of_rows: bool, task: &Task, info: &DeviceInfo) -> Option<usize> {
-    let multiprocessors = info.multiprocessors? as usize;
+    info.multiprocessors?;
     // Kernels of which the second begins while the first one ends.
     let of_waves =
         matches!(kernel.family, KernelFamily::TensorCore | KernelFamily::WarpSpecialized);
@@ -170,7 +170,7 @@ fn waves(kernel: &Kernel, of_rows: bool, task: &Task, info: &DeviceInfo) -> Opti
         return None;
     }
     let ([rows, cols, _], [down, across]) = (kernel.tiles.block, kernel.cluster_tiles());
-    let at_once = kernel.clusters_at_once(multiprocessors as u32) as usize * blocks_at_once(kernel);
+    let at_once = kernel.clusters_at_once(info.places()) as usize * blocks_at_once(kernel);
     let (rows, cols) = (rows * down, cols * across);
     let (down, across) = (task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols));
     let full = down.checked_mul(across)? / at_once * at_once;

@@ -27,6 +27,7 @@ fn gpu() -> DeviceInfo {
         shared_memory_per_block: Some(48 << 10),
         shared_memory_per_block_optin: None,
         multiprocessors: None,
+        clusters_of_eight: None,
         driver_version: None,
         launch_limits: Some(LaunchLimits {
             threads_per_block: 1024,

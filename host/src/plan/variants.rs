@@ -9,7 +9,7 @@ use gemm_spec::{DType, Kernel, Precision, Shape};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 45] = [
+pub(super) const CANDIDATES: [&str; 47] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
@@ -17,6 +17,7 @@ pub(super) const CANDIDATES: [&str; 45] = [
     "warp_group_128x128",
     "warp_group_ping_pong_128x192",
     "warp_group_ping_pong_128x160",
+    "warp_group_in_step_128x256",
     "warp_group_in_step_128x192",
     "warp_group_in_step_128x128",
     "warp_group_64x256",
@@ -33,6 +34,7 @@ pub(super) const CANDIDATES: [&str; 45] = [
     "warp_group_in_step_64x192",
     "warp_group_in_step_64x128",
     "warp_group_64x64",
+    "warp_group_64x32",
     "warp_group_pairs_64x64",
     "warp_group_halves_64x64",
     "warp_group_halves_64x160",

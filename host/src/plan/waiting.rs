@@ -2,8 +2,9 @@
 //! [model](super::model).
 
 use super::choose::Task;
+use super::model::equal_shares;
 use super::model::{BANDWIDTH, OF_BANDWIDTH, OF_COPIES, blocks_at_once, bytes_of_sums, clusters};
-use gemm_spec::{DType, Kernel, KernelFamily, box_cols};
+use gemm_spec::{DType, Kernel, KernelFamily, Places, box_cols};
 
 /// What part of something there is with an H100's memory, and how much more of it where memory
 /// moves four times as much, by the root of that ([`faster`]). Slower memory was not measured, and
@@ -83,7 +84,7 @@ pub(super) fn waiting(
     parts: usize,
     task: &Task,
     (bytes, rate): (f64, f64),
-    multiprocessors: f64,
+    places: Places,
 ) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
     let faster = faster(rate);
@@ -109,14 +110,15 @@ pub(super) fn waiting(
         _ => rate,
     };
     let cluster = kernel.cluster() as f64;
-    let clusters = clusters(kernel, task, parts.max(task.batch), multiprocessors);
-    let at_once = f64::from(kernel.clusters_at_once(multiprocessors as u32));
+    let clusters = clusters(kernel, task, parts.max(task.batch), places);
+    let at_once = f64::from(kernel.clusters_at_once(places));
     // Equal shares have no last ones, but ends within tiles.
     let (clusters, last, rate) = match kernel.joins() {
         true => {
             let shares = if is_one_row { SHARES_OF_FEW } else { SHARES };
             (at_once, 0.0, rate * shares[usize::from(clusters > at_once)])
         }
+        false if equal_shares(kernel, parts, task, places).is_some() => (at_once, 0.0, rate),
         false => (clusters, clusters % at_once, rate),
     };
     // Of an empty C there are no last ones.

@@ -16,7 +16,7 @@ fn plans_say_what_they_launch() {
         tile_cols: 0,
         rest: None,
         prediction: Prediction::default(),
-        multiprocessors: None,
+        places: Places::of(u32::MAX),
     };
     let plan = |rows, cols| of(rows, cols).to_string();
     assert_eq!(plan(20, 9), "k02_tiled_8_f32, grid 2x3 of 8x8 threads");
