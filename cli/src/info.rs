@@ -47,6 +47,9 @@ fn gpu(out: &mut impl Write, ordinal: usize, info: &DeviceInfo) -> Result<()> {
     writeln!(out, "  L2 cache             {}", size(info.l2_cache))?;
     writeln!(out, "  shared memory        {shared} a block, {optin} on request")?;
     writeln!(out, "  multiprocessors      {multiprocessors}")?;
+    if let Some(clusters) = info.clusters_of_eight {
+        writeln!(out, "  clusters of eight    {clusters} at a time")?;
+    }
     writeln!(out, "  kernels that fit")?;
     let head = ["kernel", "dtypes", "threads a block", "shared memory"].map(String::from);
     let mut rows = vec![head.to_vec()];

@@ -4,9 +4,8 @@
 mod tests;
 
 use crate::boxes::{C_BOX_BYTES, DIRECT_FURTHER_BYTES, box_cols, c_boxes};
-use crate::order::EqualShares;
 use crate::skinny::THREADS;
-use crate::{DType, KernelFamily, Places, Precision, Shape, Target, order};
+use crate::{DType, KernelFamily, Places, Precision, Target, order};
 
 /// Threads that bring tiles for those that multiply ([`KernelFamily::WarpSpecialized`]).
 pub const BRINGERS: usize = 128;
@@ -346,24 +345,8 @@ impl Kernel {
         if clusters == 0 { 1 } else { clusters }
     }
 
-    /// Whether clusters of it take equal shares of the steps of all tiles of a C of that shape,
-    /// whose sums have `k` products, where so many clusters run at one time: so that all have as
-    /// much to do, in one wave. `None` where it cannot, where tiles are whole then, and where as
-    /// many parts of each tile, equally long, are no more than there are clusters.
-    pub fn equal_shares(&self, shape: Shape, k: usize, clusters: u32) -> Option<EqualShares> {
-        if !self.takes_steps_in_turn() {
-            return None;
-        }
-        let [rows, cols, depth] = self.tiles.block;
-        let count = |extent: usize, of: usize| u32::try_from(extent.div_ceil(of)).ok();
-        let tiles = [count(shape.rows, rows)?, count(shape.cols, cols)?];
-        let tiles = order::of_clusters(tiles, self.tiles.cluster as u32, 1, clusters);
-        EqualShares::of(tiles, count(k, depth)?, clusters)
-    }
-
     /// Whether parts of K take its steps in turn, each as many: its clusters' blocks are in step,
-    /// and those of all parts read what lies beside each other. Not where clusters have
-    /// [`equal_shares`](Self::equal_shares).
+    /// and those of all parts read what lies beside each other.
     pub const fn takes_steps_in_turn(&self) -> bool {
         matches!(self.family, KernelFamily::WarpGroupInStep)
     }

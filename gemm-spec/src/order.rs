@@ -23,10 +23,6 @@
 //! assert_eq!(strips(8), (8, 17));
 //! ```
 
-mod shares;
-
-pub use shares::{EqualShares, Piece};
-
 /// Row and column of the `linear`th block's tile, in a C of `tiles_m` x `tiles_n` tiles.
 ///
 /// The rows of tiles are taken in groups of `group`. Within a group the order goes down a column of
@@ -259,11 +255,6 @@ pub struct TileOrder {
     /// 1 where a cluster's tiles take K in turns from its first step on and from its last one back;
     /// see [`Self::turning`].
     turns: u32,
-    /// Steps of a cluster's share of all tiles' steps, and the parts of each tile, where shares are
-    /// [equal](EqualShares); else 0.
-    pub share: u32,
-    parts: u32,
-    of_share: Divisor,
 }
 
 impl TileOrder {
@@ -309,9 +300,6 @@ impl TileOrder {
             steps,
             of_steps: Divisor::new(steps),
             turns: 0,
-            share: 0,
-            parts: 0,
-            of_share: Divisor::new(0),
         }
     }
 
@@ -363,8 +351,8 @@ impl TileOrder {
     }
 
     /// All numbers, in their order.
-    pub const fn words(&self) -> [u32; 24] {
-        let TileOrder { of_slice, of_group, of_whole, of_last, of_steps, of_share, .. } = *self;
+    pub const fn words(&self) -> [u32; 20] {
+        let TileOrder { of_slice, of_group, of_whole, of_last, of_steps, .. } = *self;
         [
             self.rows,
             self.cols,
@@ -386,10 +374,6 @@ impl TileOrder {
             of_steps.multiplier,
             of_steps.shift,
             self.turns,
-            self.share,
-            self.parts,
-            of_share.multiplier,
-            of_share.shift,
         ]
     }
 }

@@ -411,38 +411,6 @@ macro_rules! warp_group_in_step_kernels {
     ($with:ident) => {
         $with! {
         (
-            warp_group_in_step_128x256_nn_f16, "warp_group_in_step_128x256", f16, Nn,
-            [128, 256, 64], 8, 4
-        ),
-        (
-            warp_group_in_step_128x256_nt_f16, "warp_group_in_step_128x256", f16, Nt,
-            [128, 256, 64], 8, 4
-        ),
-        (
-            warp_group_in_step_128x256_tn_f16, "warp_group_in_step_128x256", f16, Tn,
-            [128, 256, 64], 8, 4
-        ),
-        (
-            warp_group_in_step_128x256_tt_f16, "warp_group_in_step_128x256", f16, Tt,
-            [128, 256, 64], 8, 4
-        ),
-        (
-            warp_group_in_step_128x256_nn_bf16, "warp_group_in_step_128x256", bf16, Nn,
-            [128, 256, 64], 8, 4
-        ),
-        (
-            warp_group_in_step_128x256_nt_bf16, "warp_group_in_step_128x256", bf16, Nt,
-            [128, 256, 64], 8, 4
-        ),
-        (
-            warp_group_in_step_128x256_tn_bf16, "warp_group_in_step_128x256", bf16, Tn,
-            [128, 256, 64], 8, 4
-        ),
-        (
-            warp_group_in_step_128x256_tt_bf16, "warp_group_in_step_128x256", bf16, Tt,
-            [128, 256, 64], 8, 4
-        ),
-        (
             warp_group_in_step_128x128_nn_f16, "warp_group_in_step_128x128", f16, Nn,
             [128, 128, 64], 8, 6
         ),

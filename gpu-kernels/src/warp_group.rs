@@ -31,9 +31,7 @@
 //! Clusters of eight take four rows of two tiles. Each of their blocks brings half of a tile of A
 //! for the one beside it too, and a quarter of a tile of B for those above and below; a stage is
 //! empty when all eight have given it back, so that they are in step. Parts of K take its steps in
-//! turn there, so that all clusters read what lies beside each other; or clusters have equal shares
-//! of the steps of all tiles, of which each tile's first lie so that they read the same at one time
-//! (`order::EqualShares`).
+//! turn there, so that all clusters read what lies beside each other.
 //! Clusters take tiles in groups of rows, as in step 10 of the ladder, each the next one that is as
 //! many further as there are clusters. Where the host says so every other tile of a cluster takes K
 //! from its end, where the tile before, of the same rows or columns, has left A or B in the L2
@@ -249,7 +247,7 @@ where
             0 => {
                 if G::IN_TURN && SUMS > 80 {
                     registers::decrease::<24>();
-                } else if G::GROUPS > 1 && (W::IS_DIRECT || G::IN_STEP && SUMS <= 96) {
+                } else if G::GROUPS > 1 && W::IS_DIRECT {
                     registers::decrease::<56>();
                 } else if G::GROUPS > 1 {
                     registers::decrease::<40>();
@@ -281,7 +279,7 @@ where
                 // One group alone has as many registers as a thread may have.
                 if G::IN_TURN && SUMS > 80 {
                     registers::increase::<240>();
-                } else if G::GROUPS > 1 && (W::IS_DIRECT || G::IN_STEP && SUMS <= 96) {
+                } else if G::GROUPS > 1 && W::IS_DIRECT {
                     registers::increase::<224>();
                 } else if G::GROUPS > 1 {
                     registers::increase::<232>();

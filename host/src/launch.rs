@@ -20,10 +20,7 @@ use crate::device::DeviceInfo;
 use crate::error::Error;
 use crate::plan::{Batch, Chosen, Found, KernelChoice, PlanCache, Product, Rest, Rows, Task};
 use crate::plan::{choose_for, mappable};
-use gemm_spec::order::EqualShares;
-use gemm_spec::{
-    Activation, DType, Kernel, Launch, Layout, Places, Reads, Shape, Slices, Strides, Writes,
-};
+use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Reads, Shape, Slices, Strides, Writes};
 use join::is_shared;
 use one::{OneLaunch, as_taken};
 use std::ops::Range;
@@ -110,30 +107,6 @@ impl Parts {
             tile_cols: tile_cols as u32,
         };
         (slices, len)
-    }
-
-    /// Whether clusters of the one launch have [equal shares](Kernel::equal_shares) instead, which
-    /// make as many parts of each tile.
-    fn shares(
-        &self,
-        kernel: &Kernel,
-        product: &Product,
-        launch: &Launch,
-        places: Places,
-    ) -> Option<EqualShares> {
-        // Where parts end goes by C's shape then.
-        if self.count == 1 || product.batch_invariant {
-            return None;
-        }
-        let shares =
-            kernel.equal_shares(launch.shape, product.k, kernel.clusters_at_once(places))?;
-        (shares.parts as usize == self.count).then_some(shares)
-    }
-
-    /// As [`Self::slices`] for equal shares: their places along K are the order's to say.
-    fn of_shares(&self, product: &Product) -> (Slices, usize) {
-        let (c, count) = (self.bytes as i64, self.count as u32);
-        (Slices { c, count, ..Slices::one(product.k as u64) }, product.k)
     }
 }
 

@@ -67,8 +67,8 @@ pub use error::Error;
 pub use fp8::{F8E4M3, F8E5M2};
 pub use gemm::{Gemm, matmul};
 pub use gemm_spec::{
-    Activation, DType, Kernel, KernelFamily, Launch, Layout, LayoutError, Op, Precision, Shape,
-    Stored, Strides, Target, ThreadOrder, Tiles, UnknownActivation, variants,
+    Activation, DType, Kernel, KernelFamily, Launch, Layout, LayoutError, Op, Places, Precision,
+    Shape, Stored, Strides, Target, ThreadOrder, Tiles, UnknownActivation, variants,
 };
 pub use graph::Graph;
 pub use grouped::DeviceProduct;

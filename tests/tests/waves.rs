@@ -182,50 +182,19 @@ fn in_step(device: &Device, shapes: &[[usize; 3]]) {
     say(&format!("clusters in step on {}", device.name()));
 }
 
-/// The same with equal shares of all tiles' steps, some of whose tiles have fewer parts: what a
-/// second kernel adds up is all written, and K is gone through once.
-fn shares_in_step(device: &Device, shapes: &[[usize; 3]]) {
-    let places = device.info().places();
-    for tile in ["128x192", "128x128", "64x192", "64x128"] {
-        let variant = &format!("warp_group_in_step_{tile}");
-        let kernel = Kernel::find(variant, DType::BF16).unwrap();
-        let clusters = kernel.clusters_at_once(places);
-        let mut shared = 0;
-        for (i, &[m, n, k]) in shapes.iter().enumerate() {
-            let Some(shares) = kernel.equal_shares(Shape::new(m, n), k, clusters) else { continue };
-            let name = &format!("{variant}/{}", shares.parts);
-            let plan = check::<bf16, f32>(device, name, [m, n, k], (LAYOUTS[i % 4], 4));
-            assert_eq!(plan.parts, shares.parts as usize, "{plan}");
-            let grid = plan.launches().unwrap().next().unwrap().grid;
-            assert_eq!(grid, (8 * clusters, 1), "{plan}");
-            product::<f16, f16>(device, name, [m, n, k], (LAYOUTS[(i + 1) % 4], 8), false);
-            shared += 1;
-        }
-        assert!(shared > 0, "{tile}");
-    }
-    say(&format!("equal shares in step on {}", device.name()));
-}
-
 #[test]
 fn emulated_clusters_in_step() {
     in_step(&emulated(36), &[[520, 264, 328], [40, 8, 712]]);
 }
 
 #[test]
-fn emulated_equal_shares_in_step() {
-    shares_in_step(&emulated(27), &[[520, 200, 584], [264, 392, 328]]);
-}
-
-#[test]
-fn cuda_equal_shares_in_step() {
-    let Some(device) = cuda() else { return };
-    let shapes = [[512, 512, 8200], [1040, 520, 1032], [520, 1032, 4104], [1032, 1032, 2056]];
-    shares_in_step(&device, &shapes);
-}
-
-#[test]
 fn cuda_clusters_in_step() {
     let Some(device) = cuda() else { return };
+    let (info, clusters) = (device.info(), device.info().places().clusters_of_eight);
+    if info.compute_capability == Some((9, 0)) {
+        assert_eq!(info.clusters_of_eight, Some(clusters), "the driver says how many there are");
+        assert!(clusters > 0 && 8 * clusters <= info.multiprocessors.unwrap(), "{clusters}");
+    }
     in_step(&device, &[[520, 264, 328], [512, 512, 8200], [1040, 2056, 1032], [16, 304, 20_000]]);
 }
 

@@ -1,7 +1,7 @@
 //! What holds of every kernel of the table.
 
 use super::*;
-use crate::kernels;
+use crate::{Shape, kernels};
 
 #[test]
 fn blocks_respect_every_gpu_of_their_target() {

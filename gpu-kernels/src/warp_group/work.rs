@@ -143,13 +143,10 @@ pub struct OneProduct<'a, T: WarpGroup, G, const DIRECT: bool, const NARROW: boo
     p: &'a GemmParams<T::Sum>,
     sources: [*const T; 2],
     row_maps: *const Maps,
-    /// The next tile's number; of equal shares the next of all tiles' steps.
+    /// The next tile's number.
     next: u32,
     /// How many tiles the cluster has taken.
     taken: u32,
-    /// Of equal shares the first step of K of the last piece, from a step to the next, and how many
-    /// it has.
-    piece: [u32; 3],
     /// Columns of a tile.
     width: u32,
     geometry: PhantomData<G>,
@@ -168,34 +165,9 @@ impl<'a, T: WarpGroup, G, const DIRECT: bool, const NARROW: bool>
             row_maps,
             next: 0,
             taken: 0,
-            piece: [0; 3],
             width: 0,
             geometry: PhantomData,
         }
-    }
-}
-
-impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool>
-    OneProduct<'_, T, G, DIRECT, NARROW>
-{
-    /// Whether clusters have equal shares of all tiles' steps.
-    #[inline(always)]
-    fn shares(&self) -> bool {
-        G::IN_STEP && self.p.order.share != 0
-    }
-
-    /// As [`Work::next`], where they have.
-    #[inline(always)]
-    fn next_piece(&mut self) -> Option<Place> {
-        let order = &self.p.order;
-        // Afresh, so that what follows from it is not kept in registers while tiles are multiplied.
-        let cluster = misc::afresh(cluster::cluster_idx_x());
-        let piece = order.piece(cluster, self.next)?;
-        let (_, at) = order.place(piece.tile, G::CLUSTER as u32)?;
-        self.next += piece.steps;
-        self.piece = [piece.first, piece.each, piece.steps];
-        let tile = [(G::GROUPS * GROUP_ROWS) as u32, self.width];
-        Some(Place::of_block(at, G::CLUSTER, tile, piece.part))
     }
 }
 
@@ -239,9 +211,6 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     fn begin(&mut self, width: usize) {
         self.width = if self.tile_cols() == 0 { width as u32 } else { self.tile_cols() };
         self.next = cluster::cluster_idx_x();
-        if self.shares() {
-            self.next *= self.p.order.share;
-        }
     }
 
     #[inline(always)]
@@ -268,9 +237,6 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn next(&mut self) -> Option<Place> {
-        if self.shares() {
-            return self.next_piece();
-        }
         let (slice, at) = self.p.order.place(self.next, G::CLUSTER as u32)?;
         self.next += cluster::cluster_dim_x();
         self.taken += 1;
@@ -296,9 +262,6 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     /// K is not 0.
     #[inline(always)]
     fn steps(&self, slice: u32) -> u32 {
-        if self.shares() {
-            return self.piece[2];
-        }
         let steps = k_of(self.p, slice).div_ceil(T::DEPTH.into()) as u32;
         match G::PARTS {
             1 => steps,
@@ -332,9 +295,6 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
 
     #[inline(always)]
     fn first_k(&self, slice: u32) -> u32 {
-        if self.shares() {
-            return self.piece[0] * T::DEPTH;
-        }
         let of_slice = slice * self.p.slices.map_k;
         if G::PARTS == 1 || cluster::block_rank() == 0 {
             return of_slice;
@@ -347,7 +307,6 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     #[inline(always)]
     fn next_k(&self) -> u32 {
         match self.p.slices.map_k {
-            _ if self.shares() => self.piece[1] * T::DEPTH,
             map_k if G::IN_STEP && map_k != 0 => map_k * self.p.slices.count,
             _ => T::DEPTH,
         }

@@ -65,11 +65,7 @@ impl OneLaunch {
         (range, launch): (Range<usize>, Launch),
     ) -> Result<OneLaunch, Error> {
         let places = info.places();
-        let shares = parts.shares(kernel, product, &launch, places);
-        let (slices, k) = match shares {
-            Some(_) => parts.of_shares(product),
-            None => parts.slices(kernel, product, &range),
-        };
+        let (slices, k) = parts.slices(kernel, product, &range);
         let product = &product.at_number(range.start);
         let blocks = slices.count.saturating_mul(kernel.blocks_of_tile(k));
         let reads = reads_of(product, &launch, blocks, places.multiprocessors);
@@ -83,13 +79,10 @@ impl OneLaunch {
             told => told,
         };
         // Of what a GPU's memory holds there are fewer tiles than an order takes.
-        let narrowed = kernel.narrowed(parts.tile_cols);
-        let order = match shares {
-            Some(shares) => narrowed.tile_order(&launch, 1, k, false).sharing(shares),
-            None => narrowed
-                .tile_order(&launch, slices.count, k, writes == Writes::Late)
-                .turning(!product.batch_invariant),
-        };
+        let order = kernel
+            .narrowed(parts.tile_cols)
+            .tile_order(&launch, slices.count, k, writes == Writes::Late)
+            .turning(!product.batch_invariant);
         let of_launch = Product { k, reads, writes, ..*product };
         let block = Block::of(&of_launch, &launch, (slices, order));
         let bases = [addresses.a, addresses.b, addresses.c];

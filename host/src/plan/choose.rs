@@ -345,7 +345,7 @@ fn planned(
 fn fastest(task: &Task, info: &DeviceInfo) -> Option<Chosen> {
     let (mut whole, mut most) = (Vec::new(), f64::INFINITY);
     let floor = Floor::new(task, info);
-    let is_looked_at = |variant: &&Variant| !variant.is_too_large(task, info);
+    let is_looked_at = |variant: &&Variant| !variant.is_left_out(task, info);
     let variants = candidates_of(task.dtype).enumerate().filter(|(_, of)| is_looked_at(of));
     let mut variants: Vec<_> =
         variants.map(|(i, variant)| (variant.least(&floor), i, variant)).collect();

@@ -6,11 +6,9 @@
 //! much roughly; docs/performance.md compares the model with what was measured.
 
 use super::choose::Task;
-use super::invariant::Rows;
 use super::speed::{Speed, not_shared};
 use super::waiting::{faster, has_steps_ahead, is_one_row, waiting};
 use crate::device::DeviceInfo;
-use gemm_spec::order::EqualShares;
 use gemm_spec::{DType, Kernel, KernelFamily, Places, Shape, order};
 
 /// Multiprocessors of the GPU that was measured.
@@ -38,9 +36,6 @@ pub(super) const OF_COPIES: f64 = 1.12;
 pub(super) const TENSOR_RATE: f64 = 56.2e3;
 /// The least microseconds of a step that reads sectors twice ([`Task::splits_sectors`]).
 const SPLIT_SECTORS: f64 = 0.4;
-/// Tiles that a cluster with an equal share writes, for what is not hidden of it: most have the end
-/// of one tile and the beginning of another.
-const TILES_OF_SHARE: f64 = 1.3;
 /// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
 const ROWS_OF_C: f64 = 0.7;
 /// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row;
@@ -337,19 +332,9 @@ fn multiplying(
         tile += sums as f64 / SUMS_RATE;
     }
     let cluster = kernel.cluster();
-    let clusters_at_once = kernel.clusters_at_once(places);
-    let (clusters, steps) = match equal_shares(kernel, parts, task, places) {
-        // One wave; what has parts of two tiles writes both.
-        Some(shares) => {
-            tile *= TILES_OF_SHARE;
-            (clusters_at_once.into(), shares.steps.into())
-        }
-        None => (
-            clusters(kernel, task, parts.max(task.batch), places),
-            steps_of_part(kernel, parts, task),
-        ),
-    };
+    let clusters = clusters(kernel, task, parts.max(task.batch), places);
     let tiles = clusters * cluster as f64;
+    let steps = steps_of_part(kernel, parts, task);
     let bytes = task.dtype.size_bytes() * depth;
     let [down, across] = kernel.cluster_tiles();
     let bytes_of_step = (rows.min(m) * bytes / across + cols.min(n) * bytes / down) as f64;
@@ -361,6 +346,7 @@ fn multiplying(
         false => L2_RATE,
     };
     let mut longer = speed.skewed_by(kernel, task);
+    let clusters_at_once = kernel.clusters_at_once(places);
     if parts.max(task.batch) == 1 && kernel.gains_by_rows(task.shape, task.k, clusters_at_once) {
         longer *= speed.row_after_row;
     }
@@ -480,20 +466,6 @@ pub(super) fn places(info: &DeviceInfo) -> Places {
     }
 }
 
-/// The equal shares that clusters of a kernel take, with K in `parts`, if they do.
-pub(super) fn equal_shares(
-    kernel: &Kernel,
-    parts: usize,
-    task: &Task,
-    places: Places,
-) -> Option<EqualShares> {
-    if parts == 1 || task.rows != Rows::Free {
-        return None;
-    }
-    let shares = kernel.equal_shares(task.shape, task.k, kernel.clusters_at_once(places))?;
-    (shares.parts as usize == parts).then_some(shares)
-}
-
 /// Rows and columns of tiles of C.
 fn tiles_of_blocks(kernel: &Kernel, task: &Task) -> [usize; 2] {
     let [rows, cols, _] = kernel.tiles.block;
@@ -518,14 +490,11 @@ pub(super) fn splits(
     let [_, cols, depth] = kernel.tiles.block;
     let tiles = tiles(kernel, task);
     let most = task.k / (least_steps(kernel) * depth);
-    let at_once = kernel.clusters_at_once(places(info));
-    let clusters = at_once as usize;
+    let clusters = kernel.clusters_at_once(places(info)) as usize;
     let once = clusters * kernel.cluster() * Speed::of(kernel).blocks / tiles.max(1);
     // Such a step is so long that parts of the least steps are worth it before all blocks have one.
     let once = if kernel.takes_row_maps() { once.min(most) } else { once };
-    let shares = kernel.equal_shares(task.shape, task.k, at_once);
-    let of_shares = shares.map_or(0, |shares| shares.parts as usize);
-    let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once, of_shares];
+    let tries = [1, 2, 3, 4, 6, 8, once, 2 * once, 3 * once];
     // Of 16 bits and C transposed the widest alone is faster than others, by more than a little.
     let splits = !kernel.swaps_operands() || kernel.dtype.size_bytes() == 4 || cols >= 160;
     let most = if kernel.takes_slices() && splits { most } else { 1 };

@@ -203,7 +203,7 @@ fn fastest(task: &Task, maps: bool, mut most: f64, info: &DeviceInfo) -> Option<
         return best;
     }
     let floor = Floor::new(task, info);
-    for variant in candidates_of(task.dtype).filter(|variant| !variant.is_too_large(task, info)) {
+    for variant in candidates_of(task.dtype).filter(|variant| !variant.is_left_out(task, info)) {
         let least = variant.least(&floor);
         let kernel = (least.all() < most).then(|| instance(variant, [false; 2], task, info));
         let is_of_use = |kernel: &&Kernel| {

@@ -403,7 +403,7 @@ fn extents_beyond_any_memory_are_planned_or_refused_without_overflow() {
 
 /// Whether the choice looks at a way at all.
 fn is_looked_at(way: &Chosen, task: &Task, info: &DeviceInfo) -> bool {
-    !variant_of(task.dtype, way.kernel.variant).unwrap().is_too_large(task, info)
+    !variant_of(task.dtype, way.kernel.variant).unwrap().is_left_out(task, info)
 }
 
 /// What ways to compute a task are not predicted to be below.

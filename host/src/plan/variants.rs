@@ -9,7 +9,7 @@ use gemm_spec::{DType, Kernel, Precision, Shape};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 47] = [
+pub(super) const CANDIDATES: [&str; 46] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
@@ -17,7 +17,6 @@ pub(super) const CANDIDATES: [&str; 47] = [
     "warp_group_128x128",
     "warp_group_ping_pong_128x192",
     "warp_group_ping_pong_128x160",
-    "warp_group_in_step_128x256",
     "warp_group_in_step_128x192",
     "warp_group_in_step_128x128",
     "warp_group_64x256",
@@ -85,10 +84,11 @@ impl Variant {
     }
 
     /// Whether its tiles have more rows or columns than C and than the smallest tiles of tensor
-    /// maps, which do as much then with less. Not for rows that have to be alike, whatever their
-    /// number, nor where the model takes clusters to have more multiprocessors than there are; and
-    /// where memory is fast, a block that asks for more of it at a time may be faster.
-    pub fn is_too_large(&self, task: &Task, info: &DeviceInfo) -> bool {
+    /// maps, which do as much then with less; or fewer columns than these, and than C, for which A
+    /// would be read once more. Not for rows that have to be alike, whatever their number, nor
+    /// where the model takes clusters to have more multiprocessors than there are; and where memory
+    /// is fast, a block that asks for more of it at a time may be faster.
+    pub fn is_left_out(&self, task: &Task, info: &DeviceInfo) -> bool {
         const SMALLEST: usize = 64;
         const LARGEST_CLUSTER: u32 = 8;
         let kernel = self.any();
@@ -99,8 +99,8 @@ impl Variant {
             && task.rows == Rows::Free
             && !task.shape.is_empty()
             && info.multiprocessors.is_none_or(|count| count >= LARGEST_CLUSTER)
-            && !info.has_fast_memory()
-            && (is_too_large(rows, m) || is_too_large(cols, n))
+            && (cols < SMALLEST && !kernel.swaps_operands() && n > cols
+                || !info.has_fast_memory() && (is_too_large(rows, m) || is_too_large(cols, n)))
     }
 }
 

@@ -2,7 +2,6 @@
 //! [model](super::model).
 
 use super::choose::Task;
-use super::model::equal_shares;
 use super::model::{BANDWIDTH, OF_BANDWIDTH, OF_COPIES, blocks_at_once, bytes_of_sums, clusters};
 use gemm_spec::{DType, Kernel, KernelFamily, Places, box_cols};
 
@@ -118,7 +117,6 @@ pub(super) fn waiting(
             let shares = if is_one_row { SHARES_OF_FEW } else { SHARES };
             (at_once, 0.0, rate * shares[usize::from(clusters > at_once)])
         }
-        false if equal_shares(kernel, parts, task, places).is_some() => (at_once, 0.0, rate),
         false => (clusters, clusters % at_once, rate),
     };
     // Of an empty C there are no last ones.
