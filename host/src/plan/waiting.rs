@@ -43,8 +43,9 @@ const WIDE: Part = Part(0.87, -0.4);
 /// its rows, and along K; on an H100 they were not measured, and are taken where nothing else comes
 /// near.
 const IN_WIDE_HALVES: [Part; 2] = [Part(0.63, 0.2), Part(0.84, 0.2)];
-/// The same of tiles whose boxes have 32 rows.
-const IN_HALVES: Part = Part(0.91, 0.0);
+/// The same of tiles that have half a box, of a B along N, of which the next tile's half is brought
+/// too, and along K, whose boxes have 32 rows.
+const IN_HALVES: [Part; 2] = [Part(0.83, 0.0), Part(0.91, 0.0)];
 /// The same of tiles of two boxes of 64.
 const IN_WHOLES: Part = Part(0.895, -0.4);
 /// The same of tiles of one in clusters of two.
@@ -102,7 +103,9 @@ pub(super) fn waiting(
         true if cols == 64 && kernel.cluster() == 1 => {
             IN_ONES[usize::from(task.along_k[1])].at(faster) * rate
         }
-        true if !cols.is_multiple_of(64) => IN_HALVES.at(faster) * rate,
+        true if !cols.is_multiple_of(64) => {
+            IN_HALVES[usize::from(task.along_k[1])].at(faster) * rate
+        }
         false if rows == 128 && task.batch > 1 && 5.0 * bytes_of_sums(1, task) < bytes => {
             IN_BATCHES.at(faster) * rate
         }
