@@ -346,7 +346,11 @@ fn multiplying(
         false => L2_RATE,
     };
     let mut longer = speed.skewed_by(kernel, task);
-    let clusters_at_once = kernel.clusters_at_once(places);
+    let mut clusters_at_once = kernel.clusters_at_once(places);
+    if kernel.takes_steps_in_turn() && clusters > clusters_at_once.into() {
+        // Fifteen clusters of eight take as long for several waves as fourteen should.
+        clusters_at_once -= clusters_at_once / 15;
+    }
     if parts.max(task.batch) == 1 && kernel.gains_by_rows(task.shape, task.k, clusters_at_once) {
         longer *= speed.row_after_row;
     }

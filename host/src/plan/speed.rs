@@ -17,8 +17,6 @@ const WITHIN_SECTORS_OF_BOTH: f64 = 1.1;
 
 /// What part of their speed kernels that compute C transposed have where C is more than one wave.
 const SEVERAL_WAVES: f64 = 0.93;
-/// The same of clusters of eight blocks.
-const WAVES_IN_STEP: f64 = 14.0 / 15.0;
 
 /// Rows of C, and columns of tiles, from which on a faster L2 cache makes kernels faster
 /// ([`Speed::of_l2`]).
@@ -258,16 +256,6 @@ impl Speed {
             let tiles = down.saturating_mul(task.shape.cols.div_ceil(cols));
             if tiles as f64 > MULTIPROCESSORS {
                 (*operations, *step) = (SEVERAL_WAVES * *operations, *step / SEVERAL_WAVES);
-            }
-        }
-        if kernel.takes_steps_in_turn() {
-            // Fifteen clusters of eight take as long for several waves as fourteen should.
-            let [down, across] = kernel.cluster_tiles();
-            let [rows, cols, _] = kernel.tiles.block;
-            let down = task.shape.rows.div_ceil(rows * down);
-            let clusters = down.saturating_mul(task.shape.cols.div_ceil(cols * across));
-            if 8.0 * clusters as f64 > MULTIPROCESSORS {
-                (*operations, *step) = (WAVES_IN_STEP * *operations, *step / WAVES_IN_STEP);
             }
         }
         if kernel.family == KernelFamily::Skinny && task.dtype.size_bytes() < 4 && !task.maps {
