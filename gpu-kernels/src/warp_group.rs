@@ -41,9 +41,10 @@
 //!
 //! A ring of stages, each a tile of A and one of B in rows of 128 bytes, swizzled, as the tensor
 //! cores read them: rows run along K, or along the extent that C keeps where the matrix does; of
-//! such an A of tf32, in two boxes of 32 elements of M for each 64. Two
-//! barriers a stage. Behind the ring two boxes of C for each group, which are copied out; where a
-//! tile has more, each is written again when it has been read.
+//! such an A of tf32, in two boxes of 32 elements of M for each 64, and of such a B whose tiles
+//! have 32 columns in rows of 64 bytes, two in one of 128. Two barriers a stage. Behind the ring
+//! two boxes of C for each group, which are copied out; where a tile has more, each is written
+//! again when it has been read.
 //! Rows that begin anywhere are brought by four threads, and into stages with a chunk more for each
 //! row; who multiplies makes tiles of them, in place (`direct`).
 //!
@@ -53,9 +54,10 @@
 //! `Kernel::launches` as `Kernel::resident` says.
 //! A and B as tensor maps, of boxes of 64 rows of 128 bytes along the extent that is contiguous, or
 //! of fewer as [`box_rows`](gemm_spec::box_rows), [`box_cols`](gemm_spec::box_cols) and
-//! [`shared_box_rows`](gemm_spec::shared_box_rows) say; C in any strides, as a map where its rows
-//! allow one. Or as maps of every eighth row, contiguous along one extent (`direct`). Compute
-//! capability 9.0.
+//! [`shared_box_rows`](gemm_spec::shared_box_rows) say, of rows that
+//! [`operand_row_bytes`](gemm_spec::Kernel::operand_row_bytes) has; C in any strides, as a map
+//! where its rows allow one. Or as maps of every eighth row, contiguous along one extent
+//! (`direct`). Compute capability 9.0.
 
 mod bring;
 mod clear;
