@@ -60,7 +60,7 @@ pub fn with_memory((bandwidth, l2_cache): (u64, u64)) -> DeviceInfo {
     DeviceInfo { memory_bandwidth: Some(bandwidth), l2_cache: Some(l2_cache), ..h100() }
 }
 
-pub(super) fn h200() -> DeviceInfo {
+fn h200() -> DeviceInfo {
     with_memory(MEMORIES[2])
 }
 
