@@ -242,8 +242,7 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
         _ => Matrix { values: matrix.values.clone(), ..*matrix },
     };
     let (stored_a, stored_b) = (stored(&a, 0), stored(&b, 1));
-    let a_at = upload(&mut gpu, &stored_a, dtype);
-    let b_at = upload(&mut gpu, &stored_b, dtype);
+    let [a_at, b_at] = [&stored_a, &stored_b].map(|of| upload(&mut gpu, of, dtype));
     let c_at = upload(&mut gpu, &c, output);
     let strides = |t: bool, rows: usize, cols: usize| match t {
         true => Strides::new(1, rows as isize),
@@ -257,10 +256,10 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let block = block_of(output, [m, n, k], strides, order);
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let of_three = || {
-        let boxes = row.operand_box_rows([m, n, k].map(|x| x as u64), [!ta, tb], 0);
-        let bytes = row.operand_row_bytes([!ta, tb]);
-        let of_a = map(&gpu, &stored_a, dtype, a_at, [boxes[0] as usize, bytes[0]]);
-        let of_b = map(&gpu, &stored_b, dtype, b_at, [boxes[1] as usize, bytes[1]]);
+        let [rows_a, rows_b] = row.operand_box_rows([m, n, k].map(|x| x as u64), [!ta, tb], 0);
+        let [of_a, of_b] = row.operand_row_bytes([!ta, tb]);
+        let of_a = map(&gpu, &stored_a, dtype, a_at, [rows_a as usize, of_a]);
+        let of_b = map(&gpu, &stored_b, dtype, b_at, [rows_b as usize, of_b]);
         let of_c = [64, c_row_bytes(tile[1], element(output, 0).len())];
         [of_a, of_b, map(&gpu, &c, output, c_at, of_c)]
     };

@@ -225,10 +225,9 @@ fn warp_groups_take_what_maps_describe() {
 
 #[test]
 fn small_tiles_are_taken_where_large_ones_leave_the_gpu_idle() {
-    let h100 = DeviceInfo { multiprocessors: Some(132), ..hopper() };
     let auto = |shape| {
         let task = Task { maps: true, ..task(DType::BF16, shape) };
-        choose_kernel(&KernelChoice::Auto, task, &h100).unwrap().variant
+        choose_kernel(&KernelChoice::Auto, task, &h100()).unwrap().variant
     };
     assert_eq!(auto((2048, 2048)), "warp_group_128x256");
     assert_eq!(auto((1, 64)), "warp_group_64x64");
