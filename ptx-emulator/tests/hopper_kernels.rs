@@ -257,9 +257,9 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
     let of_three = || {
         let [rows_a, rows_b] = row.operand_box_rows([m, n, k].map(|x| x as u64), [!ta, tb], 0);
-        let [of_a, of_b] = row.operand_row_bytes([!ta, tb]);
-        let of_a = map(&gpu, &stored_a, dtype, a_at, [rows_a as usize, of_a]);
-        let of_b = map(&gpu, &stored_b, dtype, b_at, [rows_b as usize, of_b]);
+        let [bytes_a, bytes_b] = row.operand_row_bytes([!ta, tb]);
+        let of_a = map(&gpu, &stored_a, dtype, a_at, [rows_a as usize, bytes_a]);
+        let of_b = map(&gpu, &stored_b, dtype, b_at, [rows_b as usize, bytes_b]);
         let of_c = [64, c_row_bytes(tile[1], element(output, 0).len())];
         [of_a, of_b, map(&gpu, &c, output, c_at, of_c)]
     };

@@ -16,8 +16,9 @@ pub(super) struct Tensor {
 }
 
 /// The tensors of A, B and C for one launch, whose first elements lie at the addresses, in boxes as
-/// the kernel copies them: 64 rows of 128 bytes, or fewer as [`box_rows`] says, or C's of 64 bytes
-/// as [`c_row_bytes`] says, swizzled. C's is A's, and not used, where none can describe it.
+/// the kernel copies them: 64 rows of 128 bytes, or fewer as [`Kernel::operand_box_rows`] says, or
+/// of 64 bytes as [`Kernel::operand_row_bytes`] and for C [`c_row_bytes`] say, swizzled. C's is
+/// A's, and not used, where none can describe it.
 pub(super) fn of_operands(
     kernel: &Kernel,
     product: &Product,

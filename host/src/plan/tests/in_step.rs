@@ -28,6 +28,21 @@ fn clusters_are_in_step_where_that_is_faster() {
     assert!(!chosen((768, 1024, 4096), 2).0.contains("in_step"));
 }
 
+/// Parts and grids are of as many clusters of eight as the driver says, else as an H100 said.
+#[test]
+fn clusters_of_eight_are_counted_by_the_driver() {
+    let [a, b] = [(256, 131_072), (131_072, 256)].map(|(rows, cols)| Shape::new(rows, cols));
+    let product = product(Layout::row_major(a), Layout::row_major(b));
+    let task = Task::of(&product, [0, 0]);
+    for (said, clusters) in [(None, 15), (Some(14), 14), (Some(16), 16)] {
+        let info = DeviceInfo { clusters_of_eight: said, ..h100() };
+        let chosen = super::super::choose(&KernelChoice::Auto, &task, &info).unwrap();
+        let plan = Plan::new(&product, false, chosen, &info);
+        let grid = plan.launches().unwrap().next().unwrap().grid;
+        assert_eq!((plan.parts, grid), (clusters, (8 * clusters as u32, 1)), "{plan}");
+    }
+}
+
 /// Likewise.
 #[test]
 fn groups_take_turns_where_that_is_faster() {
