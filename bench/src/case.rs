@@ -186,7 +186,8 @@ impl<T: Element> Case<T> {
         let Row { m, n, leading: [_, _, ldc], .. } = self.row;
         let untouched = |index: usize| bytes(&out[index]) == bytes(&self.c[index]);
         let reads_c = self.row.epilogue.beta.is_some();
-        let wrong = |(row, start): (usize, usize)| {
+        let wrong = |row: usize| {
+            let start = row * ldc;
             let at = |column| format!("row {} of product {}, column {column}", row % m, row / m);
             // Where C's old value takes part, an element may rightly keep it.
             if let Some(column) = (0..n).find(|column| !reads_c && untouched(start + column)) {
@@ -195,8 +196,7 @@ impl<T: Element> Case<T> {
             let column = (n..ldc).find(|column| !untouched(start + column))?;
             Some(format!("{} was written, and C has {n} columns", at(column)))
         };
-        let rows = (0..out.len() / ldc).into_par_iter().map(|row| (row, row * ldc));
-        rows.filter_map(wrong).find_first(|_| true).map_or(Ok(()), |wrong| bail!(wrong))
+        first_wrong(out.len() / ldc, &wrong).map_or(Ok(()), |wrong| bail!(wrong))
     }
 
     /// As many rows as are summed again within a second or so on a few cores.
@@ -233,6 +233,12 @@ impl<T: OutputOf<T> + Element<Scalar = f32, Output = T>> Case<T> {
         let (out, rows) = (self.result(out, 0)?, self.affordable_rows(1));
         Ok(verify::check_fused(&problem, &self.epilogue()?, out, rows)?.max_err_over_bound)
     }
+}
+
+/// What is wrong in the first of `rows` rows that has something. Of no type of its own, so that
+/// rayon's machinery is compiled once.
+fn first_wrong(rows: usize, wrong: &(dyn Fn(usize) -> Option<String> + Sync)) -> Option<String> {
+    (0..rows).into_par_iter().filter_map(wrong).find_first(|_| true)
 }
 
 /// The element that C is filled with before a product that does not read it.

@@ -49,6 +49,7 @@ mod matrix;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod own;
+mod parallel;
 mod plan;
 mod ptx;
 pub mod random;

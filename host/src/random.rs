@@ -3,11 +3,11 @@
 use crate::element::Element;
 use crate::error::Error;
 use crate::matrix::Matrix;
+use crate::parallel;
 use gemm_spec::{DType, Shape};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, Uniform};
-use rayon::prelude::*;
 use std::ops::RangeInclusive;
 
 /// Elements from N(0, 1), each rounded to its dtype. Whole numbers have no use for so narrow a
@@ -68,8 +68,7 @@ fn fill<T: Element, X>(
     element: impl Fn(X) -> T + Sync,
 ) -> Result<Matrix<T>, Error> {
     let mut matrix = Matrix::zeros(shape)?;
-    let chunks = matrix.as_mut_slice().par_chunks_mut(CHUNK).enumerate();
-    chunks.for_each(|(stream, chunk)| {
+    parallel::each_chunk(matrix.as_mut_slice(), CHUNK, |stream, chunk| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(stream as u64);
         chunk.fill_with(|| element(distribution.sample(&mut rng)));

@@ -27,10 +27,10 @@ mod sums;
 use rand::SeedableRng;
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
 use crate::element::{Element, OutputOf, Scalar};
 use crate::matrix::MatrixRef;
+use crate::parallel;
 use bound::Rules;
 use gemm_spec::{DType, Op, Precision, Shape};
 use outcome::{Tally, Verdict};
@@ -200,19 +200,23 @@ impl<'a, T: Element, C: OutputOf<T>> Checked<'a, T, C> {
     /// share one copy of A.
     fn run<R: Reference<T, C>>(&self, reference: &R, rows: &[usize]) -> Tally {
         const BLOCK_ELEMS: usize = 1 << 22;
-        let block_rows = (BLOCK_ELEMS / self.k.max(1)).max(1);
+        const COPY_ELEMS: usize = 1 << 14;
+        let [block_rows, rows_of_copy] =
+            [BLOCK_ELEMS, COPY_ELEMS].map(|elems| (elems / self.k.max(1)).max(1));
         let panels = self.out.shape().cols.div_ceil(PANEL);
         let mut tally = Tally::default();
         for rows in rows.chunks(block_rows) {
-            let a: Vec<R::Operand> = rows
-                .par_iter()
-                .flat_map_iter(|&i| (0..self.k).map(move |k| R::operand(self.a[(i, k)])))
-                .collect();
-            let block = (0..panels)
-                .into_par_iter()
-                .map(|panel| self.run_panel(reference, rows, &a, panel))
-                .reduce(Tally::default, Tally::merge);
-            tally = tally.merge(block);
+            let mut a = vec![R::Operand::default(); rows.len() * self.k];
+            parallel::each_chunk(&mut a, rows_of_copy * self.k.max(1), |copy, a| {
+                let rows = &rows[copy * rows_of_copy..];
+                for (&i, a) in rows.iter().zip(a.chunks_mut(self.k.max(1))) {
+                    for (k, a) in a.iter_mut().enumerate() {
+                        *a = R::operand(self.a[(i, k)]);
+                    }
+                }
+            });
+            let of_panel = |panel| self.run_panel(reference, rows, &a, panel);
+            tally = tally.merge(parallel::reduce(panels, &of_panel, Tally::merge));
         }
         tally
     }
@@ -233,24 +237,22 @@ impl<'a, T: Element, C: OutputOf<T>> Checked<'a, T, C> {
                 *b = R::operand(self.b[(k, first + lane)]);
             }
         }
-        let judge = |(at, &i): (usize, &usize)| {
-            let a = &a[at * self.k..][..self.k];
-            let sums = reference.sums((i, first), a, &b);
+        // Rows in parallel too, for outputs with few columns.
+        const ROWS_PER_TASK: usize = 64;
+        let of_task = |task: usize| {
             let mut tally = Tally::default();
-            for lane in 0..lanes {
-                let j = first + lane;
-                let c = self.c.map(|c| c[(i, j)]);
-                tally.add((i, j), reference.judge(&sums, lane, c, self.out[(i, j)], (a, &b)));
+            for (at, &i) in rows.iter().enumerate().skip(task * ROWS_PER_TASK).take(ROWS_PER_TASK) {
+                let a = &a[at * self.k..][..self.k];
+                let sums = reference.sums((i, first), a, &b);
+                for lane in 0..lanes {
+                    let j = first + lane;
+                    let c = self.c.map(|c| c[(i, j)]);
+                    tally.add((i, j), reference.judge(&sums, lane, c, self.out[(i, j)], (a, &b)));
+                }
             }
             tally
         };
-        // Rows in parallel too, for outputs with few columns.
-        const ROWS_PER_TASK: usize = 64;
-        rows.par_iter()
-            .enumerate()
-            .with_min_len(ROWS_PER_TASK)
-            .map(judge)
-            .reduce(Tally::default, Tally::merge)
+        parallel::reduce(rows.len().div_ceil(ROWS_PER_TASK), &of_task, Tally::merge)
     }
 }
 

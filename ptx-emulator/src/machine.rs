@@ -21,6 +21,7 @@ pub(crate) mod matrix;
 mod memory;
 mod movement;
 mod packed;
+mod registers;
 mod shared;
 mod statistics;
 mod unwritten;

@@ -291,9 +291,12 @@ impl<'a> Who<'a> {
     /// Whether the other access is ordered before this one; the most common cases.
     #[inline(always)]
     fn is_after(&self, other: &Stamp, other_writes: bool) -> bool {
-        let quick = other.agent != OP && self.seen.warps[other.agent as usize] >= other.time;
-        if quick && self.fenced.is_none() {
-            return true;
+        let has = |clock: &Clock| clock.warps[other.agent as usize] >= other.time;
+        if other.agent != OP && has(self.seen) {
+            let needs_fence = other_writes && !other.flags.is_async;
+            if self.fenced.is_none_or(|fenced| !needs_fence || has(fenced)) {
+                return true;
+            }
         }
         self.why(other, other_writes).is_none()
     }

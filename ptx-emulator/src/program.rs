@@ -11,6 +11,7 @@ mod lower;
 mod modifiers;
 mod module;
 mod operands;
+mod unset;
 
 pub(crate) use builder::{Builder, frame_layout};
 pub(crate) use instruction::{

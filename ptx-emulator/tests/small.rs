@@ -91,3 +91,16 @@ fn functions_align_their_local_variables() {
         and.b32 %r1, %r1, 127; st.global.u32 [%rd1], %r1;";
     assert_eq!(words(function, body), [0]);
 }
+
+/// Also where another kernel had the memory that registers are in, and on a way past what writes.
+#[test]
+fn a_register_that_nothing_has_written_is_zero() {
+    let dirty = (0..9).map(|i| format!("mov.u32 %r{i}, 7; mov.u64 %rd{i}, %rd1; "));
+    let dirty = dirty.collect::<String>() + "st.global.u32 [%rd1], %r5;";
+    let clean = "setp.eq.u64 %p, %rd1, 0; @%p mov.u32 %r5, 3; @%p bra past; add.u32 %r6, %r4, 1;
+         past: st.global.u32 [%rd1], %r5; st.global.u32 [%rd1+4], %r6;";
+    for _ in 0..3 {
+        assert_eq!(words("", &dirty), [7]);
+        assert_eq!(words("", clean), [0, 1]);
+    }
+}

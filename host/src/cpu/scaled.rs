@@ -3,10 +3,10 @@
 
 use super::tiles::{Block, Blocks, Origins, add_product, pack, store_tile};
 use crate::element::OutputOf;
+use crate::parallel;
 use crate::plan::ScaledProduct;
 use fp8::F8E4M3;
 use gemm_spec::SCALE_BLOCK;
-use rayon::prelude::*;
 
 /// Where the operands and their scales lie.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ pub(super) unsafe fn multiply<C: OutputOf<F8E4M3>>(
     let tiles = m.div_ceil(SCALE_BLOCK) * tiles_across;
     let origins = Origins { a: sources.a, b: sources.b, c, finish: None };
     let start = || (Blocks::default(), Vec::new());
-    (0..tiles).into_par_iter().for_each_init(start, |(blocks, sums), tile| {
+    parallel::each_with(tiles, start, |(blocks, sums), tile| {
         let row = tile / tiles_across * SCALE_BLOCK;
         let col = tile % tiles_across * SCALE_BLOCK;
         let (rows, cols) = (SCALE_BLOCK.min(m - row), SCALE_BLOCK.min(n - col));

@@ -5,9 +5,9 @@ use super::finish::Finish;
 use super::{int, rows};
 use crate::backend::HostOperands;
 use crate::element::{Element, OutputOf, Scalar};
+use crate::parallel;
 use crate::plan::Product;
 use gemm_spec::{DType, Layout, Precision, Shape};
-use rayon::prelude::*;
 
 /// Rows of a tile of C. With the two below, a task's blocks of A, B and C fill half a megabyte: a
 /// second-level cache.
@@ -60,7 +60,7 @@ pub(super) unsafe fn multiply<T: Element, C: OutputOf<T>>(
     let HostOperands { a, b, c, .. } = *operands;
     let finish = Finish::<C>::new(product, operands);
     let origins = Origins { a: a.cast(), b: b.cast(), c: c.cast(), finish };
-    (0..tiles).into_par_iter().for_each_init(Blocks::default, |blocks, tile| {
+    parallel::each_with(tiles, Blocks::default, |blocks, tile| {
         let (row, col) = (tile / tiles_across * TILE_ROWS, tile % tiles_across * TILE_COLS);
         let (rows, cols) = (TILE_ROWS.min(m - row), TILE_COLS.min(n - col));
         let place = Block { row, col, rows, cols };

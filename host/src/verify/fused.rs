@@ -8,9 +8,9 @@ use crate::cpu::activate_f64;
 use crate::element::{Element, OutputOf};
 use crate::epilogue::HostEpilogue;
 use crate::matrix::MatrixRef;
+use crate::parallel;
 use crate::plan::Fusion;
 use gemm_spec::{Activation, DType, Shape};
-use rayon::prelude::*;
 
 /// Checks `out` as [`check`](super::check) does, for the product followed by `epilogue`.
 ///
@@ -35,9 +35,9 @@ pub fn check_fused<T: Element, C: OutputOf<T> + Element<Scalar = f32>>(
     let rules = rules.precision(checked.precision);
     let reference = Reference { checked: &checked, fusion, epilogue, rules };
     let rows = rows.of(out.shape())?;
-    let panels = (0..cols.div_ceil(PANEL)).into_par_iter();
-    let tally = panels.map(|panel| reference.run_panel(&rows, panel));
-    tally.reduce(Tally::default, Tally::merge).finish(T::DTYPE, out.shape(), k)
+    let of_panel = |panel| reference.run_panel(&rows, panel);
+    let tally = parallel::reduce(cols.div_ceil(PANEL), &of_panel, Tally::merge);
+    tally.finish(T::DTYPE, out.shape(), k)
 }
 
 /// Relative error of a rounding to f32.

@@ -5,6 +5,7 @@
 
 use super::context::{ALL, Context, Lanes, lanes_of};
 use super::hopper::Hopper;
+use super::registers;
 use super::statistics::Statistics;
 use super::warp::{Frame, Path, Status, Stop, Warp};
 use crate::check::shadow::{LAST_EPOCH, LAST_WARP_EPOCH};
@@ -207,6 +208,7 @@ impl Cluster {
             self.rounds += 1;
             if !alive {
                 self.check_end(grid)?;
+                self.give_back();
                 return Ok(Turn::Finished);
             }
             if !moved {
@@ -214,6 +216,14 @@ impl Cluster {
             }
         }
         Ok(Turn::Unfinished)
+    }
+
+    /// What the warps had is for those of the next cluster.
+    fn give_back(&mut self) {
+        let warps = self.blocks.iter_mut().flat_map(|block| &mut block.warps);
+        for frame in warps.flat_map(|warp| warp.frames.drain(..)) {
+            registers::give_back(frame.registers);
+        }
     }
 
     /// The block and the warp that is late, for this and some rounds more.
@@ -375,7 +385,7 @@ impl Cluster {
 pub(crate) fn new_frame(function: &Function, index: usize, local: u64, lanes: u32) -> Frame {
     Frame {
         function: index,
-        registers: vec![[0; 32]; function.registers],
+        registers: registers::for_warp(function),
         predicates: vec![0; function.predicates],
         path: Path { pc: 0, mask: lanes, meet: END },
         stack: Vec::new(),

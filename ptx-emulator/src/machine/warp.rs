@@ -4,6 +4,7 @@
 //! post-dominator. The path that runs is apart from the stack.
 
 use super::context::{Context, Lanes, Outcome, Step};
+use super::registers;
 use crate::check::{Fault, ReportKind};
 use crate::memory::LocalMemory;
 use crate::program::{Branch, END, TRUE};
@@ -218,6 +219,7 @@ impl Context<'_> {
                 self.warp.local.copy(*from, *to, *bytes, frame.entered);
             }
             self.warp.local.pop(frame.local);
+            registers::give_back(frame.registers);
             let function = self.frame.function;
             self.code = &self.grid.program.functions[function].code;
             self.constants = &self.grid.constants[self.rank][function];

@@ -6,6 +6,7 @@ use super::instruction::{
 };
 use super::modifiers::bits;
 use super::module::{self, Function, Special, Value};
+use super::unset::unset;
 use crate::error::Error;
 use crate::memory::{RANK_SHIFT, SHARED_START};
 use crate::syntax::ast::{self, Label, Linkage, Name, Position, Space, Statement, Type, Variable};
@@ -515,6 +516,7 @@ impl<'s, 't> Builder<'s, 't> {
             let flow = if always { Flow::Jump } else { Flow::Branch };
             flows[fixup.instruction] = flow(targets);
         }
+        self.out.unset = unset(&self.out.code, &flows, self.out.registers);
         let meets = flow::meeting_points(&flows);
         for fixup in &self.fixups {
             let (Flow::Branch(targets) | Flow::Jump(targets)) = &flows[fixup.instruction] else {

@@ -18,33 +18,55 @@ pub(crate) enum Flow {
     End,
 }
 
+/// The basic blocks.
+pub(super) struct Graph {
+    /// Their first instructions, rising.
+    pub(super) starts: Vec<u32>,
+    /// Where each goes on; the number of blocks is the function's end.
+    pub(super) successors: Vec<Vec<usize>>,
+}
+
+impl Graph {
+    /// `flows[i]` is instruction i's; the last one doesn't go on.
+    pub(super) fn new(flows: &[Flow]) -> Graph {
+        let mut graph = Graph { starts: block_starts(flows), successors: Vec::new() };
+        let end = graph.starts.len();
+        for block in 0..end {
+            let next = graph.starts.get(block + 1).copied().unwrap_or(flows.len() as u32);
+            let last = &flows[next as usize - 1];
+            let mut to: Vec<usize> = match last {
+                Flow::Next | Flow::End => Vec::new(),
+                Flow::Branch(to) | Flow::Jump(to) => {
+                    to.iter().map(|to| graph.block_of(*to)).collect()
+                }
+            };
+            match last {
+                Flow::Next | Flow::Branch(_) if (next as usize) < flows.len() => to.push(block + 1),
+                Flow::Jump(_) => {}
+                _ => to.push(end),
+            }
+            graph.successors.push(to);
+        }
+        graph
+    }
+
+    fn block_of(&self, instruction: u32) -> usize {
+        self.starts.partition_point(|start| *start <= instruction) - 1
+    }
+}
+
 /// For each instruction that branches, the first instruction that every way from it leads through;
 /// [`END`] where there is none. `flows[i]` is instruction i's; the last one doesn't go on.
 ///
 /// Lanes that leave early meet nobody, so ways to an early end don't count: only those to the end
 /// that most of the function leads to, where there is a way to that one.
 pub(crate) fn meeting_points(flows: &[Flow]) -> Vec<u32> {
-    let starts = block_starts(flows);
-    let block_of = |instruction: u32| starts.partition_point(|start| *start <= instruction) - 1;
+    let graph = Graph::new(flows);
+    let Graph { starts, successors } = &graph;
     let end = starts.len();
-    let mut successors: Vec<Vec<usize>> = Vec::with_capacity(end);
-    for block in 0..end {
-        let next = starts.get(block + 1).copied().unwrap_or(flows.len() as u32);
-        let last = &flows[next as usize - 1];
-        let mut to: Vec<usize> = match last {
-            Flow::Next | Flow::End => Vec::new(),
-            Flow::Branch(to) | Flow::Jump(to) => to.iter().map(|to| block_of(*to)).collect(),
-        };
-        match last {
-            Flow::Next | Flow::Branch(_) if (next as usize) < flows.len() => to.push(block + 1),
-            Flow::Jump(_) => {}
-            _ => to.push(end),
-        }
-        successors.push(to);
-    }
-    let all = post_dominators(&successors);
+    let all = post_dominators(successors);
     let mut main = successors.clone();
-    if let Some(chosen) = main_end(&successors) {
+    if let Some(chosen) = main_end(successors) {
         for (block, to) in main.iter_mut().enumerate() {
             if block != chosen {
                 to.retain(|to| *to != end);
@@ -54,7 +76,7 @@ pub(crate) fn meeting_points(flows: &[Flow]) -> Vec<u32> {
     let parents = post_dominators(&main);
     let meet = |(i, flow): (usize, &Flow)| match flow {
         Flow::Branch(_) | Flow::Jump(_) => {
-            let block = block_of(i as u32);
+            let block = graph.block_of(i as u32);
             match parents[block].or(all[block]) {
                 Some(block) if block < end => starts[block],
                 _ => END,

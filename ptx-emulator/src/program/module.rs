@@ -91,6 +91,8 @@ pub(crate) struct Function {
     /// Numbers of registers.
     pub registers: usize,
     pub predicates: usize,
+    /// Registers that it may read before it has written them.
+    pub unset: Vec<Slot>,
     pub constants: Vec<Value>,
     /// Special registers that it reads, and where their values are put when it begins.
     pub specials: Vec<(Special, Slot)>,
