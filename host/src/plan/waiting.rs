@@ -52,8 +52,10 @@ const IN_WHOLES: Part = Part(0.895, -0.4);
 const IN_PAIRS: Part = Part(0.985, 0.07);
 /// The same of tiles of one, of a B along N and along K.
 const IN_ONES: [Part; 2] = [Part(1.0, -0.4), Part(0.99, -0.4)];
-/// The same of tiles of two groups in batches of which A and B are most.
-const IN_BATCHES: Part = Part(0.96, -0.4);
+/// The same of tiles of one group and of two in batches of which A and B are most; of one where
+/// tiles have so many steps.
+const IN_BATCHES: [Part; 2] = [Part(1.0, -0.35), Part(0.96, 0.0)];
+const MANY_STEPS: usize = 16;
 /// What part of the stages of kernels without boxes is on its way.
 const OF_STEPS_AHEAD: f64 = 0.65;
 /// What part of the memory's rate equal shares get, in which most multiprocessors go from one tile
@@ -75,6 +77,11 @@ fn has_boxes_past(kernel: &Kernel, task: &Task) -> bool {
     let of_box = box_cols(cols, task.along_k[1], kernel.parts_of_cluster());
     let is_by_boxes = kernel.takes_maps() && !kernel.swaps_operands();
     is_by_boxes && (1..=(cols - 1) / of_box * of_box).contains(&task.shape.cols)
+}
+
+/// Whether it is a batch of which A and B are most of so many bytes.
+fn is_of_operands(task: &Task, bytes: f64) -> bool {
+    task.batch > 1 && 5.0 * bytes_of_sums(1, task) < bytes
 }
 
 /// Microseconds that memory takes for so many bytes. The last tiles of kernels that copy them,
@@ -106,8 +113,10 @@ pub(super) fn waiting(
         true if !cols.is_multiple_of(64) => {
             IN_HALVES[usize::from(task.along_k[1])].at(faster) * rate
         }
-        false if rows == 128 && task.batch > 1 && 5.0 * bytes_of_sums(1, task) < bytes => {
-            IN_BATCHES.at(faster) * rate
+        false if is_of_operands(task, bytes) && rows == 128 => IN_BATCHES[1].at(faster) * rate,
+        false if is_of_operands(task, bytes) && rows < task.shape.rows.min(128) => {
+            let is_long = task.k >= MANY_STEPS * kernel.tiles.block[2];
+            if is_long { IN_BATCHES[0].at(faster) * rate } else { rate }
         }
         _ => rate,
     };

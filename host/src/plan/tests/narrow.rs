@@ -40,15 +40,20 @@ fn few_columns_have_no_boxes_past_them() {
     }
 }
 
+/// On an H200 where sums are short.
 #[test]
 fn batches_of_which_operands_are_most_get_rows_of_64() {
     let chosen = |(rows, cols), k| {
         let task = Task { maps: true, k, batch: 32, ..task(DType::BF16, (rows, cols)) };
-        super::super::choose(&KernelChoice::Auto, &task, &h100()).unwrap().kernel.tiles.block
+        [h100(), h200()].map(|info| {
+            super::super::choose(&KernelChoice::Auto, &task, &info).unwrap().kernel.tiles.block[0]
+        })
     };
     // Probabilities times values, and queries times keys, which are mostly C.
-    assert_eq!(chosen((4096, 128), 4096)[0], 64);
-    assert_eq!(chosen((4096, 4096), 128)[0], 128);
+    assert_eq!(chosen((512, 128), 512), [64, 64]);
+    assert_eq!(chosen((2048, 128), 2048), [64, 128]);
+    assert_eq!(chosen((4096, 128), 4096), [64, 128]);
+    assert_eq!(chosen((4096, 4096), 128), [128, 128]);
 }
 
 /// Bytes a second of memory and bytes of the L2 cache of GPUs with an H100's processor: of a slower
