@@ -79,9 +79,14 @@ fn has_boxes_past(kernel: &Kernel, task: &Task) -> bool {
     is_by_boxes && (1..=(cols - 1) / of_box * of_box).contains(&task.shape.cols)
 }
 
-/// Whether it is a batch of which A and B are most of so many bytes.
-fn is_of_operands(task: &Task, bytes: f64) -> bool {
-    task.batch > 1 && 5.0 * bytes_of_sums(1, task) < bytes
+/// What part of the memory's rate a kernel gets in a batch of which A and B are most.
+fn in_batches(kernel: &Kernel, task: &Task) -> Part {
+    let [rows, _, depth] = kernel.tiles.block;
+    match rows {
+        128 => IN_BATCHES[1],
+        64 if task.shape.rows > rows && task.k >= MANY_STEPS * depth => IN_BATCHES[0],
+        _ => Part(1.0, 0.0),
+    }
 }
 
 /// Microseconds that memory takes for so many bytes. The last tiles of kernels that copy them,
@@ -113,10 +118,8 @@ pub(super) fn waiting(
         true if !cols.is_multiple_of(64) => {
             IN_HALVES[usize::from(task.along_k[1])].at(faster) * rate
         }
-        false if is_of_operands(task, bytes) && rows == 128 => IN_BATCHES[1].at(faster) * rate,
-        false if is_of_operands(task, bytes) && rows < task.shape.rows.min(128) => {
-            let is_long = task.k >= MANY_STEPS * kernel.tiles.block[2];
-            if is_long { IN_BATCHES[0].at(faster) * rate } else { rate }
+        false if task.batch > 1 && 5.0 * bytes_of_sums(1, task) < bytes => {
+            in_batches(kernel, task).at(faster) * rate
         }
         _ => rate,
     };
