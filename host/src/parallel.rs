@@ -5,11 +5,12 @@ use rayon::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Calls `work` with every number below `count`.
-pub fn each(count: usize, work: &(dyn Fn(usize) + Sync)) {
+fn each(count: usize, work: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().for_each(work);
 }
 
-/// The same with something to work with, of which there are as many as calls at one time.
+/// Calls `work` with every number below `count`, and with something to work with, of which there
+/// are as many as calls at one time.
 pub fn each_with<S: Send>(
     count: usize,
     start: impl Fn() -> S + Sync,

@@ -1,6 +1,6 @@
 //! The state of lowering: scopes of names, registers, constants, labels, layouts.
 
-use super::flow::{self, Flow};
+use super::flow::{self, Flow, Graph};
 use super::instruction::{
     Branch, CARRY, CONSTANT, Detail, Instruction, NEGATED, Predicate, Slot, TRUE,
 };
@@ -516,8 +516,9 @@ impl<'s, 't> Builder<'s, 't> {
             let flow = if always { Flow::Jump } else { Flow::Branch };
             flows[fixup.instruction] = flow(targets);
         }
-        self.out.unset = unset(&self.out.code, &flows, self.out.registers);
-        let meets = flow::meeting_points(&flows);
+        let graph = Graph::new(&flows);
+        self.out.unset = unset(&self.out.code, &graph, self.out.registers);
+        let meets = flow::meeting_points(&graph, &flows);
         for fixup in &self.fixups {
             let (Flow::Branch(targets) | Flow::Jump(targets)) = &flows[fixup.instruction] else {
                 continue;

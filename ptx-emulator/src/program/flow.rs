@@ -56,13 +56,12 @@ impl Graph {
 }
 
 /// For each instruction that branches, the first instruction that every way from it leads through;
-/// [`END`] where there is none. `flows[i]` is instruction i's; the last one doesn't go on.
+/// [`END`] where there is none. `graph` is that of `flows`.
 ///
 /// Lanes that leave early meet nobody, so ways to an early end don't count: only those to the end
 /// that most of the function leads to, where there is a way to that one.
-pub(crate) fn meeting_points(flows: &[Flow]) -> Vec<u32> {
-    let graph = Graph::new(flows);
-    let Graph { starts, successors } = &graph;
+pub(super) fn meeting_points(graph: &Graph, flows: &[Flow]) -> Vec<u32> {
+    let Graph { starts, successors } = graph;
     let end = starts.len();
     let all = post_dominators(successors);
     let mut main = successors.clone();
@@ -182,6 +181,10 @@ fn common(parents: &[Option<usize>], rank: &[usize], mut a: usize, mut b: usize)
 mod tests {
     use super::*;
     use Flow::*;
+
+    fn meeting_points(flows: &[Flow]) -> Vec<u32> {
+        super::meeting_points(&Graph::new(flows), flows)
+    }
 
     #[test]
     fn both_arms_meet_after_the_if() {

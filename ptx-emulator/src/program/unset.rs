@@ -4,7 +4,7 @@
 //! Liveness, backwards over basic blocks, as in any book on compilers: a register that is live
 //! where the function begins.
 
-use super::flow::{Flow, Graph};
+use super::flow::Graph;
 use super::instruction::{CONSTANT, Instruction, Slot, TRUE};
 
 /// A set of registers.
@@ -53,9 +53,16 @@ impl Block {
     }
 }
 
+/// Blocks times registers of a function beyond which all are cleared: the sets would take more
+/// memory than that is worth. A kernel for Hopper has a fifteenth of it.
+const MOST: usize = 1 << 26;
+
 /// The registers of a function that it may read first.
-pub(super) fn unset(code: &[Instruction], flows: &[Flow], registers: usize) -> Vec<Slot> {
-    let Graph { starts, successors } = Graph::new(flows);
+pub(super) fn unset(code: &[Instruction], graph: &Graph, registers: usize) -> Vec<Slot> {
+    let Graph { starts, successors } = graph;
+    if starts.len().saturating_mul(registers) > MOST {
+        return (0..registers as Slot).collect();
+    }
     let end = |block: usize| starts.get(block + 1).map_or(code.len(), |next| *next as usize);
     let of =
         |(block, &start): (usize, &u32)| Block::new(&code[start as usize..end(block)], registers);
@@ -84,6 +91,7 @@ pub(super) fn unset(code: &[Instruction], flows: &[Flow], registers: usize) -> V
 mod tests {
     use super::*;
     use crate::machine::end_of_function;
+    use crate::program::flow::Flow;
 
     fn instruction(d: Slot, a: Slot, guard: u32) -> Instruction {
         Instruction { d, a, guard, ..end_of_function() }
@@ -110,7 +118,13 @@ mod tests {
             Flow::Next,
             Flow::End,
         ];
-        assert_eq!(unset(&code, &flows, 80), [0, 1, 2, 3]);
+        assert_eq!(unset(&code, &Graph::new(&flows), 80), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn of_a_huge_function_all_are_cleared() {
+        let flows = vec![Flow::Branch(vec![0]); 1 << 17];
+        assert_eq!(unset(&[], &Graph::new(&flows), 1000).len(), 1000);
     }
 
     #[test]
@@ -124,7 +138,7 @@ mod tests {
             instruction(0, CONSTANT, TRUE),
         ];
         let flows = [Flow::Next, Flow::Next, Flow::Next, Flow::Branch(vec![1]), Flow::End];
-        let left = unset(&code, &flows, 80);
+        let left = unset(&code, &Graph::new(&flows), 80);
         assert!(left.iter().all(|slot| *slot == 0), "{left:?}");
     }
 }
