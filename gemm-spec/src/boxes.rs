@@ -36,9 +36,13 @@ pub const fn box_cols(cols: usize, along_k: bool, parts: usize) -> usize {
 }
 
 /// Bytes of a row of C's boxes, for tiles of so many columns of elements of `bytes` bytes: 64 where
-/// rows of 128 do not make a tile.
+/// rows of 128 do not make a tile, and 128 where those do not either: then the last box ends with
+/// the tile, and has columns of the one before too.
 pub const fn c_row_bytes(cols: usize, bytes: usize) -> usize {
-    if cols.saturating_mul(bytes).is_multiple_of(128) { 128 } else { 64 }
+    match cols.saturating_mul(bytes) % 128 {
+        64 => 64,
+        _ => 128,
+    }
 }
 
 /// Rows of C in a box, for the transposed tiles of so many columns of elements of `bytes` bytes:

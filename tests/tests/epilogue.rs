@@ -299,6 +299,7 @@ fn from_tile_to_tile_on_the_emulator() {
         ("warp_group_128x256", 128),
         ("warp_group_128x160", 128),
         ("warp_group_ping_pong_128x192", 128),
+        ("warp_group_ping_pong_128x176", 128),
         ("warp_group_ping_pong_128x160", 128),
         ("warp_group_64x64", 64),
     ] {

@@ -121,6 +121,7 @@ fn beside(device: &Device, shapes: &[[usize; 3]]) {
         "warp_group_128x128",
         "warp_group_64x128",
         "warp_group_ping_pong_128x192",
+        "warp_group_ping_pong_128x176",
         "warp_group_ping_pong_128x160",
     ];
     for kernel in kernels {

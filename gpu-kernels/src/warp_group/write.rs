@@ -199,8 +199,9 @@ pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
     let (bytes, batch) = (size_of::<T::Output>(), (slice * p.slices.map_batch) as i32);
     for group in 0..G::GROUPS {
         let of_box = c_row_bytes(2 * SUMS, bytes) / bytes;
-        for i in 0..2 * SUMS / of_box {
-            let (col, row) = (col as i32 + (i * of_box) as i32, row as i32);
+        for i in 0..(2 * SUMS).div_ceil(of_box) {
+            let further = (i * of_box).min(2 * SUMS - of_box);
+            let (col, row) = ((col + further as u64) as i32, row as i32);
             // SAFETY: there are maps, and the last is C's.
             unsafe {
                 tma::prefetch(&*operands.maps[2], [col, row + (group * GROUP_ROWS) as i32, batch]);
@@ -306,7 +307,10 @@ unsafe fn write_pairs<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
         // Beside a C of 32 bits, groups in turn have registers for the smaller number alone.
         match SUMS.is_multiple_of(8 * AT_ONCE) && (!G::IN_TURN || size_of::<T::Output>() == 2) {
             true => write_pairs_of::<T, C, SUMS, { 2 * AT_ONCE }>(tile, p, sums),
-            false => write_pairs_of::<T, C, SUMS, AT_ONCE>(tile, p, sums),
+            false if SUMS.is_multiple_of(4 * AT_ONCE) => {
+                write_pairs_of::<T, C, SUMS, AT_ONCE>(tile, p, sums)
+            }
+            false => write_pairs_of::<T, C, SUMS, { AT_ONCE / 2 }>(tile, p, sums),
         }
     }
 }
@@ -380,11 +384,12 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     unsafe {
         sync::<G>(group);
         for i in 0..SUMS.div_ceil(32) {
+            let first = first_of_box(SUMS, i);
             for part in 0..4 {
-                if 32 * i + 8 * part >= SUMS {
+                if first + 8 * part >= SUMS {
                     break;
                 }
-                let value = |j: usize| alpha.mul(C::convert(sums[32 * i + 8 * part + j]));
+                let value = |j: usize| alpha.mul(C::convert(sums[first + 8 * part + j]));
                 let pack = |j: usize| word(C::narrow_pair([value(j), value(j + 1)]));
                 let of_c = boxes.add(i % C_BOXES);
                 let to = element_of_box::<C, SUMS>(of_c, to_row, (part, to_col));
@@ -393,6 +398,14 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
             send::<T, G, SUMS>(operands, p, at, (boxes.cast(), group, meet), i);
         }
     }
+}
+
+/// The first of so many sums in box number `i`. Where boxes are whole, and do not make a tile, the
+/// last one ends with it.
+#[inline(always)]
+pub const fn first_of_box(sums: usize, i: usize) -> usize {
+    let ends_with_tile = cols_of_copy(sums) == 64 && !sums.is_multiple_of(32);
+    if ends_with_tile && 32 * (i + 1) > sums { sums - 32 } else { 32 * i }
 }
 
 /// Whether the boxes of so many sums are more than a group has, so that each is used again.
@@ -436,7 +449,7 @@ pub unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
         if thread == 0 {
             let batch = (slice * p.slices.map_batch) as i32;
             for i in first..=i {
-                let col = col + 64 * i as u64;
+                let col = col + 2 * first_of_box(SUMS, i) as u64;
                 if col < p.n {
                     let at = [col as i32, row as i32, batch];
                     store_box(operands, p, at, boxes.add(i % C_BOXES));

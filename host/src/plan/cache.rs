@@ -1,5 +1,6 @@
 //! Plans that were made before, those that were tuned, and launches that followed from them.
 
+use super::invariant::is_for_sums_alone;
 use super::{Chosen, KernelChoice, Task, choose};
 use crate::device::DeviceInfo;
 use crate::error::Error;
@@ -57,7 +58,11 @@ impl PlanCache {
             return choose(choice, task, info);
         }
         let plans = self.lock();
-        if let Some(chosen) = plans.tuned.get(task).or_else(|| plans.made.get(task)) {
+        // What was tuned has no epilogue.
+        let sums = Task { fused: None, ..*task };
+        let has_it = |of: &&Chosen| task.fused.is_none() || !is_for_sums_alone(of.kernel);
+        let tuned = plans.tuned.get(&sums).filter(has_it);
+        if let Some(chosen) = tuned.or_else(|| plans.made.get(task)) {
             return Ok(*chosen);
         }
         drop(plans);

@@ -9,7 +9,8 @@ use super::{Batch, KernelChoice, Product, Rest, is_mappable_step};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{
-    DType, Kernel, KernelFamily, Layout, MAX_GRID_Y, Precision, Shape, Tiles, is_along_k,
+    Activation, DType, Kernel, KernelFamily, Layout, MAX_GRID_Y, Precision, Shape, Tiles,
+    is_along_k,
 };
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -48,8 +49,8 @@ pub(crate) struct Task {
     pub rows: Rows,
     /// Whether no rows or columns may be computed apart.
     pub whole: bool,
-    /// Whether an epilogue follows, for which kernels of halves of K are not taken.
-    pub fused: bool,
+    /// The activation of an epilogue, where one follows: kernels of sums alone are not taken then.
+    pub fused: Option<Activation>,
 }
 
 /// Of a few words, each of which costs a multiplication: the extents, and what tells tasks of the
@@ -120,7 +121,7 @@ impl Task {
             skew,
             rows,
             whole: false,
-            fused: false,
+            fused: None,
         }
     }
 

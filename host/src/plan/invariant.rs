@@ -146,7 +146,7 @@ pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> 
     let is_half_empty = task.shape.rows.div_ceil(64) % 2 == 1 && task.shape.rows < 1024;
     // Nor of few rows, of C of other dtypes, or by kernels that compute C transposed.
     let is_few = task.shape.rows <= 64 || task.output != task.dtype.output();
-    let is_no_use = task.fused && is_for_sums_alone(kernel)
+    let is_no_use = task.fused.is_some() && is_for_sums_alone(kernel)
         || kernel.takes_tiles_in_turn() && is_half_empty
         || kernel.swaps_operands() && is_few
         || (is_in_turn || kernel.swaps_operands()) && task.batch > 1;

@@ -9,7 +9,7 @@ use super::choose::Task;
 use super::speed::{Speed, not_shared};
 use super::waiting::{faster, has_steps_ahead, is_one_row, waiting};
 use crate::device::DeviceInfo;
-use gemm_spec::{DType, Kernel, KernelFamily, Places, Shape, order};
+use gemm_spec::{Activation, DType, Kernel, KernelFamily, Places, Shape, order};
 
 /// Multiprocessors of the GPU that was measured.
 pub(super) const MULTIPROCESSORS: f64 = 132.0;
@@ -115,6 +115,11 @@ pub(crate) fn part_len(kernel: &Kernel, k: usize, parts: usize) -> usize {
     let len = k.div_ceil(parts.max(1)).max(1);
     len.checked_next_multiple_of(depth).unwrap_or(len)
 }
+
+/// Microseconds in which a group of four warps finishes one sum, with a bias or with an activation
+/// that takes exponentials.
+const OF_A_BIAS: f64 = 1.1e-4;
+const OF_AN_ACTIVATION: f64 = 2.1e-4;
 
 /// The fewest columns of tiles that are tried where a kernel may have fewer than its own, and what
 /// others have more.
@@ -241,6 +246,7 @@ pub(super) fn predict(
         true => sharing(kernel, task, places),
         false => multiplying(kernel, parts, task, (places, l2_ratio(info))),
     };
+    let multiplying = multiplying + finishing_sums(kernel, parts, task, places);
     let first = first_copy(kernel, parts, task);
     let memory = waiting(kernel, parts, task, (traffic, memory_rate), places) + first;
     let mut prediction = Prediction {
@@ -274,6 +280,25 @@ pub(super) fn predict(
         prediction.adding = of_finish + (of_one / 16) as f64 * ROUND + bytes / rate;
     }
     prediction
+}
+
+/// Microseconds in which groups take their sums through an epilogue while nobody multiplies: of all
+/// tiles, or of the last one where groups take them in turn.
+fn finishing_sums(kernel: &Kernel, parts: usize, task: &Task, places: Places) -> f64 {
+    let of_sum = match task.fused {
+        Some(_) if parts > 1 || !kernel.has_epilogues() => return 0.0,
+        Some(Activation::Identity | Activation::Relu) => OF_A_BIAS,
+        Some(_) => OF_AN_ACTIVATION,
+        None => return 0.0,
+    };
+    let [rows, cols, _] = kernel.tiles.block;
+    let sums = rows.min(task.shape.rows) * cols.min(task.shape.cols);
+    if kernel.takes_tiles_in_turn() {
+        return of_sum * sums as f64;
+    }
+    let tiles =
+        clusters(kernel, task, task.batch, places) / f64::from(kernel.clusters_at_once(places));
+    of_sum * (sums / (rows / 64).max(1)) as f64 * tiles.ceil()
 }
 
 /// Microseconds until the first copy has come, and what else a kernel waits for once.

@@ -147,12 +147,9 @@ pub(crate) fn choose_for(
     task: &Task,
     choose: impl Fn(&Task) -> Result<Chosen, Error>,
 ) -> Result<Chosen, Error> {
-    let (mut task, mut chosen) = (*task, choose(task)?);
     let is_fused = !product.fusion.is_none() && *choice == KernelChoice::Auto;
-    if is_fused && is_for_sums_alone(chosen.kernel) {
-        task.fused = true;
-        chosen = choose(&task)?;
-    }
+    let task = Task { fused: is_fused.then_some(product.fusion.activation), ..*task };
+    let chosen = choose(&task)?;
     let in_memory = is_fused && !chosen.kernel.has_epilogues();
     match chosen.rest.is_some() && in_memory {
         true => choose(&Task { whole: true, ..task }),

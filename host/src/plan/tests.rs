@@ -63,7 +63,7 @@ pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
         rows: Rows::Free,
         skew: [0; 2],
         whole: false,
-        fused: false,
+        fused: None,
     }
 }
 

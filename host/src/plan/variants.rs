@@ -9,13 +9,14 @@ use gemm_spec::{DType, Kernel, Precision, Shape};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 46] = [
+pub(super) const CANDIDATES: [&str; 47] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
     "warp_group_128x160",
     "warp_group_128x128",
     "warp_group_ping_pong_128x192",
+    "warp_group_ping_pong_128x176",
     "warp_group_ping_pong_128x160",
     "warp_group_in_step_128x192",
     "warp_group_in_step_128x128",

@@ -278,7 +278,7 @@ fn entry(line: &str) -> Option<Entry> {
         skew: skew.split_once(',').and_then(|(a, b)| Some([a.parse().ok()?, b.parse().ok()?]))?,
         rows: Rows::Free,
         whole: false,
-        fused: false,
+        fused: None,
     };
     let (parts, micros) = (parts.parse().ok()?, micros.parse().ok()?);
     let is_one = k > 0 && rows > 0 && cols > 0 && parts > 0 && f64::is_finite(micros);
