@@ -1,11 +1,12 @@
 //! What becomes of the sums of a product before they are C.
 
+use crate::cuda::RawMatrix;
 use crate::device::{Device, DeviceMatrix, Stream};
 use crate::element::{Element, OutputOf};
 use crate::error::Error;
 use crate::gemm::Gemm;
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
-use crate::plan::{Fusion, output_shape};
+use crate::plan::{Fusion, Plan, Product, output_shape};
 use crate::streaming::Streaming;
 use gemm_spec::{Activation, Layout, Shape};
 
@@ -119,14 +120,14 @@ impl<M, F, X> Epilogue<M, F, X> {
         self
     }
 
-    /// Without what its matrices hold, whose layouts are `matrices` and `factors`.
-    pub(crate) fn fusion(
-        &self,
-        matrix: impl Fn(&M) -> Layout,
-        factor: impl Fn(&F) -> Layout,
-    ) -> Fusion {
-        let [bias, residual] = self.matrices.each_ref().map(|of| of.as_ref().map(&matrix));
-        let [rows, cols] = self.factors.each_ref().map(|of| of.as_ref().map(&factor));
+    /// Without what its matrices hold.
+    pub(crate) fn fusion(&self) -> Fusion
+    where
+        M: Source,
+        F: Source,
+    {
+        let [bias, residual] = self.matrices.each_ref().map(|of| of.as_ref().map(M::layout));
+        let [rows, cols] = self.factors.each_ref().map(|of| of.as_ref().map(F::layout));
         Fusion {
             sources: [bias, residual, rows, cols],
             amax: self.amax.is_some(),
@@ -134,6 +135,35 @@ impl<M, F, X> Epilogue<M, F, X> {
             gated: self.gated,
         }
     }
+}
+
+/// What an [`Epilogue`] has its matrices and factors in.
+pub trait Source: sealed::Sealed {
+    /// How it lies.
+    fn layout(&self) -> Layout;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Makes types that know their layouts sources.
+macro_rules! sources {
+    ($([$($of:tt)*] $type:ty, $layout:expr;)*) => {$(
+        impl<$($of)*> sealed::Sealed for $type {}
+
+        impl<$($of)*> Source for $type {
+            fn layout(&self) -> Layout {
+                $layout(self)
+            }
+        }
+    )*};
+}
+
+sources! {
+    ['a, T: Element] MatrixRef<'a, T>, MatrixRef::layout;
+    ['a, T: Element] &'a DeviceMatrix<T>, |of: &Self| DeviceMatrix::layout(of);
+    [] RawMatrix, |of: &Self| of.layout;
 }
 
 /// A product with an epilogue; made by [`Gemm::fused`].
@@ -156,6 +186,33 @@ impl<T: Element, C: OutputOf<T> + Element<Scalar = f32>> Gemm<T, C> {
         epilogue: Epilogue<M, F, X>,
     ) -> Fused<'_, T, C, Epilogue<M, F, X>> {
         Fused { gemm: self, epilogue }
+    }
+}
+
+impl<T: Element, C: OutputOf<T>, M: Source, F: Source, X> Fused<'_, T, C, Epilogue<M, F, X>> {
+    /// What a call with operands of these layouts would run on the device, as [`Gemm::plan_on`]
+    /// says of a product alone: a kernel that finishes its sums while others are multiplied may be
+    /// faster with an epilogue, and another one without.
+    ///
+    /// # Errors
+    /// As [`Gemm::plan_on`], and when a matrix of the epilogue has a shape that does not fit.
+    ///
+    /// ```
+    /// use gemmite::{Activation, Device, Gemm, HostEpilogue, Layout, Shape};
+    /// let relu = HostEpilogue::<f32>::new().activation(Activation::Relu);
+    /// let (x, w) = (Shape::new(64, 32), Shape::new(32, 16));
+    /// let [x, w] = [x, w].map(Layout::row_major);
+    /// let plan = Gemm::<f32>::new().fused(relu).plan_on(&Device::emulator((9, 0))?, x, w)?;
+    /// assert!(plan.kernel.is_some());
+    /// # Ok::<(), gemmite::Error>(())
+    /// ```
+    pub fn plan_on(&self, device: &Device, a: Layout, b: Layout) -> Result<Plan, Error> {
+        let fusion = self.epilogue.fusion();
+        let [a, b, sums] = self.gemm.layouts(a, b)?;
+        let Shape { rows, cols } = sums.shape;
+        let c = Layout::row_major(Shape::new(rows, fusion.cols_of_c(cols)));
+        self.gemm
+            .plan_product_on(device, &Product::new::<T, C>(self.gemm.options(), [a, b, c], fusion)?)
     }
 }
 

@@ -191,8 +191,16 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// # Errors
     /// As [`Gemm::plan`].
     pub fn plan_on(&self, device: &Device, a: Layout, b: Layout) -> Result<Plan, Error> {
+        self.plan_product_on(device, &self.product(a, b)?)
+    }
+
+    pub(crate) fn plan_product_on(
+        &self,
+        device: &Device,
+        product: &Product,
+    ) -> Result<Plan, Error> {
         let (info, plans) = (device.info(), device.backend.plans());
-        self.plan_by(info, &self.product(a, b)?, |task| match plans {
+        self.plan_by(info, product, |task| match plans {
             Some(plans) => plans.choose(&self.kernel, task, info),
             None => choose(&self.kernel, task, info),
         })
@@ -316,7 +324,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         streaming: &Streaming<'_>,
     ) -> Result<(), Error> {
         let layouts = [a.layout(), b.layout(), c.layout()];
-        let fusion = epilogue.fusion(MatrixRef::layout, MatrixRef::layout);
+        let fusion = epilogue.fusion();
         let product = Product::new::<T, C>(self.options, layouts, fusion)?;
         let Epilogue { matrices, factors, amax, .. } = epilogue;
         let [bias, residual] = matrices.map(|of| of.map(|of| of.as_ptr().cast_mut().cast()));
@@ -379,7 +387,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
             return Err(Error::new(Kind::ForeignStream { expected }));
         }
         let layouts = [a.layout(), b.layout(), c.layout()];
-        let fusion = epilogue.fusion(|of| of.layout(), |of| of.layout());
+        let fusion = epilogue.fusion();
         let product = Product::new::<T, C>(self.options, layouts, fusion)?;
         let Epilogue { matrices, factors, amax, .. } = epilogue;
         if let Some(amax) = amax.as_ref().filter(|amax| amax.shape() != Shape::new(1, 1)) {

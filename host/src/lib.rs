@@ -63,7 +63,7 @@ pub mod verify;
 pub use batch::DeviceBatch;
 pub use device::{Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceMatrix, Stream};
 pub use element::{Element, OutputOf, Scalar};
-pub use epilogue::{DeviceEpilogue, Epilogue, Fused, HostEpilogue};
+pub use epilogue::{DeviceEpilogue, Epilogue, Fused, HostEpilogue, Source};
 pub use error::Error;
 pub use fp8::{F8E4M3, F8E5M2};
 pub use gemm::{Gemm, matmul};

@@ -154,12 +154,34 @@ fn other_plans<T: Element>(gpu: &Gpu, case: &Case<T>, count: usize) -> Vec<Strin
 }
 
 /// What a product on the device would be computed by.
-fn plan<T: Element>(gemm: &Gemm<T>, device: &Device, row: &Row) -> Result<Plan, gemmite::Error> {
+fn plan<T: Element>(gemm: &Gemm<T>, device: &Device, row: &Row) -> Result<Plan> {
     let [a, b, _] = row.layouts();
-    match batch_of(row) {
-        Batch { count: 1, .. } => gemm.plan_on(device, a, b),
-        batch => gemm.plan_batch(device.info(), a, b, batch),
+    if row.epilogue.is_fused() {
+        return with_epilogue!(T::DTYPE, E => {
+            Ok(of_dtype::<T, E>(gemm)?.fused(fused(row, 0)).plan_on(device, a, b)?)
+        });
     }
+    Ok(match batch_of(row) {
+        Batch { count: 1, .. } => gemm.plan_on(device, a, b)?,
+        batch => gemm.plan_batch(device.info(), a, b, batch)?,
+    })
+}
+
+/// A row's bias, at that address, and activation.
+fn fused(row: &Row, bias: u64) -> RawEpilogue {
+    let epilogue = RawEpilogue::new().activation(row.epilogue.activation);
+    match row.epilogue.bias {
+        true => {
+            let layout = Layout::row_major(Shape::new(1, row.n));
+            epilogue.bias(RawMatrix { address: bias, layout })
+        }
+        false => epilogue,
+    }
+}
+
+/// A product of `T` as one of `E`, which is the same.
+fn of_dtype<T: Element, E: Element>(gemm: &Gemm<T>) -> Result<&Gemm<E>> {
+    (gemm as &dyn Any).downcast_ref::<Gemm<E>>().context("a product of its own dtype")
 }
 
 /// A plan by a name of its kernel, with its parts of K.
@@ -177,9 +199,8 @@ pub(crate) fn on_gpu<'a, T: Element>(
 ) -> Box<dyn Candidate<T> + 'a> {
     let [a_layout, b_layout, c_layout] = case.row.layouts();
     let batch = batch_of(&case.row);
-    let epilogue = case.row.epilogue;
-    let bias = operands.bias();
-    let bias_layout = Layout::row_major(Shape::new(1, case.row.n));
+    let is_fused = case.row.epilogue.is_fused();
+    let epilogue = fused(&case.row, operands.bias());
     Box::new(GpuWork::new(
         gpu,
         operands,
@@ -190,18 +211,13 @@ pub(crate) fn on_gpu<'a, T: Element>(
             // SAFETY: the addresses are those of buffers with the row's layouts on this device, for
             // all products of the batch, and outlive the stream's work, which the caller waits for.
             unsafe {
-                if !epilogue.is_fused() {
+                if !is_fused {
                     return Ok(gemm.enqueue_raw_batch(&gpu.device, stream, operands, batch)?);
                 }
                 // Rows with an epilogue have one product.
-                let mut fused = RawEpilogue::new().activation(epilogue.activation);
-                if epilogue.bias {
-                    fused = fused.bias(RawMatrix { address: bias, layout: bias_layout });
-                }
                 with_epilogue!(T::DTYPE, E => {
-                    let gemm = (&gemm as &dyn Any).downcast_ref::<Gemm<E>>();
-                    let gemm = gemm.context("a product of its own dtype")?;
-                    Ok(gemm.fused(fused).enqueue_raw(&gpu.device, stream, operands)?)
+                    let gemm = of_dtype::<T, E>(&gemm)?.fused(epilogue.clone());
+                    Ok(gemm.enqueue_raw(&gpu.device, stream, operands)?)
                 })
             }
         }),

@@ -181,7 +181,7 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         batch: Batch,
     ) -> Result<(), Error> {
         let context = super::backend::context_of(device)?;
-        let fusion = epilogue.fusion(|of| of.layout, |of| of.layout);
+        let fusion = epilogue.fusion();
         for (i, layout) in fusion.sources.into_iter().enumerate() {
             let bytes = Fusion::dtypes(C::DTYPE)[i].size_bytes();
             check_layouts(layout.map(|layout| (Fusion::NAMES[i], layout, bytes)).as_slice())?;

@@ -346,7 +346,7 @@ fn multiplying(
     task: &Task,
     (places, l2_ratio): (Places, f64),
 ) -> f64 {
-    let speed = Speed::with(kernel, task);
+    let speed = Speed::with(kernel, task, l2_ratio);
     let Speed { mut step, mut tile, blocks, .. } = speed;
     let by_l2 = speed.by_l2(l2_ratio, kernel, task);
     let operations = speed.operations * by_l2;

@@ -22,6 +22,8 @@ const SEVERAL_WAVES: f64 = 0.93;
 /// ([`Speed::of_l2`]).
 const MANY_ROWS: usize = 1024;
 const MANY_TILES: usize = 8;
+/// Waves of tiles from which on it does so for groups in turn.
+const WAVES_IN_TURN: f64 = 3.0;
 
 /// A kernel's speed.
 #[derive(Clone, Copy)]
@@ -76,7 +78,7 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         // Where a block has one tile, nobody multiplies between a group's steps.
         ("warp_group_ping_pong_128x192", _) => (tensor(815.0), 0.475, 3.4, 1),
         ("warp_group_ping_pong_128x176", _) if !kernel.stored.b_is_along_k() => {
-            (tensor(765.0), 0.447, 3.3, 1)
+            (tensor(802.0), 0.447, 3.3, 1)
         }
         ("warp_group_ping_pong_128x176", _) => (tensor(814.0), 0.447, 3.3, 1),
         ("warp_group_ping_pong_128x160", _) if !kernel.stored.b_is_along_k() => {
@@ -217,13 +219,25 @@ fn row_after_row(kernel: &Kernel) -> f64 {
     }
 }
 
-/// [`Speed::of_l2`]: tiles of 64 rows read most of it for what they multiply.
+/// [`Speed::of_l2`]: tiles of 64 rows read most of it for what they multiply, and those of two
+/// groups in turn more than others, most where columns of the next tile are brought too.
 fn of_l2(kernel: &Kernel) -> f64 {
+    let more_than_b = !kernel.stored.b_is_along_k();
     match kernel.tiles.block {
+        [128, 160, _] if kernel.takes_tiles_in_turn() && more_than_b => 0.42,
+        [128, 176, _] if kernel.takes_tiles_in_turn() => 0.07,
+        [128, 160, _] if kernel.takes_tiles_in_turn() => 0.12,
+        _ if kernel.takes_tiles_in_turn() => 0.05,
         _ if !kernel.takes_maps() || kernel.takes_steps_in_turn() || kernel.swaps_operands() => 0.0,
         [64, 96 | 128 | 192 | 256, _] => 0.7,
         _ => 0.0,
     }
+}
+
+/// Tiles of a task's C.
+fn tiles_of(kernel: &Kernel, task: &Task) -> usize {
+    let [rows, cols, _] = kernel.tiles.block;
+    task.shape.rows.div_ceil(rows).saturating_mul(task.shape.cols.div_ceil(cols))
 }
 
 impl Speed {
@@ -232,8 +246,8 @@ impl Speed {
         found.copied().unwrap_or_else(|| Speed::new(kernel))
     }
 
-    /// The same for a task's operands and K.
-    pub fn with(kernel: &Kernel, task: &Task) -> Speed {
+    /// The same for a task's operands and K, where the L2 cache is so many times as fast.
+    pub fn with(kernel: &Kernel, task: &Task, l2_ratio: f64) -> Speed {
         let mut speed = Speed::of(kernel);
         let Speed { operations, step, .. } = &mut speed;
         if kernel.family == KernelFamily::TensorCore && task.dtype.size_bytes() < 4 && !task.maps {
@@ -250,15 +264,13 @@ impl Speed {
         if kernel.variant == "skinny_rows" && task.along_k[1] {
             *step *= 1.5;
         }
-        if kernel.variant == "warp_group_ping_pong_128x160" && task.k >= LONG_SUMS {
+        let reads_l2_most = kernel.variant == "warp_group_ping_pong_128x160" && l2_ratio <= 1.0;
+        if reads_l2_most && task.k >= LONG_SUMS {
             *operations *= 0.94;
         }
         if kernel.swaps_operands() && task.dtype.size_bytes() == 2 {
             // Of several waves each takes longer than one alone, the last one too.
-            let [rows, cols, _] = kernel.tiles.block;
-            let down = task.shape.rows.div_ceil(rows);
-            let tiles = down.saturating_mul(task.shape.cols.div_ceil(cols));
-            if tiles as f64 > MULTIPROCESSORS {
+            if tiles_of(kernel, task) as f64 > MULTIPROCESSORS {
                 (*operations, *step) = (SEVERAL_WAVES * *operations, *step / SEVERAL_WAVES);
             }
         }
@@ -287,7 +299,11 @@ impl Speed {
     /// How much faster it is for a task where the L2 cache is so many times as fast.
     pub fn by_l2(&self, ratio: f64, kernel: &Kernel, task: &Task) -> f64 {
         let Shape { rows, cols } = task.shape;
-        let is_many = rows >= MANY_ROWS && cols >= MANY_TILES * kernel.tiles.block[1];
+        let is_many = match kernel.takes_tiles_in_turn() {
+            // One tile alone has nobody to take turns with.
+            true => tiles_of(kernel, task) as f64 >= WAVES_IN_TURN * MULTIPROCESSORS,
+            false => rows >= MANY_ROWS && cols >= MANY_TILES * kernel.tiles.block[1],
+        };
         if is_many { 1.0 + self.of_l2 * (ratio - 1.0) } else { 1.0 }
     }
 

@@ -26,7 +26,7 @@ pub fn check_fused<T: Element, C: OutputOf<T> + Element<Scalar = f32>>(
     out: MatrixRef<'_, C>,
     rows: Rows,
 ) -> Result<Exactness, Mismatch> {
-    let fusion = epilogue.fusion(MatrixRef::layout, MatrixRef::layout);
+    let fusion = epilogue.fusion();
     let checked = Checked::new(problem, out, fusion.gated)?;
     let (k, cols) = (checked.k, checked.b.shape().cols);
     let fusion = fusion.spread(Shape::new(out.shape().rows, cols));

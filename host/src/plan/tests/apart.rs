@@ -9,16 +9,16 @@ fn what_would_be_a_wave_of_its_own_is_computed_apart() {
         let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, shape) };
         super::super::choose(&KernelChoice::Auto, &task, &h100).unwrap()
     };
-    // 15 rows of clusters by 20 tiles of 128 x 192, of which 66 clusters have 13 rows in four
+    // 19 rows of clusters by 16 tiles of 128 x 256, of which 66 clusters have 16 rows in four
     // waves.
-    let cut = plan((3840, 3840), 3840);
+    let cut = plan((4736, 4096), 4096);
     let rest = cut.rest.unwrap();
     let found = (cut.kernel.variant, rest.of_rows, rest.from);
-    assert_eq!(found, ("warp_group_ping_pong_128x192", true, 3328));
+    assert_eq!(found, ("warp_group_128x256", true, 4096));
     // By what begins while the other ends, whatever else would be faster for a few rows.
     assert!(rest.kernel.takes_maps() && rest.kernel.parts_of_cluster() == 1);
     let task_of_all =
-        Task { k: 3840, shape: Shape::new(3840, 3840), maps: true, ..task(DType::BF16, (1, 1)) };
+        Task { k: 4096, shape: Shape::new(4736, 4096), maps: true, ..task(DType::BF16, (1, 1)) };
     let all = Task { along_k: [true; 2], ..task_of_all };
     let whole = super::super::choose(&cut.kernel.variant.into(), &all, &h100).unwrap();
     assert!(cut.prediction.rest > 0.0 && cut.prediction.total() < whole.prediction.total());
@@ -32,7 +32,7 @@ fn what_would_be_a_wave_of_its_own_is_computed_apart() {
     // 66 clusters, and one tile's columns more.
     assert_eq!((rest.of_rows, rest.from), (false, 33 * 256));
     // Not parts of K, no kernel without maps, and not less than a wave.
-    let task = Task { maps: true, along_k: [true; 2], ..task(DType::BF16, (3840, 3840)) };
+    let task = Task { maps: true, along_k: [true; 2], ..task(DType::BF16, (4736, 4096)) };
     let may_be_cut = |of: &Chosen| of.parts == 1 && of.kernel.takes_maps();
     assert!(candidates(&task, &h100).all(|of| of.rest.is_none() || may_be_cut(&of)));
     let small = Task { shape: Shape::new(300, 300), ..task };

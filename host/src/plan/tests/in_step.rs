@@ -49,6 +49,10 @@ fn groups_take_turns_where_that_is_faster() {
     assert_eq!(chosen((2048, 22_016, 4096), 1), ("warp_group_ping_pong_128x192", 1));
     assert_eq!(chosen((8192, 8192, 8192), 1), ("warp_group_ping_pong_128x192", 1));
     assert_eq!(chosen((4096, 4096, 4096), 1), ("warp_group_128x256", 1));
+    // Where 176 columns fill waves, with an odd last row side by side.
+    for shape in [(512, 28_672, 4096), (3840, 3840, 3840), (1920, 6144, 4096)] {
+        assert_eq!(chosen(shape, 1), ("warp_group_ping_pong_128x176", 1));
+    }
     // Not in batches, nor where half of a tile would be empty.
     assert!(!chosen((2048, 22_016, 4096), 2).0.contains("ping_pong"));
     assert!(!chosen((448, 10_240, 8192), 1).0.contains("ping_pong"));
@@ -79,4 +83,9 @@ fn what_comes_behind_the_sums_has_other_kernels() {
             assert_ne!(alike.variant, variant);
         }
     }
+    // Groups in turn finish sums while others are multiplied.
+    let gelu = Fusion { activation: crate::Activation::GeluTanh, ..relu };
+    let square = Layout::row_major(Shape::new(4096, 4096));
+    let layer = Product { fusion: gelu, ..product(square, square) };
+    assert_eq!(chosen(&layer, &auto).variant, "warp_group_ping_pong_128x176");
 }
