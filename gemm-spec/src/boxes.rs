@@ -36,8 +36,8 @@ pub const fn box_cols(cols: usize, along_k: bool, parts: usize) -> usize {
 }
 
 /// Bytes of a row of C's boxes, for tiles of so many columns of elements of `bytes` bytes: 64 where
-/// rows of 128 do not make a tile, and 128 where those do not either: then the last box ends with
-/// the tile, and has columns of the one before too.
+/// rows of 128 do not make a tile, and 128 where those do not either: then what is behind whole
+/// boxes is no copy's.
 pub const fn c_row_bytes(cols: usize, bytes: usize) -> usize {
     match cols.saturating_mul(bytes) % 128 {
         64 => 64,

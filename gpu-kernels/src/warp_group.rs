@@ -44,7 +44,7 @@
 //! such an A of tf32, in two boxes of 32 elements of M for each 64, and of such a B whose tiles
 //! have 32 columns in rows of 64 bytes, two in one of 128. Two barriers a stage. Behind the ring
 //! two boxes of C for each group, which are copied out; where a tile has more, each is written
-//! again when it has been read.
+//! again when it has been read. Threads bring to C what is less than a box and no half of one.
 //! Rows that begin anywhere are brought by four threads, and into stages with a chunk more for each
 //! row; who multiplies makes tiles of them, in place (`direct`).
 //!

@@ -79,32 +79,16 @@ macro_rules! warp_group_ping_pong_kernels {
             [128, 176, 32], 2, 5
         ),
         (
-            warp_group_ping_pong_128x160_nn_f16, "warp_group_ping_pong_128x160", f16, Nn,
-            [128, 160, 64], 2, 4
-        ),
-        (
             warp_group_ping_pong_128x160_nt_f16, "warp_group_ping_pong_128x160", f16, Nt,
             [128, 160, 64], 2, 5
-        ),
-        (
-            warp_group_ping_pong_128x160_tn_f16, "warp_group_ping_pong_128x160", f16, Tn,
-            [128, 160, 64], 2, 4
         ),
         (
             warp_group_ping_pong_128x160_tt_f16, "warp_group_ping_pong_128x160", f16, Tt,
             [128, 160, 64], 2, 5
         ),
         (
-            warp_group_ping_pong_128x160_nn_bf16, "warp_group_ping_pong_128x160", bf16, Nn,
-            [128, 160, 64], 2, 4
-        ),
-        (
             warp_group_ping_pong_128x160_nt_bf16, "warp_group_ping_pong_128x160", bf16, Nt,
             [128, 160, 64], 2, 5
-        ),
-        (
-            warp_group_ping_pong_128x160_tn_bf16, "warp_group_ping_pong_128x160", bf16, Tn,
-            [128, 160, 64], 2, 4
         ),
         (
             warp_group_ping_pong_128x160_tt_bf16, "warp_group_ping_pong_128x160", bf16, Tt,

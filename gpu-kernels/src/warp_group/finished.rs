@@ -1,7 +1,7 @@
 //! A group's sums on their way to C, with biases and an activation.
 
 use super::tiles::Place;
-use super::write::{BoxOfC, element_of_box, first_of_box, place, place_of_rows, send, sync};
+use super::write::{BoxOfC, element_of_box, place, place_of_rows, send, sync};
 use super::{Geometry, Operands, Rows64};
 use crate::finish::{activate, widen};
 use crate::{Element, Output, SharedTile, Sum};
@@ -33,7 +33,7 @@ pub unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
     }
     // SAFETY: as there.
     unsafe {
-        let biases_of = |i: usize| biases(bias, at.col + 2 * first_of_box(SUMS, i) as u64, p.n);
+        let biases_of = |i: usize| biases(bias, at.col + 64 * i as u64, p.n);
         let mut next = if G::IN_TURN { [0; 8] } else { biases_of(0) };
         sync::<G>(group);
         let mut sums = *sums;
@@ -67,9 +67,7 @@ pub unsafe fn write_finished<T: Element, G: Geometry, const SUMS: usize>(
                 break;
             }
             if G::IN_TURN {
-                let up = |by: usize| core::array::from_fn(|j| sums[(j + by).min(SUMS - 1)]);
-                let is_whole = first_of_box(SUMS, i) == 32 * i;
-                sums = if is_whole { up(32) } else { up(SUMS % 32) };
+                sums = core::array::from_fn(|j| sums[(j + 32).min(SUMS - 1)]);
             }
         }
     }

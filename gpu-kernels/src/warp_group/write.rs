@@ -200,8 +200,7 @@ pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
     for group in 0..G::GROUPS {
         let of_box = c_row_bytes(2 * SUMS, bytes) / bytes;
         for i in 0..(2 * SUMS).div_ceil(of_box) {
-            let further = (i * of_box).min(2 * SUMS - of_box);
-            let (col, row) = ((col + further as u64) as i32, row as i32);
+            let (col, row) = (col as i32 + (i * of_box) as i32, row as i32);
             // SAFETY: there are maps, and the last is C's.
             unsafe {
                 tma::prefetch(&*operands.maps[2], [col, row + (group * GROUP_ROWS) as i32, batch]);
@@ -384,12 +383,11 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     unsafe {
         sync::<G>(group);
         for i in 0..SUMS.div_ceil(32) {
-            let first = first_of_box(SUMS, i);
             for part in 0..4 {
-                if first + 8 * part >= SUMS {
+                if 32 * i + 8 * part >= SUMS {
                     break;
                 }
-                let value = |j: usize| alpha.mul(C::convert(sums[first + 8 * part + j]));
+                let value = |j: usize| alpha.mul(C::convert(sums[32 * i + 8 * part + j]));
                 let pack = |j: usize| word(C::narrow_pair([value(j), value(j + 1)]));
                 let of_c = boxes.add(i % C_BOXES);
                 let to = element_of_box::<C, SUMS>(of_c, to_row, (part, to_col));
@@ -400,12 +398,10 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     }
 }
 
-/// The first of so many sums in box number `i`. Where boxes are whole, and do not make a tile, the
-/// last one ends with it.
-#[inline(always)]
-pub const fn first_of_box(sums: usize, i: usize) -> usize {
-    let ends_with_tile = cols_of_copy(sums) == 64 && !sums.is_multiple_of(32);
-    if ends_with_tile && 32 * (i + 1) > sums { sums - 32 } else { 32 * i }
+/// Columns behind the last whole box, where boxes do not make a tile: a copy would write the next
+/// tile's too.
+const fn cols_behind_boxes(sums: usize) -> usize {
+    if cols_of_copy(sums) == 64 { 2 * sums % 64 } else { 0 }
 }
 
 /// Whether the boxes of so many sums are more than a group has, so that each is used again.
@@ -446,10 +442,15 @@ pub unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
             true => NamedBarrier::<3, 256>.sync(),
             false => sync::<G>(group),
         }
+        let mut end = i + 1;
+        if cols_behind_boxes(SUMS) > 0 && end == all {
+            end = i;
+            write_behind_boxes::<T, SUMS>(operands, p, (row, col), boxes.add(i % C_BOXES));
+        }
         if thread == 0 {
             let batch = (slice * p.slices.map_batch) as i32;
-            for i in first..=i {
-                let col = col + 2 * first_of_box(SUMS, i) as u64;
+            for i in first..end {
+                let col = col + 64 * i as u64;
                 if col < p.n {
                     let at = [col as i32, row as i32, batch];
                     store_box(operands, p, at, boxes.add(i % C_BOXES));
@@ -463,6 +464,43 @@ pub unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
                 }
             }
             tma::commit_group();
+        }
+    }
+}
+
+/// Writes the columns of the tile at `row` and `col` that are behind its whole boxes, and lie in a
+/// box of their own: two threads each row, by chunks.
+///
+/// # Safety
+/// By all threads of the group, when all have written the box; C's map may be used, and its
+/// elements have 16 bits.
+#[inline(always)]
+unsafe fn write_behind_boxes<T: Element, const SUMS: usize>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    (row, col): (u64, u64),
+    of_c: SharedTile<BoxOfC>,
+) {
+    /// Columns of 16 bytes.
+    const CHUNK: usize = 8;
+    const { assert!(cols_behind_boxes(SUMS).is_multiple_of(2 * CHUNK)) };
+    let (of_row, number) = (thread_of_group() / 2, thread_of_group() % 2);
+    let row = row + of_row as u64;
+    if row >= p.m {
+        return;
+    }
+    let of_row = of_row as u32;
+    for j in 0..cols_behind_boxes(SUMS) / (2 * CHUNK) {
+        let chunk = (2 * j + number) * CHUNK;
+        let col = col + (2 * SUMS / 64 * 64 + chunk) as u64;
+        if col < p.n {
+            let further = 2 * (row as i64 * p.c_row_stride + col as i64);
+            let to = operands.start.cast::<u8>().wrapping_offset(further as isize);
+            // SAFETY: the chunk is in the box, and as C's rows are whole chunks, in C.
+            unsafe {
+                let from = of_c.cast::<Rows64<u16>>().element(of_row, chunk as u32);
+                to.cast::<u128>().write(from.cast::<u128>().read());
+            }
         }
     }
 }
