@@ -125,13 +125,17 @@ fn beside(device: &Device, shapes: &[[usize; 3]]) {
         "warp_group_ping_pong_128x160",
     ];
     for kernel in kernels {
+        // That one has kernels of a B along K alone.
+        let only_along_k = kernel == "warp_group_ping_pong_128x160";
+        let layouts = if only_along_k { vec![NT, LAYOUTS[3]] } else { LAYOUTS.to_vec() };
+        let layout = |i: usize| layouts[i % layouts.len()];
         for (i, &shape) in shapes.iter().enumerate() {
-            let ops = LAYOUTS[i % 4];
+            let ops = layout(i);
             check::<bf16, bf16>(device, kernel, shape, (ops, 0));
-            check::<bf16, f32>(device, kernel, shape, (LAYOUTS[(i + 1) % 4], 4));
-            check::<f16, f16>(device, kernel, shape, (LAYOUTS[(i + 2) % 4], 8));
+            check::<bf16, f32>(device, kernel, shape, (layout(i + 1), 4));
+            check::<f16, f16>(device, kernel, shape, (layout(i + 2), 8));
             product::<bf16, bf16>(device, kernel, shape, (ops, 8), false);
-            product::<f16, f16>(device, kernel, shape, (LAYOUTS[(i + 3) % 4], 0), false);
+            product::<f16, f16>(device, kernel, shape, (layout(i + 3), 0), false);
             // In two parts of K.
             check::<f16, f32>(device, &format!("{kernel}/2"), shape, (ops, 3));
             if !kernel.starts_with("warp_group_64") {
