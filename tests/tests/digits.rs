@@ -28,7 +28,10 @@ fn gemmite() -> PathBuf {
             Some(name) => name,
         };
         let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--package", "gemmite-cli", "--profile", profile]);
+        // With a test beside it, for which cargo has compiled the library already: of the command
+        // alone it would have fewer features.
+        build.args(["build", "--quiet", "--workspace", "--bin", "gemmite", "--test", "no_driver"]);
+        build.args(["--profile", profile]);
         build.arg("--target-dir").arg(folder.parent().expect("a profile lies in a target folder"));
         build.current_dir(env!("CARGO_MANIFEST_DIR"));
         assert!(build.status().expect("cargo starts").success(), "gemmite-cli does not build");

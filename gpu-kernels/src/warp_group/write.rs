@@ -442,14 +442,16 @@ pub unsafe fn send<T: Element, G: Geometry, const SUMS: usize>(
             true => NamedBarrier::<3, 256>.sync(),
             false => sync::<G>(group),
         }
-        let mut end = i + 1;
-        if cols_behind_boxes(SUMS) > 0 && end == all {
-            end = i;
+        let is_behind = |i: usize| cols_behind_boxes(SUMS) > 0 && i + 1 == all;
+        if is_behind(i) {
             write_behind_boxes::<T, SUMS>(operands, p, (row, col), boxes.add(i % C_BOXES));
         }
         if thread == 0 {
             let batch = (slice * p.slices.map_batch) as i32;
-            for i in first..end {
+            for i in first..=i {
+                if is_behind(i) {
+                    break;
+                }
                 let col = col + 64 * i as u64;
                 if col < p.n {
                     let at = [col as i32, row as i32, batch];

@@ -109,7 +109,7 @@ impl PlanCache {
 mod tests {
     use super::*;
     use crate::plan::tests::{hopper, task};
-    use gemm_spec::{DType, Shape};
+    use gemm_spec::{Activation, DType, Shape};
 
     #[test]
     fn a_plan_is_the_same_the_second_time_and_after_the_cache_was_full() {
@@ -149,5 +149,20 @@ mod tests {
         }
         cache.tune(FxHashMap::default());
         assert_eq!(cache.choose(&auto, &of, &info).unwrap(), before);
+    }
+
+    #[test]
+    fn what_was_tuned_is_taken_with_an_epilogue_by_kernels_that_have_it() {
+        let (cache, info, auto) = (PlanCache::default(), hopper(), KernelChoice::Auto);
+        let task = task(DType::BF16, (128, 4096));
+        let sums = Task { maps: true, along_k: [true; 2], ..task };
+        let fused = Task { fused: Some(Activation::Relu), ..sums };
+        for (variant, has_it) in [("warp_group_64x64", true), ("warp_group_swap_ab_128x160", false)]
+        {
+            let tuned = choose(&variant.into(), &sums, &info).unwrap();
+            cache.tune([(sums, tuned)].into_iter().collect());
+            assert_eq!(cache.choose(&auto, &sums, &info).unwrap(), tuned);
+            assert_eq!(cache.choose(&auto, &fused, &info).unwrap() == tuned, has_it);
+        }
     }
 }
