@@ -13,10 +13,10 @@ const TURNED: Op = Op::Transpose;
 /// Those of f32 of which rows are apart, and columns.
 const OF_F32: [Case; 2] = [((2112, 2048, 2048), [NONE, NONE]), ((3000, 3000, 3000), [NONE, NONE])];
 /// Those of bf16 whose rows are apart.
-const ROWS: [Case; 2] = [((3840, 3840, 3840), [NONE, NONE]), ((3840, 3840, 3840), [TURNED; 2])];
+const ROWS: [Case; 2] = [((4736, 4096, 4096), [NONE, NONE]), ((4736, 4096, 4096), [TURNED; 2])];
 /// Those of bf16 whose columns are: of operands that a map describes, and that are copied; many.
 const COLUMNS: [Case; 4] = [
-    ((4096, 4112, 4096), [NONE, NONE]),
+    ((4096, 4736, 4096), [NONE, NONE]),
     ((4095, 4097, 4099), [NONE, NONE]),
     ((4095, 4097, 4099), [TURNED, NONE]),
     ((512, 8500, 4096), [NONE, TURNED]),
