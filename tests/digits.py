@@ -150,9 +150,7 @@ def products(np, command, pixels):
 def main():
     """Fetches what is missing, multiplies, compares."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    task = parser.add_mutually_exclusive_group(required=True)
-    task.add_argument("--gemmite", help="the command's path")
-    task.add_argument("--fetch", action="store_true", help="only fetch what is missing")
+    parser.add_argument("--gemmite", required=True, help="the command's path")
     parser.add_argument("--device", default="best", help="as the command takes it: best, cpu, cuda")
     root = Path(__file__).resolve().parent.parent
     parser.add_argument("--cache", type=Path, default=root / "target" / "pypi", help="for downloads")
@@ -163,8 +161,6 @@ def main():
     except Unavailable as missing:
         print(missing, file=sys.stderr)
         return UNAVAILABLE
-    if arguments.fetch:
-        return 0
     table = np.loadtxt(io.StringIO(text), delimiter=",")
     # The last column is the digit that the image shows.
     pixels = table[:, :-1]

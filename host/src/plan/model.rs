@@ -496,7 +496,7 @@ pub(super) fn places(info: &DeviceInfo) -> Places {
 }
 
 /// Rows and columns of tiles of C.
-fn tiles_of_blocks(kernel: &Kernel, task: &Task) -> [usize; 2] {
+pub(super) fn tiles_of_blocks(kernel: &Kernel, task: &Task) -> [usize; 2] {
     let [rows, cols, _] = kernel.tiles.block;
     [task.shape.rows.div_ceil(rows), task.shape.cols.div_ceil(cols)]
 }

@@ -2,7 +2,7 @@
 
 use super::choose::Task;
 use super::maps::WITHIN_SECTORS;
-use super::model::{L2_BYTES, MULTIPROCESSORS};
+use super::model::{L2_BYTES, MULTIPROCESSORS, tiles_of_blocks};
 use super::waiting::Part;
 use gemm_spec::{DType, Kernel, KernelFamily, Precision, Shape};
 use rustc_hash::FxHashMap;
@@ -233,8 +233,8 @@ fn of_l2(kernel: &Kernel) -> f64 {
 
 /// Tiles of a task's C.
 fn tiles_of(kernel: &Kernel, task: &Task) -> usize {
-    let [rows, cols, _] = kernel.tiles.block;
-    task.shape.rows.div_ceil(rows).saturating_mul(task.shape.cols.div_ceil(cols))
+    let [down, across] = tiles_of_blocks(kernel, task);
+    down.saturating_mul(across)
 }
 
 impl Speed {
