@@ -73,12 +73,19 @@ impl Kernel {
     /// The order in which the clusters of a [`resident`](Kernel::resident) launch go through the
     /// tiles of so many slices, with sums of `k` products, or nothing for a kernel that takes none;
     /// row after row where it is asked for and the kernel can (see
-    /// [`goes_by_rows`](Kernel::goes_by_rows)), or where that is faster for one product.
+    /// [`goes_by_rows`](Kernel::goes_by_rows)), or where that is faster for one product; on an idle
+    /// GPU of these places where that is faster, see [`placing`](Kernel::placing).
     ///
     /// # Preconditions
     ///
     /// Those of [`TileOrder::new`].
-    pub fn tile_order(&self, launch: &Launch, slices: u32, k: usize, by_rows: bool) -> TileOrder {
+    pub fn tile_order(
+        &self,
+        launch: &Launch,
+        (slices, k): (u32, usize),
+        by_rows: bool,
+        places: Places,
+    ) -> TileOrder {
         if !self.is_resident() || self.joins() {
             return TileOrder::default();
         }
@@ -90,11 +97,54 @@ impl Kernel {
         let tiles = [count(launch.shape.rows, rows), count(launch.shape.cols, cols)];
         let at_once = launch.grid.0 / cluster;
         let asked = by_rows && self.goes_by_rows();
-        let group = match asked || slices == 1 && self.gains_by_rows(launch.shape, k, at_once) {
-            true => 1,
-            false => CLUSTER_GROUP / of_tiles,
+        let placing = match slices {
+            1 => self.placing(launch.shape, k, places),
+            _ => Placing::Any,
         };
-        TileOrder::new(tiles, of_tiles, [slices, count(k, depth)], at_once, group)
+        let is_near = placing == Placing::Near;
+        let gains = is_near || slices == 1 && self.gains_by_rows(launch.shape, k, at_once);
+        let group = if asked || gains { 1 } else { CLUSTER_GROUP / of_tiles };
+        let order = TileOrder::new(tiles, of_tiles, [slices, count(k, depth)], at_once, group);
+        match placing {
+            Placing::Any => order,
+            Placing::Spread => order.spread(),
+            Placing::Near => order.near(places.gpcs(), places.pairs_before()),
+        }
+    }
+
+    /// Where the clusters of one product of that shape and K are to be on a GPU of these places:
+    /// of one wave of clusters of two whose steps ask the L2 cache for more than it gives while
+    /// they are multiplied. By measurements on an H200 (docs/performance.md).
+    pub fn placing(&self, shape: Shape, k: usize, places: Places) -> Placing {
+        /// Steps from which on more is gained than the start of the next kernel, half a
+        /// microsecond, takes.
+        const LEAST_STEPS: usize = 24;
+        /// Cycles in which a multiprocessor gets a row of 128 bytes where all ask for rows of their
+        /// own.
+        const ROW: f64 = 4.1;
+        /// Of tiles of 128 x 128, which gain nothing, 1.54 times as long as they are multiplied.
+        const LEAST_RATIO: f64 = 1.6;
+        let is_of_pairs = self.is_resident() && self.cluster() == 2 && !self.joins();
+        if !is_of_pairs || self.parts_of_cluster() > 1 || places.gpcs() == 0 {
+            return Placing::Any;
+        }
+        let [rows, cols, depth] = self.tiles.block;
+        let asked = ROW * (rows + cols / 2) as f64;
+        // What tensor cores take for rows of 128 bytes: 1024 cycles for 128 x 256.
+        let multiplied = (rows * cols) as f64 / 32.0;
+        if asked < LEAST_RATIO * multiplied || k.div_ceil(depth) < LEAST_STEPS {
+            return Placing::Any;
+        }
+        let tiles = [shape.rows.div_ceil(rows), shape.cols.div_ceil(cols)];
+        let tiles = tiles.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        let at_once = self.clusters_at_once(places);
+        let clusters = order::of_clusters(tiles, 2, 1, at_once);
+        match 10 * u64::from(clusters) {
+            of_ten if of_ten <= 8 * u64::from(at_once) => Placing::Spread,
+            of_ten if of_ten < 9 * u64::from(at_once) || clusters > at_once => Placing::Any,
+            _ if self.swaps_operands() => Placing::Near,
+            _ => Placing::Any,
+        }
     }
 
     /// Whether `at_once` clusters that go through one product's tiles row after row are faster than
@@ -120,6 +170,17 @@ impl Kernel {
             && bytes(shape.rows) <= MOST_BYTES_OF_A
             && bytes(shape.cols) <= MOST_BYTES_OF_B
     }
+}
+
+/// Where the clusters of a launch are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placing {
+    /// Wherever others end.
+    Any,
+    /// Evenly on all GPCs; see [`TileOrder::spread`].
+    Spread,
+    /// So, and those of neighbouring tiles on one GPC; see [`TileOrder::near`].
+    Near,
 }
 
 /// One launch: a grid, and the panel of C that it computes.

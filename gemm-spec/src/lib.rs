@@ -34,7 +34,7 @@ pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};
 pub use family::{KernelFamily, purpose};
 pub use kernel::{BRINGERS, Kernel, Stored, ThreadOrder, Tiles};
-pub use launch::{Launch, Launches, MAX_GRID_X, MAX_GRID_Y};
+pub use launch::{Launch, Launches, MAX_GRID_X, MAX_GRID_Y, Placing};
 pub use layout::{Layout, LayoutError, Op, Shape, Strides};
 pub use module::{EntryText, module_entries, module_head};
 pub use params::{

@@ -255,6 +255,13 @@ pub struct TileOrder {
     /// 1 where a cluster's tiles take K in turns from its first step on and from its last one back;
     /// see [`Self::turning`].
     turns: u32,
+    /// 1 where the next kernel of the stream waits until all clusters have ended; see
+    /// [`Self::spread`].
+    holds_next: u32,
+    /// See [`Self::near`]; no GPCs where clusters begin with the tile of their number.
+    gpcs: u32,
+    pairs_before: u32,
+    of_gpcs: Divisor,
 }
 
 impl TileOrder {
@@ -300,6 +307,10 @@ impl TileOrder {
             steps,
             of_steps: Divisor::new(steps),
             turns: 0,
+            holds_next: 0,
+            gpcs: 0,
+            pairs_before: 0,
+            of_gpcs: Divisor::new(1),
         }
     }
 
@@ -311,6 +322,48 @@ impl TileOrder {
     /// goes by the order of K.
     pub const fn turning(self, turns: bool) -> Self {
         TileOrder { turns: turns as u32, ..self }
+    }
+
+    /// The same behind which the next kernel of the stream starts when all clusters have ended, and
+    /// not when all have begun. It finds an idle GPU then, on which its clusters are spread evenly
+    /// over the GPCs: where fewer than there is room for come one by one to where others end, some
+    /// GPCs get as many as they have room for, and their blocks wait for the one way that these
+    /// have to the L2 cache.
+    pub const fn spread(self) -> Self {
+        TileOrder { holds_next: 1, ..self }
+    }
+
+    /// The same, of clusters that begin with neighbouring tiles where they are on one GPC, whose
+    /// requests for the same rows are answered together: on an idle GPU of so many GPCs, of which
+    /// each gets a cluster in turn, behind so many clusters that come to another one first.
+    ///
+    /// # Preconditions
+    ///
+    /// `gpcs` is not 0, and there are no fewer clusters than `pairs_before`.
+    pub const fn near(self, gpcs: u32, pairs_before: u32) -> Self {
+        TileOrder { gpcs, pairs_before, of_gpcs: Divisor::new(gpcs), ..self.spread() }
+    }
+
+    /// Whether the next kernel of the stream waits until all clusters have ended.
+    #[inline(always)]
+    pub const fn holds_next(&self) -> bool {
+        self.holds_next != 0
+    }
+
+    /// The number of the tile with which that cluster begins, of so many.
+    #[inline(always)]
+    pub const fn first(&self, cluster: u32, clusters: u32) -> u32 {
+        if self.gpcs == 0 {
+            return cluster;
+        }
+        let others = clusters - self.pairs_before;
+        if cluster < self.pairs_before {
+            return others + cluster;
+        }
+        let cluster = cluster - self.pairs_before;
+        let (round, each) = (self.of_gpcs.divide(cluster), self.of_gpcs.divide(others));
+        let (gpc, more) = (cluster - round * self.gpcs, others - each * self.gpcs);
+        gpc * each + at_most(gpc, more) + round
     }
 
     /// Whether the last of so many tiles that a cluster has taken is one of these.
@@ -351,8 +404,8 @@ impl TileOrder {
     }
 
     /// All numbers, in their order.
-    pub const fn words(&self) -> [u32; 20] {
-        let TileOrder { of_slice, of_group, of_whole, of_last, of_steps, .. } = *self;
+    pub const fn words(&self) -> [u32; 25] {
+        let TileOrder { of_slice, of_group, of_whole, of_last, of_steps, of_gpcs, .. } = *self;
         [
             self.rows,
             self.cols,
@@ -374,6 +427,11 @@ impl TileOrder {
             of_steps.multiplier,
             of_steps.shift,
             self.turns,
+            self.holds_next,
+            self.gpcs,
+            self.pairs_before,
+            of_gpcs.multiplier,
+            of_gpcs.shift,
         ]
     }
 }

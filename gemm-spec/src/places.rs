@@ -18,4 +18,19 @@ impl Places {
         let clusters_of_eight = (multiprocessors as u64 * 15 / 132) as u32;
         Places { multiprocessors, clusters_of_eight }
     }
+
+    /// GPCs that have room for two clusters of eight.
+    pub const fn gpcs(self) -> u32 {
+        self.clusters_of_eight / 2
+    }
+
+    /// Clusters of two on the GPC that has room for one of eight alone, if there is one. To an idle
+    /// GPU clusters come to that one first, and then one to each of the others in turn, as an H100
+    /// and an H200 showed (docs/performance.md).
+    pub const fn pairs_before(self) -> u32 {
+        match self.clusters_of_eight % 2 {
+            0 => 0,
+            _ => 4,
+        }
+    }
 }

@@ -35,7 +35,9 @@
 //! Clusters take tiles in groups of rows, as in step 10 of the ladder, each the next one that is as
 //! many further as there are clusters. Where the host says so every other tile of a cluster takes K
 //! from its end, where the tile before, of the same rows or columns, has left A or B in the L2
-//! cache.
+//! cache. Of one wave of small tiles the next kernel may wait until all clusters have ended, so
+//! that its own are spread over the GPCs evenly, and each begins with a tile beside those of its
+//! neighbours there ([`TileOrder::spread`](gemm_spec::order::TileOrder::spread), `near`).
 //!
 //! # Shared memory
 //!
@@ -239,7 +241,9 @@ where
             _ => cluster::wait(),
         }
         // The next kernel of the stream may get ready; the one before may still run.
-        grid::launch_dependents();
+        if !W::IS_ONE || !work.params().order.holds_next() {
+            grid::launch_dependents();
+        }
         // A shuffle's result is one for the whole warp, as far as ptxas can see, and what follows
         // from it too: the loop over steps then takes 50 instructions, in registers that a warp
         // shares, and not 90.

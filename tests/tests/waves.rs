@@ -2,7 +2,7 @@
 //! by halves of K in tiles of fewer columns, with the tiles of a last odd row side by side, by
 //! kernels that compute C transposed, and by such as bring A to registers.
 
-use gemm_spec::{Precision, Stored};
+use gemm_spec::{Places, Placing, Precision, Stored};
 use gemmite::emulator::{Options, Timing};
 use gemmite::{DType, Element, F8E4M3, Kernel, Plan, random};
 use gemmite::{
@@ -323,6 +323,17 @@ fn cuda_swapped() {
     let Some(device) = cuda() else { return };
     swapped(&device, &[1, 8, 79, 160, 193, 328, 1000], [4104, 1032]);
     swapped(&device, &[40, 320, 3000], [1032, 4096]);
+    // A wave of tiles of 80 and of 96 rows, whose clusters have places.
+    swapped(&device, &[320, 384], [4096, 1536]);
+}
+
+/// Clusters that begin with neighbouring tiles on one GPC, of a GPU that has two, and half of one.
+#[test]
+fn emulated_near() {
+    let [m, n, k] = [320, 640, 1536];
+    let kernel = Kernel::find("warp_group_swap_ab_64x80", DType::BF16).unwrap();
+    assert_eq!(kernel.placing(Shape::new(n, m), k, Places::of(45)), Placing::Near);
+    product::<bf16, bf16>(&emulated(45), kernel.variant, [m, n, k], (NT, 0), false);
 }
 
 /// Kernels whose threads bring A to the instructions' registers, over extents around those of tiles

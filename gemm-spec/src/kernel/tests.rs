@@ -1,7 +1,7 @@
 //! What holds of every kernel of the table.
 
 use super::*;
-use crate::{Shape, kernels};
+use crate::{Placing, Shape, kernels};
 
 #[test]
 fn blocks_respect_every_gpu_of_their_target() {
@@ -84,8 +84,9 @@ fn one_product_goes_row_after_row_where_b_stays_in_the_cache() {
     let second = |variant: &str, shape: Shape, k: usize, slices: u32| {
         let kernel = Kernel::find(variant, DType::BF16).unwrap();
         let launch = kernel.launches(shape).unwrap().next().unwrap();
-        let launch = kernel.resident(launch, slices, Places::of(132));
-        let order = kernel.tile_order(&launch, slices, k, false);
+        let places = Places::of(132);
+        let launch = kernel.resident(launch, slices, places);
+        let order = kernel.tile_order(&launch, (slices, k), false, places);
         let [height, width, _] = kernel.tiles.block;
         let (_, (row, col, _)) = order.place(1, 2).unwrap();
         let at = (row as usize * height, col as usize * width);
@@ -106,4 +107,26 @@ fn one_product_goes_row_after_row_where_b_stays_in_the_cache() {
     assert!(!of(2048, 2048, 4096) && of(4096, 2048, 4096), "eight columns and as many rows");
     assert!(!is_right("warp_group_128x256", 4096, 4096, 4096, 2), "slices were not measured");
     assert!(!is_right("warp_group_halves_64x64", 4096, 1024, 4096, 1), "parts of a cluster");
+}
+
+#[test]
+fn clusters_have_places_where_the_way_to_the_l2_cache_is_what_they_wait_for() {
+    let of = |variant: &str, [rows, cols, k]: [usize; 3]| {
+        let kernel = Kernel::find(variant, DType::BF16).unwrap();
+        kernel.placing(Shape::new(rows, cols), k, Places::of(132))
+    };
+    // 48 clusters, 64, and 128.
+    assert_eq!(of("warp_group_swap_ab_128x80", [6144, 160, 4096]), Placing::Spread);
+    assert_eq!(of("warp_group_swap_ab_128x80", [4096, 320, 4096]), Placing::Near);
+    assert_eq!(of("warp_group_swap_ab_128x80", [8192, 320, 4096]), Placing::Any);
+    // As much as there is room for, of kernels of which nothing is gained so; few steps.
+    assert_eq!(of("warp_group_64x128", [4096, 256, 4096]), Placing::Any);
+    assert_eq!(of("warp_group_64x128", [4096, 128, 4096]), Placing::Spread);
+    assert_eq!(of("warp_group_64x128", [4096, 128, 23 * 64]), Placing::Any);
+    // Tiles that are multiplied for longer, single blocks, groups that take turns, equal shares.
+    for variant in ["128x256", "128x128", "64x64", "in_step_64x128", "ping_pong_128x160"] {
+        let variant = std::format!("warp_group_{variant}");
+        assert_eq!(of(&variant, [2048, 128, 4096]), Placing::Any, "{variant}");
+    }
+    assert_eq!(of("warp_group_stream_k_64x64", [2048, 128, 4096]), Placing::Any);
 }

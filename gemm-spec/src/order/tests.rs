@@ -235,3 +235,33 @@ fn the_odd_last_row_lies_between_the_columns_whose_b_it_reads() {
     assert_eq!(places.len(), 192);
     assert!(places.chunks(66).map(cols).sum::<usize>() <= 128 + 2 * 2);
 }
+
+#[test]
+fn clusters_that_are_near_begin_with_tiles_of_their_own() {
+    let order = TileOrder::new([32, 4], 2, [1, 64], 64, 1);
+    assert!(!order.holds_next() && order.spread().holds_next());
+    let firsts = |order: TileOrder, clusters| -> Vec<u32> {
+        (0..clusters).map(|cluster| order.first(cluster, clusters)).collect()
+    };
+    assert_eq!(firsts(order.spread(), 5), [0, 1, 2, 3, 4]);
+    for (gpcs, before) in [(7, 4), (8, 0), (1, 0), (3, 2)] {
+        let near = order.near(gpcs, before);
+        assert!(near.holds_next());
+        for clusters in [before, before + 1, 17, 60, 64, 66] {
+            let mut all = firsts(near, clusters);
+            // Of each GPC, one after the other.
+            for gpc in 0..gpcs {
+                let of_gpc: Vec<_> = all[before as usize..]
+                    .iter()
+                    .skip(gpc as usize)
+                    .step_by(gpcs as usize)
+                    .collect();
+                assert!(of_gpc.windows(2).all(|two| *two[0] + 1 == *two[1]), "{of_gpc:?}");
+            }
+            all.sort_unstable();
+            assert!(all.iter().copied().eq(0..clusters), "{clusters} clusters, {gpcs} GPCs");
+        }
+    }
+    // Each GPC has eight of 64, and the one before them the last four.
+    assert_eq!(firsts(order.near(7, 4), 64)[..12], [60, 61, 62, 63, 0, 9, 18, 27, 36, 44, 52, 1]);
+}

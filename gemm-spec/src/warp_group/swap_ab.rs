@@ -32,6 +32,22 @@ macro_rules! warp_group_swap_ab_kernels {
             bf16, Nt, [128, 160, 64], 2, 5
         ),
         (
+            warp_group_swap_ab_128x96_nt_bf16, "warp_group_swap_ab_128x96",
+            bf16, Nt, [128, 96, 64], 2, 6
+        ),
+        (
+            warp_group_swap_ab_128x96_nt_f16, "warp_group_swap_ab_128x96",
+            f16, Nt, [128, 96, 64], 2, 6
+        ),
+        (
+            warp_group_swap_ab_128x96_nn_bf16, "warp_group_swap_ab_128x96",
+            bf16, Nn, [128, 96, 64], 2, 6
+        ),
+        (
+            warp_group_swap_ab_128x96_nn_f16, "warp_group_swap_ab_128x96",
+            f16, Nn, [128, 96, 64], 2, 6
+        ),
+        (
             warp_group_swap_ab_128x80_nn_f16, "warp_group_swap_ab_128x80",
             f16, Nn, [128, 80, 64], 2, 7
         ),

@@ -210,7 +210,8 @@ impl<T: WarpGroup, G: Geometry, const DIRECT: bool, const NARROW: bool> Work<T, 
     #[inline(always)]
     fn begin(&mut self, width: usize) {
         self.width = if self.tile_cols() == 0 { width as u32 } else { self.tile_cols() };
-        self.next = cluster::cluster_idx_x();
+        let clusters = cluster::cluster_dim_x();
+        self.next = self.p.order.first(cluster::cluster_idx_x(), clusters);
     }
 
     #[inline(always)]

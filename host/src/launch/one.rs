@@ -81,7 +81,7 @@ impl OneLaunch {
         // Of what a GPU's memory holds there are fewer tiles than an order takes.
         let order = kernel
             .narrowed(parts.tile_cols)
-            .tile_order(&launch, slices.count, k, writes == Writes::Late)
+            .tile_order(&launch, (slices.count, k), writes == Writes::Late, places)
             .turning(!product.batch_invariant);
         let of_launch = Product { k, reads, writes, ..*product };
         let block = Block::of(&of_launch, &launch, (slices, order));

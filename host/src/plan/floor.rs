@@ -3,7 +3,8 @@
 use super::choose::Task;
 use super::model::{
     LAUNCH, MULTIPROCESSORS, OF_COPIES, TENSOR_RATE, alone, bytes_of_sums, copying, finishing,
-    l2_ratio, least_steps, memory_rate, of_tensor_cores, operand_bytes, steps_of_part,
+    l2_ratio, least_placed, least_steps, memory_rate, of_tensor_cores, operand_bytes,
+    steps_of_part,
 };
 use super::speed::Speed;
 use crate::device::DeviceInfo;
@@ -78,7 +79,8 @@ impl Floor<'_> {
             true => rate.min(kernel.tiles.block[2] as f64 * TENSOR_RATE),
             false => rate,
         };
-        let working = products / (rate * multiprocessors);
+        let [of_work, _] = least_placed(kernel);
+        let working = of_work * products / (rate * multiprocessors);
         let steps = task.k.div_ceil(kernel.tiles.block[2]);
         let few = steps.min(least_steps(kernel)) as f64;
         let one = least_of_tile(kernel, speed, steps_of_part(kernel, 1, task), task);
@@ -115,7 +117,10 @@ impl Floor<'_> {
 fn least_of_tile(kernel: &Kernel, speed: &Speed, steps: f64, task: &Task) -> f64 {
     match task.shape.is_empty() || kernel.joins() {
         true => 0.0,
-        false => speed.tile + steps * of_tensor_cores(speed.step, kernel),
+        false => {
+            let [_, of_least] = least_placed(kernel);
+            speed.tile + steps * of_tensor_cores(of_least * speed.step, kernel)
+        }
     }
 }
 

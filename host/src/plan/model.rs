@@ -9,7 +9,7 @@ use super::choose::Task;
 use super::speed::{Speed, not_shared};
 use super::waiting::{faster, has_steps_ahead, is_one_row, waiting};
 use crate::device::DeviceInfo;
-use gemm_spec::{Activation, DType, Kernel, KernelFamily, Places, Shape, order};
+use gemm_spec::{Activation, DType, Kernel, KernelFamily, Places, Placing, Shape, order};
 
 /// Multiprocessors of the GPU that was measured.
 pub(super) const MULTIPROCESSORS: f64 = 132.0;
@@ -380,6 +380,11 @@ fn multiplying(
         longer *= speed.row_after_row;
     }
     let not_shared = not_shared(kernel, parts, task);
+    if parts.max(task.batch) == 1 {
+        let [of_work, of_least] =
+            placed(kernel, kernel.placing(task.shape, task.k, places), task.skew != [0; 2]);
+        (longer, step) = (longer * of_work, step * of_least);
+    }
     step = least_step(step, kernel, task);
     let resident = blocks as f64;
     let cluster = cluster as f64;
@@ -410,6 +415,29 @@ fn multiplying(
         }
         false => time,
     }
+}
+
+/// What part of its time a step takes whose clusters are placed so: of what it waits for, and of the
+/// least that it takes. By what an H200 took for kernels that compute C transposed; where rows lie
+/// in two lines of the L2 cache nothing is gained. Others that gained wait for other things.
+fn placed(kernel: &Kernel, placing: Placing, is_skewed: bool) -> [f64; 2] {
+    match (placing, kernel.tiles.block) {
+        _ if !kernel.swaps_operands() => [1.0; 2],
+        (Placing::Spread | Placing::Near, [128, 96, _]) if is_skewed => [1.35; 2],
+        _ if is_skewed => [1.0; 2],
+        (Placing::Spread | Placing::Near, [128, 80, _]) => [0.85; 2],
+        (Placing::Spread, [128, 96, _]) => [1.08, 0.93],
+        (Placing::Near, [128, 96, _]) => [0.85, 0.9],
+        (Placing::Near, _) => [0.97, 1.0],
+        _ => [1.0; 2],
+    }
+}
+
+/// The least of both, wherever clusters are.
+pub(super) fn least_placed(kernel: &Kernel) -> [f64; 2] {
+    let [spread, near] =
+        [Placing::Spread, Placing::Near].map(|placing| placed(kernel, placing, false));
+    [0, 1].map(|i| spread[i].min(near[i]).min(1.0))
 }
 
 /// What part of so many tiles has rows and columns of C, of as many parts of K or matrices as

@@ -162,6 +162,7 @@ fn measured_in_parts(kernel: &Kernel) -> (f64, f64, f64, usize) {
 fn measured_swapped(kernel: &Kernel) -> (f64, f64, f64, usize) {
     match kernel.tiles.block {
         [128, 160, _] => (770.0, 0.425, 1.6, 1),
+        [128, 96, _] => (690.0, 0.28, 0.9, 1),
         [128, 80, _] => (480.0, 0.28, 0.9, 1),
         [64, 96, _] => (410.0, 0.21, 0.6, 1),
         [64, 80, _] => (385.0, 0.19, 0.4, 1),

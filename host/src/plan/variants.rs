@@ -9,7 +9,7 @@ use gemm_spec::{DType, Kernel, Precision, Shape};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 47] = [
+pub(super) const CANDIDATES: [&str; 48] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
@@ -27,6 +27,7 @@ pub(super) const CANDIDATES: [&str; 47] = [
     "warp_group_swap_ab_128x256",
     "warp_group_swap_ab_128x128",
     "warp_group_swap_ab_128x160",
+    "warp_group_swap_ab_128x96",
     "warp_group_swap_ab_128x80",
     "warp_group_swap_ab_64x96",
     "warp_group_swap_ab_64x80",

@@ -97,6 +97,19 @@ fn an_h200_has_plans_of_its_own() {
     assert_eq!([slow, fast], ["warp_group_ping_pong_128x192", "warp_group_128x192"]);
 }
 
+/// Few rows of C, in tiles of as many as they are parts of, whose clusters have places.
+#[test]
+fn a_wave_of_tiles_of_few_rows_has_places() {
+    let variant = |m, n, k| {
+        let task = Task { maps: true, k, along_k: [true; 2], ..task(DType::BF16, (m, n)) };
+        super::super::choose(&KernelChoice::Auto, &task, &h200()).unwrap().kernel.variant
+    };
+    assert_eq!(variant(384, 4096, 14_336), "warp_group_swap_ab_128x96");
+    assert_eq!(variant(192, 8192, 28_672), "warp_group_swap_ab_128x96");
+    assert_eq!(variant(320, 4096, 14_336), "warp_group_swap_ab_128x80");
+    assert_eq!(variant(160, 6144, 4096), "warp_group_swap_ab_128x80");
+}
+
 #[test]
 fn long_sums_of_few_rows_have_parts_by_the_widest_swapped_tiles_alone() {
     let task = Task { maps: true, k: 28_672, along_k: [true; 2], ..task(DType::BF16, (160, 8192)) };
