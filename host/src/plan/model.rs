@@ -376,18 +376,17 @@ fn multiplying(
         // Fifteen clusters of eight take as long for several waves as fourteen should.
         clusters_at_once -= clusters_at_once / 15;
     }
-    if parts.max(task.batch) == 1 && kernel.gains_by_rows(task.shape, task.k, clusters_at_once) {
-        longer *= speed.row_after_row;
-    }
-    let not_shared = not_shared(kernel, parts, task);
     if parts.max(task.batch) == 1 {
-        let [of_work, of_least] =
-            placed(kernel, kernel.placing(task.shape, task.k, places), task.skew != [0; 2]);
+        if kernel.gains_by_rows(task.shape, task.k, clusters_at_once) {
+            longer *= speed.row_after_row;
+        }
+        let placing = kernel.placing(task.shape, task.k, places);
+        let [of_work, of_least] = placed(kernel, placing, task.skew != [0; 2]);
         (longer, step) = (longer * of_work, step * of_least);
     }
+    let not_shared = not_shared(kernel, parts, task);
     step = least_step(step, kernel, task);
-    let resident = blocks as f64;
-    let cluster = cluster as f64;
+    let (resident, cluster) = (blocks as f64, cluster as f64);
     let at_once = f64::from(clusters_at_once) * cluster * resident;
     // With so many blocks on a multiprocessor, and that part of them at work: the fewer there are,
     // the faster each is.
@@ -417,18 +416,19 @@ fn multiplying(
     }
 }
 
-/// What part of its time a step takes whose clusters are placed so: of what it waits for, and of the
-/// least that it takes. By what an H200 took for kernels that compute C transposed; where rows lie
-/// in two lines of the L2 cache nothing is gained. Others that gained wait for other things.
+/// What part of its time a step takes whose clusters are placed so, of rows that lie in two lines
+/// of the L2 cache or do not: of what it waits for, and of the least that it takes. By what an H200
+/// took for kernels that compute C transposed; others that gained wait for other things.
 fn placed(kernel: &Kernel, placing: Placing, is_skewed: bool) -> [f64; 2] {
-    match (placing, kernel.tiles.block) {
+    match (placing, kernel.tiles.block, is_skewed) {
+        (Placing::Any, ..) => [1.0; 2],
         _ if !kernel.swaps_operands() => [1.0; 2],
-        (Placing::Spread | Placing::Near, [128, 96, _]) if is_skewed => [1.35; 2],
-        _ if is_skewed => [1.0; 2],
-        (Placing::Spread | Placing::Near, [128, 80, _]) => [0.85; 2],
-        (Placing::Spread, [128, 96, _]) => [1.08, 0.93],
-        (Placing::Near, [128, 96, _]) => [0.85, 0.9],
-        (Placing::Near, _) => [0.97, 1.0],
+        (_, [128, 96, _], true) => [1.35; 2],
+        (_, _, true) => [1.0; 2],
+        (_, [128, 80, _], _) => [0.85; 2],
+        (Placing::Spread, [128, 96, _], _) => [1.08, 0.93],
+        (Placing::Near, [128, 96, _], _) => [0.85, 0.9],
+        (Placing::Near, ..) => [0.97, 1.0],
         _ => [1.0; 2],
     }
 }
