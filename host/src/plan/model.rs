@@ -421,8 +421,9 @@ fn multiplying(
 /// took for kernels that compute C transposed; others that gained wait for other things.
 fn placed(kernel: &Kernel, placing: Placing, is_skewed: bool) -> [f64; 2] {
     match (placing, kernel.tiles.block, is_skewed) {
-        (Placing::Any, ..) => [1.0; 2],
         _ if !kernel.swaps_operands() => [1.0; 2],
+        (Placing::Any, [128, 96, _], _) => [1.15, 1.0],
+        (Placing::Any, ..) => [1.0; 2],
         (_, [128, 96, _], true) => [1.35; 2],
         (_, _, true) => [1.0; 2],
         (_, [128, 80, _], _) => [0.85; 2],
