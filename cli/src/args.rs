@@ -128,8 +128,9 @@ Examples:
   gemmite explain 128 128 65536 --dtype bf16 --layout nt --all
   gemmite explain 1 8192 8192 --device emulator:8.0
 
-Nothing is run. The times are those of a model of the GPU, fitted to an H100; without a GPU the plan
-is that for an emulated one of compute capability 9.0, which is an H100 to the model.")]
+Nothing is run. The times are those of a model of the GPU, fitted to an H100 and an
+H200; without a GPU the plan is that for an emulated one of compute capability 9.0, which is an H100
+to the model.")]
 pub struct ExplainArgs {
     /// Rows of C
     pub m: usize,
@@ -288,7 +289,7 @@ pub struct BenchArgs {
     pub n: usize,
     /// Terms of each sum
     pub k: usize,
-    /// The dtype of A, B and C
+    /// The dtype of A and B
     #[arg(long, default_value = "f32", value_parser = dtype_parser())]
     pub dtype: DType,
     /// n as it is or t transposed, for A and B: nn, nt, tn or tt; all matrices are row-major

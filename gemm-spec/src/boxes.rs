@@ -19,11 +19,11 @@ pub const fn c_boxes(cols: usize, parts: usize) -> usize {
 pub const DIRECT_FURTHER_BYTES: usize = 2 * 64 * 16;
 /// Columns of B in a box, for tiles of so many columns of C, where they are rows along K, or where
 /// they are not: 32 rows where boxes of 64 do not make a tile, half of it where these do not
-/// either; all where blocks of a cluster take `parts` parts of K, share none of B, and may have
-/// tiles of fewer columns. Rows of 64 bytes would take the copy engine as long as those of 128, so
-/// that of columns that are no rows whole boxes of 64 are brought, the last half of which is the
-/// next tile's; but where a tile has 32 columns there is no next one, and halves past C's end would
-/// cost more.
+/// either, or where half is less than 64; all where blocks of a cluster take `parts` parts of K,
+/// share none of B, and may have tiles of fewer columns. Rows of 64 bytes would take the copy
+/// engine as long as those of 128, so that of columns that are no rows whole boxes of 64 are
+/// brought, the last half of which is the next tile's; but where a tile has 32 columns there is no
+/// next one, and halves past C's end would cost more.
 pub const fn box_cols(cols: usize, along_k: bool, parts: usize) -> usize {
     match cols % 64 {
         _ if along_k && parts > 1 => cols,
@@ -31,6 +31,7 @@ pub const fn box_cols(cols: usize, along_k: bool, parts: usize) -> usize {
         0 => 64,
         _ if !along_k => 64,
         16 | 48 => cols / 2,
+        32 if cols < 128 => cols / 2,
         _ => 32,
     }
 }

@@ -130,7 +130,7 @@ impl<M, F, X> Epilogue<M, F, X> {
         let [rows, cols] = self.factors.each_ref().map(|of| of.as_ref().map(F::layout));
         Fusion {
             sources: [bias, residual, rows, cols],
-            amax: self.amax.is_some(),
+            amax: self.amax.as_ref().map(|_| 0),
             activation: self.activation,
             gated: self.gated,
         }

@@ -303,7 +303,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// Of C's slice nothing but C's elements is written.
     ///
     /// # Errors
-    /// As [`Gemm::run`], but for beta; C's elements are unspecified then.
+    /// As [`Gemm::run`], but for beta, and when C has not the product's shape. C's elements are
+    /// unspecified then.
     pub fn run_into<'a, 'b, 'c>(
         &self,
         device: &Device,
@@ -387,7 +388,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
             return Err(Error::new(Kind::ForeignStream { expected }));
         }
         let layouts = [a.layout(), b.layout(), c.layout()];
-        let fusion = epilogue.fusion();
+        let mut fusion = epilogue.fusion();
+        fusion.amax = epilogue.amax.as_ref().map(|amax| amax.layout().offset);
         let product = Product::new::<T, C>(self.options, layouts, fusion)?;
         let Epilogue { matrices, factors, amax, .. } = epilogue;
         if let Some(amax) = amax.as_ref().filter(|amax| amax.shape() != Shape::new(1, 1)) {

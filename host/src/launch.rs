@@ -342,7 +342,7 @@ fn is_within_kernel(product: &Product, addresses: &Addresses) -> bool {
         row == 0 && col == 1 && address.is_multiple_of(4)
     });
     let is_little = others.iter().all(Option::is_none)
-        && !fusion.amax
+        && fusion.amax.is_none()
         && !fusion.gated
         && fusion.activation != Activation::Gelu
         && product.beta.is_none();

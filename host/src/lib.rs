@@ -24,12 +24,18 @@
 //! - [`cuda`] takes device addresses and streams of those who work with `cust` themselves.
 //! - [`emulator`] runs the kernels on the CPU, exactly as a GPU would, and reports their misuse of
 //!   memory and barriers.
+//! - [`ScaledGemm`] multiplies floats of 8 bits with scales for blocks of 128
+//!   ([`Gemm::block_scaled`]).
+//! - [`OwnKernel`] launches kernels of a crate of yours, with steps of their own.
+//! - The feature `ndarray` takes and gives arrays of that crate.
 //! - [`tune`](mod@tune) measures plans on a GPU and keeps the best in a file.
 //! - [`verify`](mod@verify) checks a product against a reference with an error bound;
 //!   [`reference`](mod@reference) has the textbook loops.
 //!
-//! The kernels are embedded as PTX, so a user of the library needs no device compiler; the driver
-//! is opened at run time, so a program that uses the library starts without one.
+//! The kernels are embedded as PTX, and for compute capability 9.0 as machine code, so a user of
+//! the library needs no device compiler; the driver is opened at run time, so a program that uses
+//! the library starts without one. To build without a CUDA toolkit set `CUDA_LIBRARY_PATH=/`:
+//! cust's build script looks for a folder `lib64` there, and nothing is linked from it.
 
 mod backend;
 mod batch;

@@ -175,7 +175,8 @@ pub(crate) const SOURCES: usize = 4;
 pub(crate) struct Fusion {
     /// Bias and residual, of C's dtype; factors of rows and of columns, of f32.
     pub sources: [Option<Layout>; SOURCES],
-    pub amax: bool,
+    /// Where in its memory the amax lies, in elements.
+    pub amax: Option<usize>,
     pub activation: Activation,
     pub gated: bool,
 }

@@ -4,8 +4,8 @@
 use gemmite::emulator::{Options, Timing};
 use gemmite::verify::{Problem, Rows, check_fused};
 use gemmite::{
-    Activation, Device, DeviceEpilogue, Element, F8E4M3, Gemm, HostEpilogue, Matrix, MatrixRef, Op,
-    OutputOf, Shape, bf16, f16, random,
+    Activation, Device, DeviceEpilogue, Element, F8E4M3, Gemm, HostEpilogue, Layout, Matrix,
+    MatrixRef, Op, OutputOf, Shape, bf16, f16, random,
 };
 use gemmite_tests::{cuda, timing};
 
@@ -142,6 +142,9 @@ impl<T: Element, C: OutputOf<T> + Element<Scalar = f32>> Operands<T, C> {
 }
 
 /// Where and by what it is computed.
+/// An amax that is not the first element of its memory.
+const AMAX: Layout = Layout { offset: 5, ..Layout::row_major(Shape::new(1, 1)) };
+
 struct Engine {
     device: Device,
     kernel: &'static str,
@@ -185,7 +188,8 @@ impl Engine {
         let (bias, residual) = (upload(&operands.bias)?, upload(&operands.residual)?);
         let upload = |of: &Option<Matrix<f32>>| of.as_ref().map(|of| device.upload(of)).transpose();
         let (rows, cols) = (upload(&operands.row_scale)?, upload(&operands.col_scale)?);
-        let mut amax = device.zeros(Shape::new(1, 1))?;
+        // Within a buffer of eight, the others of which stay as they are.
+        let mut amax = device.zeros(Shape::new(1, 8))?.into_batch(AMAX, 1, 0)?.into_matrix(AMAX)?;
         let mut epilogue = DeviceEpilogue::new().activation(steps.activation);
         if let Some(bias) = &bias {
             epilogue = epilogue.bias(bias);
@@ -208,7 +212,10 @@ impl Engine {
         let stream = device.stream()?;
         let gemm = operands.gemm(steps).kernel(self.kernel);
         gemm.fused(epilogue).enqueue(&stream, &a, &b, &mut c)?;
-        let amax = amax.download()?[(0, 0)];
+        let row = Layout::row_major(Shape::new(1, 8));
+        let all = amax.into_batch(row, 1, 0)?.into_matrix(row)?.download()?;
+        let amax = all[(0, 5)];
+        assert!((0..8).all(|j| j == 5 || all[(0, j)] == 0.0), "{all:?}");
         operands.check(steps, c.download()?.view(), amax).unwrap();
         Ok(())
     }

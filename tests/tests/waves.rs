@@ -240,6 +240,28 @@ fn emulated_halves() {
     halves(&emulated(6), HALVES[1], &shapes);
 }
 
+/// Halves of parts of K that have a step or two: both blocks have one of their own part.
+fn parts_of_halves(device: &Device) {
+    let parts = [(8, 512), (2, 128), (3, 192), (3, 320), (2, 1000)];
+    for ((parts, k), kernel) in parts.into_iter().zip(HALVES.into_iter().cycle()) {
+        let kernel = format!("{kernel}/{parts}");
+        let plan = product::<bf16, bf16>(device, &kernel, [16, 400, k], (NT, 0), false);
+        assert!(plan.parts > 1 || k == 128, "{plan:?}");
+    }
+    say(&format!("parts of halves of K on {}", device.name()));
+}
+
+#[test]
+fn emulated_parts_of_halves() {
+    parts_of_halves(&emulated(6));
+}
+
+#[test]
+fn cuda_parts_of_halves() {
+    let Some(device) = cuda() else { return };
+    parts_of_halves(&device);
+}
+
 #[test]
 fn cuda_halves() {
     let Some(device) = cuda() else { return };

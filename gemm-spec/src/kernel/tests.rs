@@ -62,7 +62,7 @@ fn blocks_bring_equal_parts_of_tiles() {
     assert_eq!(of("warp_group_64x64", [20, 50], [true; 2], 0), [24, 56]);
     assert_eq!(of("warp_group_64x64", [96, 96], [true; 2], 0), [32, 64]);
     assert_eq!(of("warp_group_64x64", [97, 96], [false, true], 0), [64, 64]);
-    assert_eq!(of("warp_group_64x96", [97, 96], [true; 2], 0), [64, 32]);
+    assert_eq!(of("warp_group_64x96", [97, 96], [true; 2], 0), [64, 48]);
     assert_eq!(of("warp_group_halves_64x64", [16, 400], [true; 2], 40), [16, 40]);
     // Boxes of whole tiles, where blocks take parts of K.
     assert_eq!(of("warp_group_halves_64x160", [16, 400], [true; 2], 0), [16, 160]);

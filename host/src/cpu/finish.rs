@@ -29,7 +29,9 @@ impl<'a, C: Element> Finish<'a, C> {
             fusion,
             matrices: [bias, residual].map(|of| of.map(|of| of.cast_const().cast())),
             factors: [rows, cols].map(|of| of.map(|of| of.cast_const().cast())),
-            amax: operands.amax.map(|amax| amax.cast()),
+            amax: operands
+                .amax
+                .map(|amax| amax.cast::<i32>().wrapping_add(fusion.amax.unwrap_or(0))),
         })
         .filter(|_| !fusion.is_none())
     }

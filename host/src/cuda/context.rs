@@ -75,8 +75,8 @@ impl CudaContext {
         self.order.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One graph more. It has been recorded with its matrices borrowed, so that nobody is amid a
-    /// call that writes them.
+    /// One graph more. Its matrices are borrowed when it is recorded, so that nobody is amid a call
+    /// then that writes them.
     pub(super) fn add_graph(&self) {
         self.graphs.fetch_add(1, Ordering::SeqCst);
     }

@@ -25,7 +25,7 @@ struct CudaGraph {
     /// One launch at a time: the driver's graphs are not synchronised.
     executable: Mutex<Executable>,
     uses: Uses,
-    context: Arc<CudaContext>,
+    counted: Counted,
 }
 
 #[derive(Debug)]
@@ -41,6 +41,9 @@ pub(super) fn record(
     work: &mut dyn FnMut() -> Result<(), Error>,
 ) -> Result<Box<dyn Recording>, Error> {
     let name = || format!("recording on {}", context.name());
+    // Before the work: once that has given its matrices back, what others enqueue on them has to
+    // leave marks, which the graph waits for.
+    let counted = Counted::new(context);
     let mut capture = Capture::begin(queue, context)?;
     work()?;
     let uses = capture.end()?;
@@ -49,8 +52,28 @@ pub(super) fn record(
     unsafe { sys::cuGraphInstantiateWithFlags(&mut executable, capture.graph, 0) }
         .check("cuGraphInstantiateWithFlags", name)?;
     let executable = Mutex::new(Executable(executable));
-    context.add_graph();
-    Ok(Box::new(CudaGraph { executable, uses, context: Arc::clone(context) }))
+    Ok(Box::new(CudaGraph { executable, uses, counted }))
+}
+
+/// A graph, or one that is being recorded, as its context counts them.
+#[derive(Debug)]
+struct Counted(Arc<CudaContext>);
+
+impl Counted {
+    fn new(context: &Arc<CudaContext>) -> Self {
+        context.add_graph();
+        Counted(Arc::clone(context))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let _current = self.0.make_current();
+        // Not for every graph: the others would have to get their memory anew.
+        if self.0.remove_graph() {
+            give_back_memory();
+        }
+    }
 }
 
 /// Work that is being recorded, until this is dropped, and then the graph that it became.
@@ -113,28 +136,25 @@ impl Drop for Capture<'_> {
 
 impl Recording for CudaGraph {
     fn enqueue(&self, queue: &dyn Queue) -> Result<(), Error> {
-        let _current = self.context.make_current()?;
+        let context = &self.counted.0;
+        let _current = context.make_current()?;
         let (read, written): (Vec<_>, Vec<_>) =
             (self.uses.read.iter().collect(), self.uses.written.iter().collect());
-        on_queue(&self.context, queue, (&read, &written), true, |stream| {
+        on_queue(context, queue, (&read, &written), true, |stream| {
             let executable = lock(&self.executable);
             // SAFETY: graph and stream are alive and of this context; its memory is kept by `uses`,
             // and the stream waits for the work on it.
             unsafe { sys::cuGraphLaunch(executable.0, stream.raw()) }
-                .check("cuGraphLaunch", || self.context.name().to_string())
+                .check("cuGraphLaunch", || context.name().to_string())
         })
     }
 }
 
 impl Drop for CudaGraph {
     fn drop(&mut self) {
-        let _current = self.context.make_current();
+        let _current = self.counted.0.make_current();
         // SAFETY: it is destroyed once; launches that run end first, which the driver sees to.
         let _ = unsafe { sys::cuGraphExecDestroy(lock(&self.executable).0) };
-        // Not for every graph: the others would have to get their memory anew.
-        if self.context.remove_graph() {
-            give_back_memory();
-        }
     }
 }
 

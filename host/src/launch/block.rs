@@ -31,7 +31,8 @@ impl Block {
             Factor::F64(_) => Block::new(&params::<f64>(product, launch, of)),
         };
         let Fusion { sources: [bias, residual, rows, cols], amax, .. } = &product.fusion;
-        let has = [bias.is_some(), residual.is_some(), rows.is_some(), cols.is_some(), *amax];
+        let has =
+            [bias.is_some(), residual.is_some(), rows.is_some(), cols.is_some(), amax.is_some()];
         Block { has, ..block }
     }
 
@@ -155,7 +156,7 @@ fn epilogue(product: &Product, launch: &Launch) -> EpilogueParams {
         residual: source(1),
         row_scale: source(2),
         col_scale: source(3),
-        amax: 0,
+        amax: 4 * fusion.amax.unwrap_or(0) as u64,
         activation: fusion.activation as u32,
         gated: u32::from(fusion.gated),
     }

@@ -7,15 +7,37 @@ use super::{Addresses, Driver, Parts, address, address_of_c, transposed};
 use super::{does_epilogue, is_shared, reads_of, writes_of};
 use crate::cuda::TensorLayout;
 use crate::device::DeviceInfo;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::plan::{Chosen, KernelChoice, Product, SOURCES, layers};
-use gemm_spec::{Kernel, Launch, Writes};
+use gemm_spec::order::TileOrder;
+use gemm_spec::{Kernel, Launch, Places, Slices, Writes};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 /// Addresses count by where they lie between two multiples of this: what maps begin at.
 const GRANULE: u64 = 16;
+/// Bytes from one matrix to the next that maps reach.
+const REACH: Range<i64> = 0..1 << 40;
+
+/// How clusters go through the tiles of a launch. Of what a GPU's memory holds there are fewer than
+/// an order takes.
+///
+/// Where they sum parts of K, the kernel that adds these starts when all are done: blocks of it that
+/// wait before take places and time of theirs, up to 9 % (docs/performance.md).
+fn order_of(
+    kernel: &Kernel,
+    launch: &Launch,
+    (slices, k): (&Slices, usize),
+    by_rows: bool,
+    places: Places,
+) -> TileOrder {
+    let order = kernel.tile_order(launch, (slices.count, k), by_rows, places);
+    match slices.map_k != 0 && kernel.is_resident() {
+        true => order.spread(),
+        false => order,
+    }
+}
 
 /// A launch of a kernel that takes the product.
 #[derive(Clone, Debug)]
@@ -78,10 +100,8 @@ impl OneLaunch {
             Writes::Plain => writes_of(product, kernel, parts.is_read_next, info),
             told => told,
         };
-        // Of what a GPU's memory holds there are fewer tiles than an order takes.
-        let order = kernel
-            .narrowed(parts.tile_cols)
-            .tile_order(&launch, (slices.count, k), writes == Writes::Late, places)
+        let narrowed = kernel.narrowed(parts.tile_cols);
+        let order = order_of(&narrowed, &launch, (&slices, k), writes == Writes::Late, places)
             .turning(!product.batch_invariant);
         let of_launch = Product { k, reads, writes, ..*product };
         let block = Block::of(&of_launch, &launch, (slices, order));
@@ -91,6 +111,10 @@ impl OneLaunch {
             layout.check().map(|()| MapOf { layout, of, distance })
         };
         let maps = if kernel.takes_maps() {
+            // The kernel would take C's map for granted.
+            if slices.count > 1 && !REACH.contains(&slices.c) {
+                return Err(Error::new(Kind::NotMappable { kernel: kernel.name, by_rows: false }));
+            }
             let of_each = maps::of_operands(kernel, product, slices, [a, b, c]);
             of_each.into_iter().map(from_base).collect::<Result<_, _>>()?
         } else if kernel.takes_row_maps() {
@@ -343,7 +367,7 @@ mod tests {
         let activation = Activation::GeluTanh;
         let usual = Fusion { sources: [Some(bias), None, None, None], activation, ..one.fusion };
         let sources = [Some(bias), Some(c), Some(of_rows), Some(bias)];
-        let all = Fusion { sources, amax: true, ..usual };
+        let all = Fusion { sources, amax: Some(0), ..usual };
         [usual, all].map(|fusion| {
             let fusion = fusion.spread(one.shape()).unwrap();
             Product { fusion, ..*one }
@@ -430,6 +454,23 @@ mod tests {
             assert!(4 * kept > all, "{kept} of {all}");
         }
         kept_of(&products::<f64>());
+    }
+
+    #[test]
+    fn what_adds_parts_waits_for_them() {
+        let shape = Shape::new(256, 256);
+        let places = h100().places();
+        let holds = |variant, map_k| {
+            let kernel = Kernel::find(variant, gemm_spec::DType::BF16).unwrap();
+            let launch = kernel.launches(shape).unwrap().next().unwrap();
+            let launch = kernel.resident(launch, 4, places);
+            let slices = Slices { count: 4, map_k, ..Slices::one(4096) };
+            order_of(kernel, &launch, (&slices, 4096), false, places).holds_next()
+        };
+        for variant in ["warp_group_in_step_64x128", "warp_group_64x64", "warp_group_direct_64x64"]
+        {
+            assert!(holds(variant, 4096) && !holds(variant, 0), "{variant}");
+        }
     }
 
     #[test]

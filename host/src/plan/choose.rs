@@ -467,8 +467,10 @@ pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> R
         return Err(Error::new(Kind::NotBatched { kernel: kernel.name }));
     }
     let is_stored_so = shape.is_empty() || kernel.stored.takes(task.along_k);
-    let has_maps =
-        (!kernel.takes_maps() || task.maps) && (!kernel.takes_row_maps() || task.row_maps);
+    // Coordinates in maps are signed, copies' too; of nothing there are none.
+    let is_within = shape.is_empty() || shape.rows.max(shape.cols).max(task.k) <= i32::MAX as usize;
+    let has_maps = (!kernel.takes_maps() || task.maps && is_within)
+        && (!kernel.takes_row_maps() || task.row_maps && is_within);
     if !is_stored_so || !has_maps {
         let by_rows = kernel.takes_row_maps();
         return Err(Error::new(Kind::NotMappable { kernel: kernel.name, by_rows }));

@@ -1,7 +1,7 @@
 //! How long a product takes: the model by which a plan is chosen.
 //!
-//! All numbers are of an H100 SXM (compute capability 9.0), fitted to the records of
-//! bench/record; other GPUs are taken to have as much of it as they have multiprocessors, and the
+//! All numbers are of an H100 SXM (compute capability 9.0) or, where memory like an H200's makes a
+//! difference, of that, fitted to the records of bench/record; other GPUs are taken to have as much of it as they have multiprocessors, and the
 //! bandwidth that their driver tells. What counts is which of several plans is faster, and by how
 //! much roughly; docs/performance.md compares the model with what was measured.
 
@@ -109,9 +109,11 @@ pub(super) fn blocks_at_once(kernel: &Kernel) -> usize {
     Speed::of(kernel).blocks
 }
 
-/// K of all parts but the last, where it is split into `parts`: whole steps of the kernel.
+/// K of all parts but the last, where it is split into `parts`: whole steps of the kernel, one for
+/// each block of a cluster that takes parts of it too. A block without a step takes one behind K,
+/// which behind another part than the last would be the next one's.
 pub(crate) fn part_len(kernel: &Kernel, k: usize, parts: usize) -> usize {
-    let depth = kernel.tiles.block[2].max(1);
+    let depth = kernel.tiles.block[2].saturating_mul(kernel.parts_of_cluster()).max(1);
     let len = k.div_ceil(parts.max(1)).max(1);
     len.checked_next_multiple_of(depth).unwrap_or(len)
 }

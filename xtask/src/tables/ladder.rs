@@ -59,6 +59,7 @@ fn caption(record: &Record, link: &str, with_nvcc: bool) -> Result<String> {
          cuBLAS's time over ours. ",
         record.fact("date")?
     );
+    words += "Where - stands no kernel has the dtype. ";
     if with_nvcc {
         words += "The last column, for f32, i32 and f64, has the time of the same algorithm in \
                   CUDA C++, built by nvcc and run in alternation, over ours; of two C++ forms, \
@@ -104,7 +105,18 @@ fn idea(kernel: &Kernel) -> String {
     if kernel.order == ThreadOrder::AlongRows {
         text += ", `threadIdx.x` along the rows";
     }
+    if COLUMNS.iter().all(|dtype| Kernel::find(kernel.variant, *dtype).is_none()) {
+        text += &format!("; {} alone", without_column(kernel.variant));
+    }
     text
+}
+
+/// What elements the entry points of a variant are called by, of one that has no column.
+fn without_column(variant: &str) -> String {
+    let instances = gemm_spec::kernels().filter(|kernel| kernel.variant == variant);
+    let mut elements: Vec<_> = instances.filter_map(|of| of.name.rsplit('_').next()).collect();
+    elements.dedup();
+    elements.join(", ")
 }
 
 /// The times of a variant: "-" where the table of kernels has no instance.

@@ -1,6 +1,7 @@
 //! Operands whose rows begin anywhere.
 
 use super::*;
+use crate::plan::choose::check_launch;
 use crate::plan::maps::mappable_by_rows;
 
 #[test]
@@ -37,4 +38,37 @@ fn small_odd_products_are_copied_where_that_is_faster() {
     assert_eq!(chosen((511, 515, 513)), ("warp_group_64x64", 1));
     assert_eq!(chosen((64, 4097, 4095)), ("warp_group_direct_64x64", 4));
     assert_eq!(chosen((129, 4097, 4095)), ("warp_group_direct_128x192", 3));
+}
+
+/// Their coordinates are signed, whatever of them is copied first.
+#[test]
+fn maps_end_where_coordinates_do() {
+    const MOST: usize = i32::MAX as usize;
+    let takes = |kernel: &Kernel, (m, n, k): (usize, usize, usize)| {
+        let along_k = [true; 2];
+        let task = Task { k, along_k, maps: true, ..task(DType::BF16, (m, n)) };
+        check_launch(kernel, &task, &hopper()).is_ok()
+    };
+    let by_maps = |variant| Kernel::find_for(variant, DType::BF16, Precision::Full, [true; 2]);
+    for variant in ["warp_group_64x64", "warp_group_direct_64x64", "warp_group_swap_ab_64x48"] {
+        let kernel = by_maps(variant).unwrap();
+        for shape in [(MOST, 8, 64), (8, MOST, 64), (8, 8, MOST), (MOST + 1, 0, 64)] {
+            assert!(takes(kernel, shape), "{variant} {shape:?}");
+        }
+        for shape in [(MOST + 1, 8, 64), (8, MOST + 1, 64), (8, 8, MOST + 1), (MOST + 1, 8, 0)] {
+            assert!(!takes(kernel, shape), "{variant} {shape:?}");
+        }
+    }
+}
+
+/// Rows of the table that somebody made by hand have any number of columns.
+#[test]
+fn shared_memory_is_counted_for_tiles_of_any_columns() {
+    for kernel in gemm_spec::kernels().filter(|kernel| kernel.takes_maps()) {
+        for cols in 1..=80 {
+            let [rows, _, depth] = kernel.tiles.block;
+            let tiles = gemm_spec::Tiles { block: [rows, cols, depth], ..kernel.tiles };
+            assert!(Kernel { tiles, ..*kernel }.shared_bytes() < usize::MAX, "{}", kernel.name);
+        }
+    }
 }
