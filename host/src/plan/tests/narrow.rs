@@ -108,6 +108,14 @@ fn a_wave_of_tiles_of_few_rows_has_places() {
     assert_eq!(variant(192, 8192, 28_672), "warp_group_swap_ab_128x96");
     assert_eq!(variant(320, 4096, 14_336), "warp_group_swap_ab_128x80");
     assert_eq!(variant(160, 6144, 4096), "warp_group_swap_ab_128x80");
+    // Without places tiles of 128 x 96 are slower, but for few steps.
+    let nn = |m, n, k| {
+        let [a, b] = [Shape::new(m, k), Shape::new(k, n)].map(Layout::row_major);
+        let task = Task::of(&product(a, b), [0, 0]);
+        super::super::choose(&KernelChoice::Auto, &task, &h200()).unwrap().kernel.variant
+    };
+    assert_eq!(nn(1025, 1025, 1025), "warp_group_swap_ab_128x80");
+    assert_eq!(nn(5472, 224, 488), "warp_group_swap_ab_128x96");
 }
 
 #[test]
