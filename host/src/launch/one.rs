@@ -23,8 +23,8 @@ const REACH: Range<i64> = 0..1 << 40;
 /// How clusters go through the tiles of a launch. Of what a GPU's memory holds there are fewer than
 /// an order takes.
 ///
-/// Where they sum parts of K, the kernel that adds these starts when all are done: blocks of it that
-/// wait before take places and time of theirs, up to 9 % (docs/performance.md).
+/// Where they sum parts of K, the kernel that adds these starts when all are done: blocks of it
+/// that wait before take places and time of theirs, up to 9 % (docs/performance.md).
 fn order_of(
     kernel: &Kernel,
     launch: &Launch,

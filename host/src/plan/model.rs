@@ -1,9 +1,10 @@
 //! How long a product takes: the model by which a plan is chosen.
 //!
 //! All numbers are of an H100 SXM (compute capability 9.0) or, where memory like an H200's makes a
-//! difference, of that, fitted to the records of bench/record; other GPUs are taken to have as much of it as they have multiprocessors, and the
-//! bandwidth that their driver tells. What counts is which of several plans is faster, and by how
-//! much roughly; docs/performance.md compares the model with what was measured.
+//! difference, of that, fitted to the records of bench/record; other GPUs are taken to have as
+//! much of it as they have multiprocessors, and the bandwidth that their driver tells. What counts
+//! is which of several plans is faster, and by how much roughly; docs/performance.md compares the
+//! model with what was measured.
 
 use super::choose::Task;
 use super::speed::{Speed, not_shared};
@@ -383,10 +384,7 @@ fn multiplying(
             longer *= speed.row_after_row;
         }
         let placing = kernel.placing(task.shape, task.k, places);
-        // Of few steps most are on their way before one is waited for.
-        let is_short = placing == Placing::Any && steps < FEW_STEPS;
-        let placed = placed(kernel, placing, task.skew != [0; 2]);
-        let [of_work, of_least] = if is_short { [1.0; 2] } else { placed };
+        let [of_work, of_least] = placed(kernel, placing, steps, task.skew != [0; 2]);
         (longer, step) = (longer * of_work, step * of_least);
     }
     let not_shared = not_shared(kernel, parts, task);
@@ -421,16 +419,17 @@ fn multiplying(
     }
 }
 
-/// Steps that a kernel of clusters without places takes at its own pace: by 8, which do, and 17.
+/// Fewer steps than that are on their way, most of them, before one is waited for: by 8, which take
+/// no longer without places, and 17.
 const FEW_STEPS: f64 = 12.0;
 
 /// What part of its time a step takes whose clusters are placed so, of rows that lie in two lines
 /// of the L2 cache or do not: of what it waits for, and of the least that it takes. By what an H200
 /// took for kernels that compute C transposed; others that gained wait for other things.
-fn placed(kernel: &Kernel, placing: Placing, is_skewed: bool) -> [f64; 2] {
+fn placed(kernel: &Kernel, placing: Placing, steps: f64, is_skewed: bool) -> [f64; 2] {
     match (placing, kernel.tiles.block, is_skewed) {
         _ if !kernel.swaps_operands() => [1.0; 2],
-        (Placing::Any, [128, 96, _], _) => [1.15, 1.0],
+        (Placing::Any, [128, 96, _], _) if steps >= FEW_STEPS => [1.15, 1.0],
         (Placing::Any, ..) => [1.0; 2],
         (_, [128, 96, _], true) => [1.35; 2],
         (_, _, true) => [1.0; 2],
@@ -445,7 +444,7 @@ fn placed(kernel: &Kernel, placing: Placing, is_skewed: bool) -> [f64; 2] {
 /// The least of both, wherever clusters are.
 pub(super) fn least_placed(kernel: &Kernel) -> [f64; 2] {
     let [spread, near] =
-        [Placing::Spread, Placing::Near].map(|placing| placed(kernel, placing, false));
+        [Placing::Spread, Placing::Near].map(|placing| placed(kernel, placing, FEW_STEPS, false));
     [0, 1].map(|i| spread[i].min(near[i]).min(1.0))
 }
 
