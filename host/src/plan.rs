@@ -31,7 +31,7 @@ mod variants;
 mod waiting;
 
 pub use batch::Batch;
-pub(crate) use batch::{check_batch, is_mappable_step};
+pub(crate) use batch::{check_batch, is_mappable_step, is_near_step};
 pub(crate) use cache::{Found, PlanCache};
 pub(crate) use choose::{Chosen, Task, candidates, choose};
 pub(crate) use factor::Factor;

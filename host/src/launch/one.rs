@@ -7,7 +7,7 @@ use super::{Addresses, Driver, Parts, address, address_of_c, transposed};
 use super::{does_epilogue, is_shared, reads_of, writes_of};
 use crate::cuda::TensorLayout;
 use crate::device::DeviceInfo;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::plan::{Chosen, KernelChoice, Product, SOURCES, layers};
 use gemm_spec::order::TileOrder;
 use gemm_spec::{Kernel, Launch, Places, Slices, Writes};
@@ -17,8 +17,6 @@ use std::ops::Range;
 
 /// Addresses count by where they lie between two multiples of this: what maps begin at.
 const GRANULE: u64 = 16;
-/// Bytes from one matrix to the next that maps reach.
-const REACH: Range<i64> = 0..1 << 40;
 
 /// How clusters go through the tiles of a launch. Of what a GPU's memory holds there are fewer than
 /// an order takes.
@@ -111,10 +109,6 @@ impl OneLaunch {
             layout.check().map(|()| MapOf { layout, of, distance })
         };
         let maps = if kernel.takes_maps() {
-            // The kernel would take C's map for granted.
-            if slices.count > 1 && !REACH.contains(&slices.c) {
-                return Err(Error::new(Kind::NotMappable { kernel: kernel.name, by_rows: false }));
-            }
             let of_each = maps::of_operands(kernel, product, slices, [a, b, c]);
             of_each.into_iter().map(from_base).collect::<Result<_, _>>()?
         } else if kernel.takes_row_maps() {

@@ -54,8 +54,14 @@ pub(crate) fn check_batch(
 
 /// Whether maps reach so many matrices whose distance is `step`.
 pub(crate) fn is_mappable_step(count: usize, dtype: DType, step: isize) -> bool {
-    let reaches = |bytes: isize| (0..1 << 40).contains(&bytes) && bytes % 16 == 0;
-    count <= 1 || step.checked_mul(dtype.size_bytes() as isize).is_some_and(reaches)
+    let is_whole = step.wrapping_mul(dtype.size_bytes() as isize) % 16 == 0;
+    is_near_step(count, dtype, step) && (count <= 1 || is_whole)
+}
+
+/// Whether maps could, if matrices began at multiples of 16 bytes: what a kernel sees of C's.
+pub(crate) fn is_near_step(count: usize, dtype: DType, step: isize) -> bool {
+    let is_near = |bytes: isize| (0..1 << 40).contains(&bytes);
+    count <= 1 || step.checked_mul(dtype.size_bytes() as isize).is_some_and(is_near)
 }
 
 impl Product {

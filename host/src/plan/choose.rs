@@ -5,7 +5,7 @@ use super::invariant::{Rows, keeps_order, may_be_chosen};
 use super::maps::{mappable, mappable_by_rows, skew};
 use super::model::{Prediction, narrow, part_len, predict, splits};
 use super::variants::{Variant, candidates_of, variant_of};
-use super::{Batch, KernelChoice, Product, Rest, is_mappable_step};
+use super::{Batch, KernelChoice, Product, Rest, is_mappable_step, is_near_step};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{
@@ -81,7 +81,7 @@ impl Task {
 
     #[inline]
     fn with(product: &Product, operands: [(Layout, isize); 2], bases: [u64; 2]) -> Self {
-        let Product { dtype, output, precision, k, batch: Batch { count: batch, .. }, .. } =
+        let Product { dtype, output, precision, k, batch: Batch { count: batch, c, .. }, .. } =
             *product;
         let [(a, a_step), (b, b_step)] = operands;
         let shape = Shape::new(a.shape.rows, b.shape.cols);
@@ -95,10 +95,12 @@ impl Task {
         // `map` of an array is not inlined, which counts where a plan is found.
         let mapped = [is_mapped(0), is_mapped(1)];
         let unmapped = [!mapped[0], !mapped[1]];
-        let maps = shape.is_empty() || k > 0 && mapped == [true; 2];
+        // Kernels that take maps take C's for granted where it begins at multiples of 16 bytes.
+        let reaches_c = is_near_step(batch, output, c);
+        let maps = shape.is_empty() || reaches_c && k > 0 && mapped == [true; 2];
         let by_rows = |i: usize| mappable_by_rows(&operands[i].0, dtype, (batch, operands[i].1));
         let row_maps = shape.is_empty() || k > 0 && by_rows(0) && by_rows(1);
-        let unmapped = Some(unmapped).filter(|_| k > 0 && !shape.is_empty());
+        let unmapped = Some(unmapped).filter(|_| reaches_c && k > 0 && !shape.is_empty());
         let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
         let skew = |i: usize| if mapped[i] { skew(&operands[i].0, dtype) } else { 0 };
         let skew = [skew(0), skew(1)];

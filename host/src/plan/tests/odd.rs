@@ -61,6 +61,21 @@ fn maps_end_where_coordinates_do() {
     }
 }
 
+/// C's of a batch that no map reaches: neither these kernels, nor copies for them.
+#[test]
+fn batches_far_apart_have_kernels_without_maps() {
+    let layout = Layout::row_major(Shape::new(256, 256));
+    let of_step = |c| {
+        let batch = crate::plan::Batch { count: 3, a: 1 << 16, b: 1 << 16, c };
+        Task::of(&Product { batch, ..product(layout, layout) }, [0, 0])
+    };
+    let (near, far) = (of_step(1 << 38), of_step(1 << 39));
+    assert!(near.maps && near.unmapped.is_some());
+    assert!(!far.maps && far.unmapped.is_none());
+    let kernel = super::super::choose(&KernelChoice::Auto, &far, &hopper()).unwrap().kernel;
+    assert!(!kernel.takes_maps(), "{}", kernel.name);
+}
+
 /// Rows of the table that somebody made by hand have any number of columns.
 #[test]
 fn shared_memory_is_counted_for_tiles_of_any_columns() {
