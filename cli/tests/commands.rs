@@ -213,7 +213,7 @@ fn explain_knows_batch_invariance_and_tunings() {
     let text = explain(&["--batch-invariant", "--all"]).ok();
     assert!(text.contains("warp_group") && !text.contains("parts,"), "{text}");
     assert!(explain(&["--all"]).ok().contains("parts,"));
-    std::fs::write(folder.file("t.txt"), "gemmite tuning, version 2\ngpu = a\n").unwrap();
+    std::fs::write(folder.file("t.txt"), "gemmite tuning, version 3\ngpu = a\n").unwrap();
     explain(&["--tuning", "t.txt"]).error(&["damaged", "keeps its own plans"]);
     std::fs::write(folder.file("t.txt"), "plans").unwrap();
     explain(&["--tuning", "t.txt"]).error(&["is no file of `gemmite tune`"]);

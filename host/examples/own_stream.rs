@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The device's primary context: the library uses the same one.
     let _context = Context::new(CustDevice::get_device(0)?)?;
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
+    let stream = Stream::new(StreamFlags::DEFAULT, None)?;
 
     let (m, n, k) = (3, 2, 4);
     let a = DeviceBuffer::from_slice(&[1.0f32; 12])?;

@@ -223,7 +223,9 @@ impl Device {
         self.backend.info()
     }
 
-    /// A new stream: work on one stream runs in order, work on two may overlap.
+    /// A new stream: work on one stream runs in order, work on two may overlap. On a GPU it takes
+    /// turns with the legacy default stream of the process (CUDA driver API, "Stream
+    /// synchronization behavior"): what others wrote there before is seen.
     ///
     /// # Errors
     /// When the driver has none left.

@@ -249,9 +249,9 @@ impl Stage for EmulatorBackend {
         let addresses = operands.map(|memory| memory.address);
         // Launches run one after the other here. What kernels are told goes by the shape and by the
         // steps of 128 bytes along K, for all of their ways to be run.
-        let is_even = (product.shape().rows + product.k).is_multiple_of(2);
+        let is_even = product.shape().rows.wrapping_add(product.k).is_multiple_of(2);
         let reads = if is_even { Reads::AtOnce } else { Reads::InOrder };
-        let steps = (product.k * product.dtype.size_bytes()).div_ceil(128);
+        let steps = product.k.saturating_mul(product.dtype.size_bytes()).div_ceil(128);
         let writes = [Writes::Late, Writes::Plain, Writes::FirstOut][steps % 3];
         let product = &Product { reads, writes, ..*product };
         // SAFETY: the emulator checks every access, and its launches are done when they return.

@@ -7,8 +7,8 @@ use crate::epilogue::{DeviceEpilogue, Epilogue, HostEpilogue};
 use crate::error::{Error, Kind};
 use crate::matrix::{Matrix, MatrixMut, MatrixRef};
 use crate::plan::{
-    Chosen, Fusion, KernelChoice, Options, Plan, Product, Task, candidates, choose, choose_for,
-    output_shape,
+    Chosen, Fusion, KernelChoice, Options, Plan, Product, Rows, Task, candidates, choose,
+    choose_for, output_shape,
 };
 use crate::streaming::Streaming;
 use gemm_spec::{Layout, Op, Precision, Shape};
@@ -274,7 +274,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     pub fn load(&self, device: &Device, a: Layout, b: Layout) -> Result<(), Error> {
         let plan = self.plan_on(device, a, b)?;
         let has = device.info().compute_capability.unwrap_or_default();
-        let mut kernels = plan.kernels(T::DTYPE, has);
+        let rows = Rows::of(&self.product(a, b)?);
+        let mut kernels = plan.kernels(T::DTYPE, (rows, has));
         kernels.try_for_each(|kernel| device.backend.load(kernel))
     }
 

@@ -64,8 +64,10 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         let bases = vec![[0, 0]; checked.len()];
         if group(self.kernel_choice(), &travelled(&checked), &bases, device.info())?.is_some() {
             match self.run_grouped_staged(device, &mut products) {
-                // One after the other they may fit, or go in panels.
-                Err(error) if error.is_out_of_memory() => {}
+                // One after the other they may fit, or go in panels; a kernel that was named takes
+                // lists alone.
+                Err(error)
+                    if error.is_out_of_memory() && *self.kernel_choice() == KernelChoice::Auto => {}
                 done => return done,
             }
         }

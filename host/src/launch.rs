@@ -173,7 +173,8 @@ pub(crate) unsafe fn enqueue(
     // Another kernel would sum in another order.
     let may_change = *choice == KernelChoice::Auto && task.rows == Rows::Free;
     let parts = chosen.parts.max(chosen.rest.map_or(1, |rest| rest.parts));
-    let takes_memory = parts > 1 || chosen.copied != [false; 2] || chosen.kernel.joins();
+    let joins = chosen.kernel.joins() || chosen.rest.is_some_and(|rest| rest.kernel.joins());
+    let takes_memory = parts > 1 || chosen.copied != [false; 2] || joins;
     // SAFETY: the caller's promise.
     match unsafe { enqueue_chosen(driver, &product, &addresses, chosen) } {
         // There is no memory, and nothing has been launched that writes to C.

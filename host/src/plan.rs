@@ -57,8 +57,8 @@ pub enum KernelChoice {
     /// none.
     Named(String),
     /// That variant, with K split into so many parts, or as many as there are steps along K. Each
-    /// part is summed by blocks of its own, and the sums are added in the order of the parts. Read
-    /// from `k02_tiled_16/4`.
+    /// part is summed by blocks of its own, and the sums are added in an order that the plan fixes.
+    /// Read from `k02_tiled_16/4`.
     Split {
         /// As in [`KernelChoice::Named`].
         variant: String,
@@ -387,7 +387,7 @@ impl Product {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Shape of C.
+    /// Shape of the sums, which is C's, but where an epilogue makes one column of two.
     pub shape: Shape,
     /// Products that one element of C sums.
     pub k: usize,
@@ -464,12 +464,12 @@ impl Plan {
     pub(crate) fn kernels(
         &self,
         dtype: DType,
-        has: (u32, u32),
+        (rows, has): (Rows, (u32, u32)),
     ) -> impl Iterator<Item = &'static Kernel> + use<> {
         let shape = self.shape_of_kernel();
         let copy = gemm_spec::repack(dtype).filter(|_| self.copied != [false; 2]);
         let adding = move |parts: usize, shape: Shape| {
-            (parts > 1).then(|| gemm_spec::finish(dtype.accumulator(), parts, shape, has))
+            (parts > 1).then(|| rows.adding(dtype.accumulator(), parts, shape, has))
         };
         let rest = self.rest.map(|of| (of.kernel, adding(of.parts, of.split(shape)[1])));
         let (apart, adding_apart) = rest.unzip();

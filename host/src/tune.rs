@@ -114,6 +114,10 @@ pub fn tune<T: Element, C: OutputOf<T>>(
     }
     let turned = product.is_taken_turned(&KernelChoice::Auto, device.info());
     let task = Task::turned_if(turned, &product);
+    if !task.row_maps {
+        // Of which no small product would tell whether a tuning's plan is right.
+        return Err(nothing("A or B has strides along which nothing is contiguous"));
+    }
     let mut plans = gemm.plans(device.info(), a, b)?;
     let worth = plans.first().map_or(0.0, |first| WORTH * first.prediction.total());
     plans.retain(|plan| plan.prediction.total() <= worth);
@@ -167,6 +171,9 @@ struct Origin {
     gpu: String,
     capability: (u32, u32),
     multiprocessors: u32,
+    /// Clusters of eight blocks at one time, by which the model compares parts of K: GPUs of one
+    /// name may differ. 0 is not known.
+    clusters: u32,
     /// The newest CUDA that the driver knows.
     driver: (u32, u32),
     /// The library's version, and what its kernels were made from.
@@ -181,6 +188,7 @@ impl Origin {
             gpu: info.name.chars().filter(is_plain).collect::<String>().trim().to_string(),
             capability: info.compute_capability.unwrap_or_default(),
             multiprocessors: info.multiprocessors.unwrap_or_default(),
+            clusters: info.clusters_of_eight.unwrap_or_default(),
             driver: info.driver_version.unwrap_or_default(),
             library: format!("{} {}", env!("CARGO_PKG_VERSION"), ptx::fingerprint()),
         }
@@ -259,14 +267,16 @@ impl Tuning {
     pub fn check_origin(&self, device: &Device) -> Result<(), Error> {
         let (here, there) = (Origin::of(device.info()), &self.origin);
         let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
+        let number = |number: u32| number.to_string();
         let facts = [
             ("the GPU", there.gpu.clone(), here.gpu.clone()),
             ("compute capability", version(there.capability), version(here.capability)),
             (
                 "multiprocessors numbering",
-                there.multiprocessors.to_string(),
-                here.multiprocessors.to_string(),
+                number(there.multiprocessors),
+                number(here.multiprocessors),
             ),
+            ("clusters of eight numbering", number(there.clusters), number(here.clusters)),
             ("a driver for CUDA", version(there.driver), version(here.driver)),
             ("the library", there.library.clone(), here.library.clone()),
         ];
@@ -297,7 +307,8 @@ impl Device {
     ///
     /// Each plan first multiplies a small product of the same kind (the same dtypes, layouts,
     /// copies, parts, and ragged ends), which is verified: some milliseconds a plan, and the time
-    /// that the driver takes to compile its kernel.
+    /// that the driver takes to compile its kernel. Where the model has the last rows or columns
+    /// computed apart ([`Plan::rest`]), the kernel of those is none of the plan's and not verified.
     ///
     /// # Errors
     /// [`Error::is_tuning`] when it was made for another GPU, driver or library, or one of its

@@ -1,7 +1,6 @@
 //! The same bits every time: of one plan, whenever and on however many threads it runs; and of a
 //! row, with however many others it is computed, where `Gemm::batch_invariant` asks for that.
 
-use gemm_spec::Kernel;
 use gemmite::emulator::{Options, Timing};
 use gemmite::{
     Activation, Device, Element, Epilogue, F8E4M3, Gemm, Matrix, MatrixRef, Op, OutputOf,
@@ -197,12 +196,13 @@ fn all_plans_of_a_class_give_the_same_bits() {
         assert!(plans.len() >= least, "{plans:?}");
         let mut expected = None;
         for plan in plans {
-            let variant = plan.kernel.map(|kernel: &Kernel| kernel.variant).unwrap();
-            let found = bits(&gemm.clone().kernel(variant).run(&device, &a, &b).unwrap());
+            let found = bits(&gemm.clone().kernel(&plan).run(&device, &a, &b).unwrap());
             assert!(*expected.get_or_insert(found.clone()) == found, "{plan}, {}", T::DTYPE);
         }
     }
     one::<bf16>((260, 264, 136), 4);
+    // Turned, A copied or read as it is.
+    one::<bf16>((63, 263, 136), 3);
     one::<f32>((150, 140, 77), 4);
 }
 
@@ -255,6 +255,9 @@ fn rows_are_alike_on_cuda() {
         let gemm = Gemm::<bf16>::new().kernel(kernel);
         rows_are_alike(&device, &gemm, &rows, (1024, 4096), NN);
     }
+    // So many parts of 17 rows are added by another kernel than those of 16, where that is free.
+    let gemm = Gemm::<f32>::new().kernel("k10_grouped_64x64/16");
+    rows_are_alike(&device, &gemm, &[1, 16, 17], (2048, 4096), NN);
     say("rows are alike on cuda, 7 dtypes");
 }
 

@@ -98,7 +98,7 @@ fn lose_the_context(kernel: &str) {
     let context = cust::context::Context::new(raw).unwrap();
     let module = cust::module::Module::from_ptx(KERNELS, &[]).unwrap();
     let function = module.get_function(kernel).unwrap();
-    let other = cust::stream::Stream::new(cust::stream::StreamFlags::NON_BLOCKING, None).unwrap();
+    let other = cust::stream::Stream::new(cust::stream::StreamFlags::DEFAULT, None).unwrap();
     // SAFETY: no parameters; that the context is lost is what this process is for.
     unsafe { other.launch(&function, (1, 1, 1), (1, 1, 1), 0, &[]).unwrap() };
     assert!(other.synchronize().is_err());
@@ -131,7 +131,7 @@ fn foreign_addresses() {
     assert!(is_right(&device));
     let raw = cust::device::Device::get_device(0).unwrap();
     let context = cust::context::Context::new(raw).unwrap();
-    let stream = cust::stream::Stream::new(cust::stream::StreamFlags::NON_BLOCKING, None).unwrap();
+    let stream = cust::stream::Stream::new(cust::stream::StreamFlags::DEFAULT, None).unwrap();
     let layout = Layout::row_major(Shape::new(64, 64));
     let operands = RawOperands {
         a: 1 << 40,

@@ -259,10 +259,10 @@ pub(crate) fn has_kernels(capability: (u32, u32)) -> bool {
     Target::ALL.iter().any(|target| target.min_capability() <= capability)
 }
 
-/// An error for a device's failed allocation.
-pub(super) fn allocation_failure(context: &CudaContext, wanted: usize) -> Error {
+/// An error for a device's failed allocation by `call`.
+pub(super) fn allocation_failure(call: &'static str, context: &CudaContext, wanted: usize) -> Error {
     if cuda_driver_loader::last_error() != super::driver::OUT_OF_MEMORY {
-        return failure("cuMemAlloc", format!("allocating {wanted} bytes on {}", context.name()));
+        return failure(call, format!("allocating {wanted} bytes on {}", context.name()));
     }
     Error::new(Kind::OutOfMemory {
         place: context.name().to_string(),

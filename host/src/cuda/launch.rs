@@ -39,7 +39,7 @@ impl Driver for CudaDriver<'_> {
         // SAFETY: the context is current, and the stream is its own.
         match unsafe { sys::cuMemAllocAsync(&mut address, bytes, self.stream) } {
             sys::CUresult::CUDA_SUCCESS => Ok(address),
-            _ => Err(allocation_failure(self.context, bytes)),
+            _ => Err(allocation_failure("cuMemAllocAsync", self.context, bytes)),
         }
     }
 

@@ -74,7 +74,7 @@ impl CudaMemory {
             // SAFETY: the bytes are read as plain data of unspecified value or after they were
             // written.
             let buffer = unsafe { DeviceBuffer::uninitialized(bytes) };
-            Some(buffer.map_err(|_| allocation_failure(context, bytes))?)
+            Some(buffer.map_err(|_| allocation_failure("cuMemAlloc", context, bytes))?)
         };
         let buffer = ManuallyDrop::new(buffer);
         let (pending, context) = (Mutex::default(), Arc::clone(context));

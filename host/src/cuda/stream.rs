@@ -22,10 +22,12 @@ pub(super) struct CudaStream {
 }
 
 impl CudaStream {
-    /// A new stream of the current context.
+    /// A new stream of the current context, which waits for what was put into the legacy default
+    /// stream before, as that does for it: whoever has an address from elsewhere may have written
+    /// there by that stream, as cust's `DeviceBuffer` does.
     pub(super) fn new(name: &str) -> Result<Self, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let stream = Stream::new(StreamFlags::NON_BLOCKING, None)
+        let stream = Stream::new(StreamFlags::DEFAULT, None)
             .check("cuStreamCreateWithPriority", || format!("making a stream on {name}"))?;
         Ok(CudaStream { stream, id: NEXT.fetch_add(1, Ordering::Relaxed) })
     }

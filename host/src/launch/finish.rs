@@ -3,7 +3,7 @@
 
 use super::{Addresses, Driver, Parts, address, block, copies, multiply};
 use crate::error::{Error, Kind};
-use crate::plan::{Chosen, Factor, Fusion, Product, part_len};
+use crate::plan::{Chosen, Factor, Fusion, Product, Rows, part_len};
 use gemm_spec::order::TileOrder;
 use gemm_spec::{DType, Layout, Slices, Strides};
 
@@ -73,7 +73,8 @@ unsafe fn finish(
     sums: &Sums,
 ) -> Result<(), Error> {
     let has = driver.info().compute_capability.unwrap_or_default();
-    let kernel = gemm_spec::finish(sums.dtype, sums.parts, sums.layout.shape, has);
+    let rows = Rows::of(product);
+    let kernel = rows.adding(sums.dtype, sums.parts, sums.layout.shape, has);
     let step = (sums.bytes / sums.dtype.size_bytes()) as isize;
     // What the kernel takes for A is a part; see there.
     let (a, b) = (sums.layout, Layout { strides: Strides::new(step, 1), ..sums.layout });

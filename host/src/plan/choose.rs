@@ -505,6 +505,9 @@ pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> R
         let steps = steps.saturating_mul(kernel.joined_tiles(shape) as usize);
         limit("steps of all tiles", steps as u128, u32::MAX)?;
     }
+    if shape.is_empty() {
+        return Ok(());
+    }
     // x is covered by one grid; y is cut into panels.
     let Some(mut launches) = kernel.launches(shape) else {
         let tile = kernel.tiles.block[0].min(kernel.tiles.block[1]);

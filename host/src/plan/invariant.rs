@@ -19,7 +19,7 @@ use super::choose::check_launch;
 use super::variants::CANDIDATES;
 use super::{KernelChoice, Product, Task};
 use crate::device::DeviceInfo;
-use gemm_spec::{Kernel, KernelFamily, Shape};
+use gemm_spec::{DType, Kernel, KernelFamily, Shape};
 
 /// What a task's rows must not depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -45,6 +45,22 @@ impl Rows {
             true => Rows::Alike,
             false => Rows::AlikeAndFused,
         }
+    }
+
+    /// The kernel that adds parts of K up to a C of that shape. Of those for many parts some add
+    /// them in an order of their own, and are taken for few rows.
+    pub(crate) fn adding(
+        self,
+        sums: DType,
+        parts: usize,
+        shape: Shape,
+        has: (u32, u32),
+    ) -> &'static Kernel {
+        let shape = match self {
+            Rows::Free => shape,
+            _ => Shape::new(usize::MAX, usize::MAX),
+        };
+        gemm_spec::finish(sums, parts, shape, has)
     }
 }
 
@@ -197,13 +213,12 @@ impl Product {
             };
             match choice {
                 KernelChoice::Named(name) => named(name),
-                KernelChoice::Split { variant, .. } | KernelChoice::Planned { variant, .. } => {
-                    named(variant)
-                }
+                KernelChoice::Split { variant, .. } => named(variant),
                 KernelChoice::Spec(kernel) => named(kernel.variant),
                 KernelChoice::Own(_) => true,
-                KernelChoice::Auto if Class::of(&task, info) != Class::WarpGroups => true,
-                KernelChoice::Auto => {
+                _ if Class::of(&task, info) != Class::WarpGroups => true,
+                // What is planned is one of the plans that there are without a choice.
+                KernelChoice::Auto | KernelChoice::Planned { .. } => {
                     warp_groups().any(|variant| runs(variant, &task, info) && named(variant))
                 }
             }
@@ -285,6 +300,13 @@ mod tests {
         is_of_one_class::<f64>();
         is_of_one_class::<crate::bf16>();
         is_of_one_class::<crate::F8E4M3>();
+    }
+
+    #[test]
+    fn many_parts_are_added_in_one_order() {
+        let of = |rows: Rows, m| rows.adding(DType::F32, 16, Shape::new(m, 2048), (9, 0)).variant;
+        assert_ne!(of(Rows::Free, 16), of(Rows::Free, 17));
+        assert_eq!(of(Rows::Alike, 16), of(Rows::Alike, 17));
     }
 
     #[test]

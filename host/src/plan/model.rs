@@ -277,7 +277,7 @@ pub(super) fn predict(
         let rate = if bytes < L2_BYTES { rate } else { memory_rate };
         prediction.launches += LAUNCH;
         let has = info.compute_capability.unwrap_or_default();
-        let finish = gemm_spec::finish(task.dtype.accumulator(), parts, task.shape, has);
+        let finish = task.rows.adding(task.dtype.accumulator(), parts, task.shape, has);
         // Those that one warp adds up.
         let of_one = parts.div_ceil(finish.tiles.block[2]);
         prediction.adding = of_finish + (of_one / 16) as f64 * ROUND + bytes / rate;

@@ -1,13 +1,14 @@
 //! Tunings as text.
 //!
-//! A line for the version, five for what the plans were measured on, one for each plan, and a last
+//! A line for the version, six for what the plans were measured on, one for each plan, and a last
 //! one that counts them and has a checksum of all before it:
 //!
 //! ```text
-//! gemmite tuning, version 2
+//! gemmite tuning, version 3
 //! gpu = NVIDIA H100 80GB HBM3
 //! capability = 9.0
 //! multiprocessors = 132
+//! clusters = 15
 //! driver = 13.0
 //! library = 0.1.0 443539ff0fbf528d-71aa7b4a44196ad4-99ae0ab939eb4b1e-fa7ca6e5e885c993
 //! plan bf16 full to bf16 512x512x512 along 10 maps yes 00 skew 0,0 = warp_group_64x64 00 1 3.88
@@ -32,7 +33,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 const HEAD: &str = "gemmite tuning, version ";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of the longest file that is read: some hundred thousand plans.
 const LONGEST: u64 = 16 << 20;
 
@@ -85,6 +86,9 @@ impl Tuning {
     /// When the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
+        // A link stays, as with other files that the command writes.
+        let target = path.canonicalize();
+        let path = target.as_deref().unwrap_or(path);
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}.new", std::process::id()));
         let written =
@@ -104,10 +108,10 @@ fn failed(path: &Path, doing: &'static str, source: std::io::Error) -> Error {
 /// As text that can be parsed.
 impl fmt::Display for Tuning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Origin { gpu, capability, multiprocessors, driver, library } = &self.origin;
+        let Origin { gpu, capability, multiprocessors, clusters, driver, library } = &self.origin;
         let mut text = format!(
             "{HEAD}{VERSION}\ngpu = {gpu}\ncapability = {}.{}\nmultiprocessors = \
-            {multiprocessors}\ndriver = {}.{}\nlibrary = {library}\n",
+            {multiprocessors}\nclusters = {clusters}\ndriver = {}.{}\nlibrary = {library}\n",
             capability.0, capability.1, driver.0, driver.1
         );
         for entry in &self.entries {
@@ -191,13 +195,15 @@ fn parse(text: &str) -> Result<Tuning, TuningFault> {
     };
     let (_, gpu) = fact("gpu")?;
     let capability = version(fact("capability")?)?;
-    let (at, multiprocessors) = fact("multiprocessors")?;
-    let multiprocessors =
-        multiprocessors.parse().map_err(|_| damaged(at, "a number was expected"))?;
+    let number = |(at, text): (usize, &str)| {
+        text.parse().map_err(|_| damaged(at, "a number was expected"))
+    };
+    let multiprocessors = number(fact("multiprocessors")?)?;
+    let clusters = number(fact("clusters")?)?;
     let driver = version(fact("driver")?)?;
     let (_, library) = fact("library")?;
     let (gpu, library) = (gpu.to_string(), library.to_string());
-    let origin = Origin { gpu, capability, multiprocessors, driver, library };
+    let origin = Origin { gpu, capability, multiprocessors, clusters, driver, library };
     let (mut entries, mut seen) = (Vec::new(), HashSet::new());
     for (at, line) in body {
         let entry = entry(line).ok_or_else(|| damaged(at + 1, "no plan reads so"))?;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::emulator::{Options, ptx_of};
 use crate::matrix::Matrix;
+use crate::plan::candidates;
 use crate::plan::tests::hopper;
 use crate::{bf16, random};
 use gemm_spec::{Kernel, Op, Precision, Shape};
@@ -106,7 +107,7 @@ fn damage_of_any_byte_is_seen() {
 fn other_versions_gpus_drivers_and_libraries_are_said() {
     let device = gpu();
     let tuning = tuning(&device);
-    let newer = tuning.to_string().replacen("version 2", "version 3", 1);
+    let newer = tuning.to_string().replacen("version 3", "version 4", 1);
     let error = newer.parse::<Tuning>().unwrap_err();
     assert!(error.is_tuning() && error.to_string().contains("has version 3"), "{error}");
     let change = |change: &dyn Fn(&mut Origin), says: &str| {
@@ -121,6 +122,7 @@ fn other_versions_gpus_drivers_and_libraries_are_said() {
     change(&|of| of.gpu = "NVIDIA B200".into(), "NVIDIA B200");
     change(&|of| of.capability = (9, 0), "9.0");
     change(&|of| of.multiprocessors = 7, "7");
+    change(&|of| of.clusters = 15, "clusters of eight numbering 15");
     change(&|of| of.driver = (13, 0), "CUDA 13.0");
     change(&|of| of.library = "0.0.9 x".into(), "0.0.9");
     let small = emulated(&Options { multiprocessors: Some(3), ..Options::default() });
@@ -261,5 +263,7 @@ proptest! {
         let precision = if tf32 { Precision::Tf32 } else { Precision::Full };
         check(&Gemm::<f32>::new().op_a(op(1)).op_b(op(2)).precision(precision), a, b);
         check(&Gemm::<bf16>::new().op_a(op(1)).op_b(op(2)), a, b);
+        check(&Gemm::<f64>::new().op_a(op(1)).op_b(op(2)), a, b);
+        check(&Gemm::<i8>::new().op_a(op(1)).op_b(op(2)), a, b);
     }
 }

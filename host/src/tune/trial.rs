@@ -112,7 +112,8 @@ fn layouts(task: &Task, chosen: &Chosen) -> ([Layout; 2], Shape, usize) {
     // All parts but the last have two steps.
     let last = if task.k.is_multiple_of(depth) { 2 * depth } else { depth + task.k % depth };
     let k = task.k.min((chosen.parts - 1) * 2 * depth + last);
-    let unmapped = task.unmapped.unwrap_or_default();
+    // Where there is no copy for such elements, nobody has said which of the two it is.
+    let unmapped = task.unmapped.unwrap_or([!task.maps; 2]);
     let operand = |i: usize, outer: usize| {
         let contiguous = if task.along_k[i] { k } else { outer };
         let pitch = contiguous.next_multiple_of(16) + usize::from(unmapped[i]);
