@@ -30,7 +30,7 @@
 //!
 //! # The library
 //! `libcuda.so.1`, then `libcuda.so`; or what the environment variable `CUDA_DRIVER_LIBRARY` names,
-//! and nothing else then. It is never closed.
+//! unless it is empty, and nothing else then. It is never closed.
 
 mod codes;
 mod forward;
@@ -58,7 +58,8 @@ fn library() -> Result<&'static Library, &'static str> {
 }
 
 fn open() -> Result<Library, String> {
-    if let Some(path) = std::env::var_os(OVERRIDE) {
+    // An empty name would open the program itself.
+    if let Some(path) = std::env::var_os(OVERRIDE).filter(|path| !path.is_empty()) {
         // SAFETY: the library's initialisers run; the user has named it as the driver.
         return unsafe { Library::new(&path) }
             .map_err(|error| format!("{OVERRIDE}: {}", reason(error)));
