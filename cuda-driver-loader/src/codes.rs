@@ -51,8 +51,21 @@ fn is_known(code: i32) -> bool {
     )
 }
 
-/// Keeps `code` for [`last_error`] and makes it a `CUresult`, [`UNKNOWN`] where the enum lacks it.
-pub(crate) fn result(code: i32) -> CUresult {
+/// What a forwarder makes of the driver's answer, for those who call a function by its
+/// [`symbol`]: keeps an error's `code` for [`last_error`] and makes it a `CUresult`,
+/// `CUDA_ERROR_UNKNOWN` where cust_raw's enum lacks it.
+///
+/// The function's type has to return `c_int`: a code that is no variant must not be read as the
+/// enum.
+///
+/// ```
+/// use cuda_driver_loader::{answered, last_error};
+///
+/// // `CUDA_ERROR_INVALID_CLUSTER_SIZE`, as cuLaunchKernelEx answers it.
+/// assert_eq!(answered(912) as i32, 999);
+/// assert_eq!(last_error(), 912);
+/// ```
+pub fn answered(code: c_int) -> CUresult {
     if code != 0 {
         LAST_ERROR.set(code);
     }
@@ -171,28 +184,28 @@ mod tests {
     fn known_codes_are_the_enums() {
         // A variant's `Debug` is its name; building one from each known code shows that it exists.
         for code in (-10..3000).filter(|&code| is_known(code)) {
-            let name = format!("{:?}", result(code));
+            let name = format!("{:?}", answered(code));
             assert!(name.starts_with("CUDA_"), "{code}: {name}");
-            assert_eq!(result(code) as i32, code);
+            assert_eq!(answered(code) as i32, code);
         }
     }
 
     #[test]
     fn newer_codes_are_unknown_and_kept() {
         for code in [46, 225, 721, 810, 912, 2000, -5] {
-            assert_eq!(result(code), CUresult::CUDA_ERROR_UNKNOWN);
+            assert_eq!(answered(code), CUresult::CUDA_ERROR_UNKNOWN);
             assert_eq!(last_error(), code);
             let mut text = std::ptr::null();
             // SAFETY: `text` may be written to, and is a C string then.
             let text = unsafe {
-                assert_eq!(cuGetErrorString(result(code), &mut text), CUresult::CUDA_SUCCESS);
+                assert_eq!(cuGetErrorString(answered(code), &mut text), CUresult::CUDA_SUCCESS);
                 CStr::from_ptr(text).to_str().unwrap()
             };
             assert!(text.contains(&code.to_string()), "{text}");
         }
-        result(0);
+        answered(0);
         assert_eq!(last_error(), -5, "a success does not hide the last error");
-        result(999);
+        answered(999);
         assert_eq!(unfolded(CUresult::CUDA_ERROR_UNKNOWN), 999);
     }
 }

@@ -1,6 +1,6 @@
 //! The forwarders.
 
-use crate::codes::{NO_DEVICE, NOT_FOUND, NOT_INITIALIZED, result};
+use crate::codes::{NO_DEVICE, NOT_FOUND, NOT_INITIALIZED, answered};
 use crate::{library, symbol};
 use cust_raw::*;
 use std::ffi::CStr;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 /// The answer of a function that there is none of.
 #[cold]
 fn missing(name: &CStr) -> CUresult {
-    result(match library() {
+    answered(match library() {
         Err(_) if name == c"cuInit" => NO_DEVICE,
         Err(_) => NOT_INITIALIZED,
         Ok(_) => NOT_FOUND,
@@ -46,7 +46,7 @@ macro_rules! forward {
                 });
                 match function {
                     // SAFETY: the caller's promise.
-                    Some(function) => result(unsafe { function($($arg),*) }),
+                    Some(function) => answered(unsafe { function($($arg),*) }),
                     None => missing(NAME),
                 }
             }

@@ -26,7 +26,7 @@
 //! | the driver answers a newer code | 999 `CUDA_ERROR_UNKNOWN` |
 //!
 //! The last row keeps a code that is no variant out of a Rust enum. [`last_error`] has the code as
-//! the driver gave it.
+//! the driver gave it. Functions got by [`symbol`] have the same by [`answered`].
 //!
 //! # The library
 //! `libcuda.so.1`, then `libcuda.so`; or what the environment variable `CUDA_DRIVER_LIBRARY` names,
@@ -40,7 +40,7 @@ use std::error::Error;
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-pub use codes::{NO_DEVICE, NOT_FOUND, NOT_INITIALIZED, describe, last_error};
+pub use codes::{NO_DEVICE, NOT_FOUND, NOT_INITIALIZED, answered, describe, last_error};
 pub use forward::FORWARDED;
 
 #[cfg(not(windows))]
@@ -88,7 +88,8 @@ pub fn load_error() -> Option<&'static str> {
 /// The address of the driver's function `name`, for those that are newer than cust_raw; `None`
 /// where there is no driver, or it has no such function.
 ///
-/// The caller casts it to a pointer of the function's type as `cuda.h` declares it.
+/// The caller casts it to a pointer of the function's type as `cuda.h` declares it, but with
+/// `c_int` for the answer, and gives that to [`answered`].
 ///
 /// ```
 /// // CUDA 12.0
