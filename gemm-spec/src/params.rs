@@ -5,11 +5,12 @@ use crate::{DType, EpilogueParams, Shape, Strides};
 
 /// Sizes, strides and factors of one launch: C = alpha * A * B + beta * C.
 ///
-/// Every kernel has the same four parameters, in this order: `a: *const T`, `b: *const T`, `c: *mut
-/// T`, each the address of element (0, 0) in global memory, and this block by value. The pointers
-/// stand apart because the compiler then knows that they point to global memory; a pointer that it
-/// finds in a block is a generic one, and slower. The block is one struct on both sides, so host
-/// and device can't disagree on its fields.
+/// Every kernel that reads A and B by address has the same four parameters, in this order: `a:
+/// *const T`, `b: *const T`, `c: *mut T`, each the address of element (0, 0) in global memory, and
+/// this block by value. (Those that read by tensor maps have three maps in the place of A and B,
+/// then C's address and the block.) The pointers stand apart because the compiler then knows that
+/// they point to global memory; a pointer that it finds in a block is a generic one, and slower.
+/// The block is one struct on both sides, so host and device can't disagree on its fields.
 ///
 /// Transposes are strides that have changed places. Strides count elements and may be negative;
 /// element (i, j) of A lies at `a + i * a_row_stride + j * a_col_stride`, in 64-bit arithmetic.
@@ -113,7 +114,8 @@ pub struct Slices {
     /// What a slice adds to the coordinate along K in maps of A and B. For a kernel that
     /// [`takes_steps_in_turn`](crate::Kernel::takes_steps_in_turn), a step of it.
     pub map_k: u32,
-    /// What a slice adds to the last coordinate in maps of A and B; in those of C it is 1.
+    /// What a slice adds to the last coordinate in maps of A and B, and of a C of 16 bits: 1 for a
+    /// batch, 0 for parts of K, whose sums have 32 bits. In maps of a C of 32 bits it is 1 always.
     pub map_batch: u32,
     /// Columns of a block's tile, where they are fewer than the kernel's, which
     /// [`narrows`](crate::Kernel::narrows): a multiple of 8, as many as the boxes of B's map have

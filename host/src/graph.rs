@@ -64,9 +64,9 @@ impl fmt::Debug for Graph {
 
 impl Stream {
     /// Records what `work` enqueues on this stream, which runs when the graph is enqueued and not
-    /// before. What `work` does beside, as uploads and blocking products, is done at once. Nobody in
-    /// the process may use the legacy default stream meanwhile, as cust's `DeviceBuffer` does to
-    /// copy: the driver refuses it.
+    /// before. What `work` does beside, as uploads and blocking products, is done at once. Nobody
+    /// in the process may use the legacy default stream meanwhile, as cust's `DeviceBuffer` does
+    /// to copy: the driver refuses it.
     ///
     /// # Errors
     /// Those of `work`; when the device is no CUDA device ([`Error::is_device_mismatch`]), this

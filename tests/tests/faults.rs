@@ -105,6 +105,10 @@ fn lose_the_context(kernel: &str) {
     // What the GPU has lost cannot be given back, and cust would panic over it.
     std::mem::forget((other, module, context));
 
+    // On this thread, and on one that has seen no call fail, so that the launch is the first.
+    let mut product = || Gemm::new().run_device(&on_a, &on_b, &mut c).unwrap_err();
+    let fresh = std::thread::scope(|scope| scope.spawn(&mut product).join().unwrap());
+    assert!(fresh.is_context_lost(), "{fresh}");
     let error = Gemm::new().run_device(&on_a, &on_b, &mut c).unwrap_err();
     assert!(error.is_context_lost(), "{error}");
     say(&format!("fault: {kernel}: {error}"));

@@ -260,7 +260,11 @@ pub(crate) fn has_kernels(capability: (u32, u32)) -> bool {
 }
 
 /// An error for a device's failed allocation by `call`.
-pub(super) fn allocation_failure(call: &'static str, context: &CudaContext, wanted: usize) -> Error {
+pub(super) fn allocation_failure(
+    call: &'static str,
+    context: &CudaContext,
+    wanted: usize,
+) -> Error {
     if cuda_driver_loader::last_error() != super::driver::OUT_OF_MEMORY {
         return failure(call, format!("allocating {wanted} bytes on {}", context.name()));
     }

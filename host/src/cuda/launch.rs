@@ -2,7 +2,7 @@
 
 use super::context::{CudaContext, allocation_failure};
 use super::driver::Check;
-use super::launch_ex::{LaunchAttribute, LaunchConfig, launch_ex};
+use super::launch_ex::{LaunchAttribute, LaunchConfig, LaunchEx};
 use super::{TensorLayout, TensorMap};
 use crate::device::DeviceInfo;
 use crate::error::Error;
@@ -61,9 +61,9 @@ impl Driver for CudaDriver<'_> {
         arguments: &[&[u8]],
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        let result = unsafe { self.launch_kernel(kernel, launch, arguments)? };
+        let (call, result) = unsafe { self.launch_kernel(kernel, launch, arguments)? };
         let ((grid_x, grid_y), (block_x, block_y)) = (launch.grid, launch.block);
-        result.check("cuLaunchKernel", || {
+        result.check(call, || {
             format!(
                 "launching {} for a C of shape {} (grid {grid_x}x{grid_y}, block \
                 {block_x}x{block_y}) on {}",
@@ -86,7 +86,7 @@ impl CudaDriver<'_> {
         kernel: &'static Kernel,
         launch: &Launch,
         arguments: &[&[u8]],
-    ) -> Result<sys::CUresult, Error> {
+    ) -> Result<(&'static str, sys::CUresult), Error> {
         let kernel = kernel.on(self.info().compute_capability.unwrap_or_default());
         let function = self.context.modules().function(kernel, self.context)?;
         let pointer = |argument: &&[u8]| argument.as_ptr().cast_mut().cast();
@@ -99,7 +99,7 @@ impl CudaDriver<'_> {
         // within the device's limits; the attribute is for kernels that wait for the grids before
         // them.
         Ok(unsafe {
-            match launch_ex().filter(|_| kernel.overlaps()) {
+            match LaunchEx::get().filter(|_| kernel.overlaps()) {
                 Some(launch_ex) => {
                     let mut overlap = LaunchAttribute::overlap();
                     let config = LaunchConfig {
@@ -110,22 +110,25 @@ impl CudaDriver<'_> {
                         attributes: &raw mut overlap,
                         count: 1,
                     };
-                    let (config, pointers) = (&raw const config, pointers.as_mut_ptr());
-                    launch_ex(config, function.0, pointers, std::ptr::null_mut())
+                    let arguments = pointers.as_mut_ptr();
+                    ("cuLaunchKernelEx", launch_ex.call(&config, function.0, arguments))
                 }
-                None => sys::cuLaunchKernel(
-                    function.0,
-                    grid_x,
-                    grid_y,
-                    launch.layers,
-                    block_x,
-                    block_y,
-                    1,
-                    shared,
-                    self.stream,
-                    pointers.as_mut_ptr(),
-                    std::ptr::null_mut(),
-                ),
+                None => {
+                    let result = sys::cuLaunchKernel(
+                        function.0,
+                        grid_x,
+                        grid_y,
+                        launch.layers,
+                        block_x,
+                        block_y,
+                        1,
+                        shared,
+                        self.stream,
+                        pointers.as_mut_ptr(),
+                        std::ptr::null_mut(),
+                    );
+                    ("cuLaunchKernel", result)
+                }
             }
         })
     }

@@ -1,8 +1,9 @@
 //! `cuLaunchKernelEx` and what goes with it, which are newer than the driver API of cust_raw.
 
+use cuda_driver_loader::answered;
 use cust::sys;
 use gemm_spec::Kernel;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
 /// `CUlaunchConfig` of cuda.h.
@@ -41,22 +42,42 @@ impl LaunchAttribute {
     }
 }
 
-/// The function's type.
-pub(super) type LaunchEx = unsafe extern "C" fn(
+/// The function's type, whose answer is one of [`answered`].
+type Function = unsafe extern "C" fn(
     config: *const LaunchConfig,
     function: sys::CUfunction,
     arguments: *mut *mut c_void,
     extra: *mut *mut c_void,
-) -> sys::CUresult;
+) -> c_int;
 
-/// The function, where the driver is of CUDA 11.8 or later.
-pub(super) fn launch_ex() -> Option<LaunchEx> {
-    static FOUND: OnceLock<Option<LaunchEx>> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        let address = cuda_driver_loader::symbol(c"cuLaunchKernelEx")?;
-        // SAFETY: the address is that of the function, whose type is the one in cuda.h.
-        Some(unsafe { std::mem::transmute::<*const (), LaunchEx>(address) })
-    })
+/// `cuLaunchKernelEx`.
+#[derive(Clone, Copy)]
+pub(super) struct LaunchEx(Function);
+
+impl LaunchEx {
+    /// The function, where the driver is of CUDA 11.8 or later.
+    pub(super) fn get() -> Option<LaunchEx> {
+        static FOUND: OnceLock<Option<LaunchEx>> = OnceLock::new();
+        *FOUND.get_or_init(|| {
+            let address = cuda_driver_loader::symbol(c"cuLaunchKernelEx")?;
+            // SAFETY: the address is that of the function, whose type is the one in cuda.h.
+            Some(LaunchEx(unsafe { std::mem::transmute::<*const (), Function>(address) }))
+        })
+    }
+
+    /// Calls it.
+    ///
+    /// # Safety
+    /// As `cuLaunchKernel`.
+    pub(super) unsafe fn call(
+        self,
+        config: &LaunchConfig,
+        function: sys::CUfunction,
+        arguments: *mut *mut c_void,
+    ) -> sys::CUresult {
+        // SAFETY: the caller's promise.
+        answered(unsafe { (self.0)(config, function, arguments, std::ptr::null_mut()) })
+    }
 }
 
 /// The type of `cuOccupancyMaxActiveClusters`.
@@ -64,7 +85,7 @@ type MaxActiveClusters = unsafe extern "C" fn(
     clusters: *mut i32,
     function: sys::CUfunction,
     config: *const LaunchConfig,
-) -> sys::CUresult;
+) -> c_int;
 
 /// How many clusters of a kernel run at one time on the current context's device, as far as the
 /// driver says it, which one of CUDA 11.8 does.
@@ -89,7 +110,7 @@ pub(super) unsafe fn clusters_at_once(kernel: &Kernel, function: sys::CUfunction
     };
     let mut clusters = 0;
     // SAFETY: the number may be written; the driver reads the rest. The function is as promised.
-    let result = unsafe { ask(&raw mut clusters, function, &raw const config) };
+    let result = answered(unsafe { ask(&raw mut clusters, function, &raw const config) });
     let is_said = result == sys::CUresult::CUDA_SUCCESS && clusters > 0;
     is_said.then_some(clusters as u32)
 }

@@ -10,7 +10,7 @@
 //!   which has more rows of tiles, takes its place.
 //! - **Tensor cores** (`k11_tensor_core`): of each dtype one kernel.
 //! - **One by one**: a fused multiply-add for each k, from the first to the last, in the kernels of
-//!   steps 1 to 10.
+//!   steps 1 to 10 and 12.
 //!
 //! Integers are summed exactly: every plan gives the same bits. Kernels that deal out K to warps
 //! (`skinny`) keep to one order too, but their own; they are there for those who name them.

@@ -195,9 +195,8 @@ fn parse(text: &str) -> Result<Tuning, TuningFault> {
     };
     let (_, gpu) = fact("gpu")?;
     let capability = version(fact("capability")?)?;
-    let number = |(at, text): (usize, &str)| {
-        text.parse().map_err(|_| damaged(at, "a number was expected"))
-    };
+    let number =
+        |(at, text): (usize, &str)| text.parse().map_err(|_| damaged(at, "a number was expected"));
     let multiprocessors = number(fact("multiprocessors")?)?;
     let clusters = number(fact("clusters")?)?;
     let driver = version(fact("driver")?)?;
