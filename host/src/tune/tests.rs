@@ -109,7 +109,7 @@ fn other_versions_gpus_drivers_and_libraries_are_said() {
     let tuning = tuning(&device);
     let newer = tuning.to_string().replacen("version 3", "version 4", 1);
     let error = newer.parse::<Tuning>().unwrap_err();
-    assert!(error.is_tuning() && error.to_string().contains("has version 3"), "{error}");
+    assert!(error.is_tuning() && error.to_string().contains("has version 4"), "{error}");
     let change = |change: &dyn Fn(&mut Origin), says: &str| {
         let mut foreign = tuning.clone();
         change(&mut foreign.origin);
