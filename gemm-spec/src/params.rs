@@ -112,7 +112,8 @@ pub struct Slices {
     /// Slices, from 1 up.
     pub count: u32,
     /// What a slice adds to the coordinate along K in maps of A and B. For a kernel that
-    /// [`takes_steps_in_turn`](crate::Kernel::takes_steps_in_turn), a step of it.
+    /// [`takes_steps_in_turn`](crate::Kernel::takes_steps_in_turn), a step of it. Where it is not
+    /// 0, K is in parts.
     pub map_k: u32,
     /// What a slice adds to the last coordinate in maps of A and B, and of a C of 16 bits: 1 for a
     /// batch, 0 for parts of K, whose sums have 32 bits. In maps of a C of 32 bits it is 1 always.

@@ -84,8 +84,11 @@ pub unsafe fn tensor_core<
     };
     let (row, col) = place(thread::block_idx_x());
     if T::FREE {
-        // The next kernel of the stream may get ready; the one before may still run.
-        grid::launch_dependents();
+        // The next kernel of the stream may get ready, but not what adds parts of K: it would wait
+        // beside them. The one before may still run.
+        if p.slices.map_k == 0 {
+            grid::launch_dependents();
+        }
         grid::wait_for_grids();
     }
     let (a, b) = (Operand::a(a, &p, row), Operand::b(b, &p, col));
