@@ -10,7 +10,8 @@ use crate::error::CudaBuilderError;
 pub enum ArchVariant {
     /// No suffix: runs on every GPU of this compute capability or a later one.
     Base,
-    /// Suffix `f`: runs on GPUs of the same family (same major number) from this one on.
+    /// Suffix `f`: runs on GPUs of the same family from this one on. A family is one major number,
+    /// but for 10.1, which later became 11.0 and is of its family.
     Family,
     /// Suffix `a`: runs on GPUs of exactly this compute capability.
     Architecture,
@@ -170,13 +171,22 @@ impl NvvmArch {
         matches!(self.variant(), ArchVariant::Architecture)
     }
 
+    /// A number that the architectures of one family share.
+    const fn family(self) -> u32 {
+        match self.facts() {
+            // Renamed: 11.0 is the same hardware (CUDA 13.0; LLVM's NVPTX.td has one family).
+            (10, 1, ..) => 11,
+            (major, ..) => major,
+        }
+    }
+
     /// Whether code for `other` may use no more than this architecture has.
     fn includes(self, other: NvvmArch) -> bool {
         match other.variant() {
             ArchVariant::Base => other.capability_value() <= self.capability_value(),
             ArchVariant::Family => {
                 !self.is_base_variant()
-                    && other.major_version() == self.major_version()
+                    && other.family() == self.family()
                     && other.capability_value() <= self.capability_value()
             }
             ArchVariant::Architecture => self == other,
@@ -264,5 +274,13 @@ mod tests {
         for feature in ["compute_90a", "compute_100a", "compute_120"] {
             assert!(!features.iter().any(|f| f == feature), "{feature} in {features:?}");
         }
+        let families = |arch: NvvmArch| {
+            let features = arch.all_target_features().into_iter();
+            features.filter(|feature| feature.ends_with('f')).collect::<Vec<_>>()
+        };
+        assert_eq!(families(NvvmArch::Compute101a), ["compute_101f"]);
+        assert_eq!(families(NvvmArch::Compute103f), ["compute_100f", "compute_103f"]);
+        assert_eq!(families(NvvmArch::Compute110f), ["compute_101f", "compute_110f"]);
+        assert_eq!(families(NvvmArch::Compute121a), ["compute_120f", "compute_121f"]);
     }
 }
