@@ -197,10 +197,10 @@ fn grid_constant(
 
 /// `T` of `&T`.
 fn grid_constant_type(ty: &Type) -> syn::Result<&Type> {
-    match ty {
+    match bare(ty) {
         Type::Reference(reference)
             if reference.mutability.is_none()
-                && !matches!(*reference.elem, Type::Slice(_) | Type::TraitObject(_)) =>
+                && !matches!(bare(&reference.elem), Type::Slice(_) | Type::TraitObject(_)) =>
         {
             Ok(&reference.elem)
         }
@@ -391,6 +391,7 @@ pub fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<TokenStr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proc_macro2::{Delimiter, Group};
 
     fn error(arguments: TokenStream, item: TokenStream) -> String {
         expand(arguments, item).unwrap_err().to_string()
@@ -523,6 +524,22 @@ mod tests {
             let item = format!("unsafe fn f(#[grid_constant] map: {wrong}) {{}}").parse().unwrap();
             assert!(error(quote!(), item).contains("has a type `&T`"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn grid_constants_may_come_through_a_macro() {
+        // As `$t:ty` comes.
+        let group = |ty| Group::new(Delimiter::None, ty);
+        let kernel = |ty: Group| {
+            let item = quote!(
+                unsafe fn f(#[grid_constant] map: #ty) {}
+            );
+            expand(quote!(), item)
+        };
+        assert!(kernel(group(quote!(&Map))).unwrap().to_string().contains("size_of :: < Map >"));
+        let slice = group(quote!([Map]));
+        let refused = kernel(group(quote!(&#slice))).unwrap_err().to_string();
+        assert!(refused.contains("has a type `&T`"), "{refused}");
     }
 
     #[test]
