@@ -49,6 +49,10 @@ fn clean_command(cargo: &Path) -> Command {
     }
     // Empty means none, whatever a configuration file says.
     command.env("RUSTC_WRAPPER", "").env("RUSTC_WORKSPACE_WRAPPER", "");
+    // A relative one is the caller's, who is not in the crate's folder.
+    if let Some(Ok(target)) = env::var_os("CARGO_TARGET_DIR").map(std::path::absolute) {
+        command.env("CARGO_TARGET_DIR", target);
+    }
     // What it says is read by us, or goes into an error's text.
     command.env("CARGO_TERM_COLOR", "never");
     command

@@ -334,12 +334,17 @@ fn out_dir() -> PathBuf {
     target().join("debug/build/host-0123456789abcdef/out")
 }
 
-/// The example, run as cargo runs a build script, in an environment that would break a build.
-fn as_build_script(krate: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+/// The example, which cargo test builds.
+fn example() -> Command {
     // Beside this test's folder `deps`, whatever the profile.
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
     Command::new(profile.join("examples/ptx"))
+}
+
+/// The example, run as cargo runs a build script, in an environment that would break a build.
+fn as_build_script(krate: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    example()
         .arg(krate)
         .arg("compute_70")
         .args(arguments)
@@ -365,6 +370,21 @@ fn in_a_build_script() {
     assert!(said.contains("cargo:rerun-if-env-changed=CUDA_BUILDER_RUSTC"), "{said}");
     let place = target().join("cuda-builder").display().to_string();
     assert!(said.lines().last().unwrap().starts_with(&place), "{said}");
+}
+
+#[test]
+fn a_relative_target_folder_is_the_callers() {
+    let (above, name) = (target().parent().unwrap(), target().file_name().unwrap());
+    let output = example()
+        .arg(fixture())
+        .current_dir(above)
+        .env("CARGO_TARGET_DIR", name)
+        .output()
+        .expect("cargo test builds the example");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let place = target().join("cuda-builder").display().to_string();
+    assert!(said.starts_with(&place), "{said}");
 }
 
 #[test]
