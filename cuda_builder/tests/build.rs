@@ -135,6 +135,36 @@ fn numeric_options_change_the_instructions() {
 }
 
 #[test]
+fn fast_sqrt_is_for_cuda_std_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let manifest = format!(
+        "[package]\nname = \"roots\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n\
+        [dependencies]\ncuda_std = {{ path = {:?} }}\n",
+        workspace.join("cuda_std")
+    );
+    let library = "#![no_std]\n#![feature(abi_ptx, asm_experimental_arch)]\n\
+        use cuda_std::{GpuFloat, kernel};\n\
+        #[kernel]\npub unsafe fn roots(x: *mut f32, y: *mut f64) {\n\
+        unsafe { *x = GpuFloat::sqrt(*x); *y = GpuFloat::sqrt(*y); } }\n";
+    // The workspace's versions, so that cargo asks no registry for others.
+    let lock = fs::read_to_string(workspace.join("Cargo.lock")).unwrap();
+    let files = [
+        ("kernels/Cargo.toml", &*manifest),
+        ("kernels/Cargo.lock", &lock),
+        ("kernels/src/lib.rs", library),
+    ];
+    let krate = write_crate(folder.path(), &files);
+    let builder = CudaBuilder::new(krate).arch(NvvmArch::Compute70).target_dir(target());
+    for (fast, root) in [(false, "sqrt.rn.f32"), (true, "sqrt.approx.f32")] {
+        let (_, text) = built(builder.clone().fast_sqrt(fast));
+        let roots = body(&text, "roots");
+        assert!(roots.contains(root) && roots.contains("sqrt.rn.f64"), "{roots}");
+        assert_eq!(roots.matches("sqrt.").count(), 2, "{roots}");
+    }
+}
+
+#[test]
 fn rules_hold_unless_lifted() {
     let with = |feature| builder().build_args(&["--features", feature]);
     let problem = |builder: CudaBuilder| match builder.build() {

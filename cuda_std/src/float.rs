@@ -53,9 +53,10 @@ pub trait GpuFloat: Copy + PartialOrd + private::Sealed {
     ///
     /// Lowers to `fma.rn` (PTX ISA, floating-point instructions).
     fn mul_add(self, a: Self, b: Self) -> Self;
-    /// The square root, correctly rounded.
+    /// The square root, correctly rounded; of `f32` approximated where `cuda_builder`'s
+    /// `fast_sqrt(true)` asks for it.
     ///
-    /// Lowers to `sqrt.rn` (PTX ISA, floating-point instructions).
+    /// Lowers to `sqrt.rn`, or then `sqrt.approx.f32` (PTX ISA, floating-point instructions).
     fn sqrt(self) -> Self;
     /// `self` to the power of `n`, by repeated squaring; 1 for `n` = 0.
     ///
@@ -92,13 +93,12 @@ macro_rules! unary {
 }
 
 macro_rules! gpu_float {
-    ($float:ident, $register:ident, $fma:ident, $sqrt:literal, $cvt:literal) => {
+    ($float:ident, $register:ident, $fma:ident, $sqrt:ident, $cvt:literal) => {
         impl GpuFloat for $float {
             unary!($float, $register, floor, concat!("cvt.rmi", $cvt));
             unary!($float, $register, ceil, concat!("cvt.rpi", $cvt));
             unary!($float, $register, round_ties_even, concat!("cvt.rni", $cvt));
             unary!($float, $register, trunc, concat!("cvt.rzi", $cvt));
-            unary!($float, $register, sqrt, $sqrt);
 
             #[inline(always)]
             fn round(self) -> Self {
@@ -140,6 +140,15 @@ macro_rules! gpu_float {
             }
 
             #[inline(always)]
+            fn sqrt(self) -> Self {
+                // Not `sqrt.rn` as text, which `fast_sqrt` would not change.
+                #[cfg(target_arch = "nvptx64")]
+                return core::intrinsics::$sqrt(self);
+                #[cfg(not(target_arch = "nvptx64"))]
+                return $float::sqrt(self);
+            }
+
+            #[inline(always)]
             fn powi(self, n: i32) -> Self {
                 let mut power = 1.0;
                 let mut square = self;
@@ -160,8 +169,8 @@ macro_rules! gpu_float {
     };
 }
 
-gpu_float!(f32, reg32, fmaf32, "sqrt.rn.f32", ".f32.f32");
-gpu_float!(f64, reg64, fmaf64, "sqrt.rn.f64", ".f64.f64");
+gpu_float!(f32, reg32, fmaf32, sqrtf32, ".f32.f32");
+gpu_float!(f64, reg64, fmaf64, sqrtf64, ".f64.f64");
 
 #[cfg(test)]
 mod tests {
