@@ -16,6 +16,8 @@ use crate::toolchain::DeviceToolchain;
 pub(crate) const DEVICE_TARGET: &str = "nvptx64-nvidia-cuda";
 /// The profile is made of `--config` settings alone, under a name that no manifest uses.
 pub(crate) const PROFILE: &str = "cuda-device";
+/// Tells device code its architecture.
+const CUDA_ARCH: &str = "CUDA_ARCH";
 
 /// What cargo knows of the kernel crate.
 #[derive(Debug)]
@@ -237,6 +239,15 @@ impl Package {
     }
 }
 
+/// What a call of cargo has made or found.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    /// Libraries and programs.
+    pub files: Vec<PathBuf>,
+    /// The folders in which build scripts may write.
+    out_dirs: Vec<PathBuf>,
+}
+
 /// One call of rustc for the kernel crate, by way of cargo.
 pub(crate) struct Compile<'a> {
     pub toolchain: &'a DeviceToolchain,
@@ -263,7 +274,7 @@ impl Compile<'_> {
     }
 
     /// Runs cargo. The error is the message of rustc, or of cargo if rustc never ran.
-    pub fn run(&self) -> Result<Result<(), String>, CudaBuilderError> {
+    pub fn run(&self) -> Result<Result<Made, String>, CudaBuilderError> {
         for output in &self.outputs {
             if let Some(folder) = output.parent() {
                 let action = format!("creating {}", folder.display());
@@ -274,7 +285,7 @@ impl Compile<'_> {
             self.forget_last_step()?;
         }
         match run(self.command())? {
-            Ok(_) => self.stand_in_for_linker().map(Ok),
+            Ok(made) => self.stand_in_for_linker().map(|()| Ok(made)),
             Err(message) => Ok(Err(message)),
         }
     }
@@ -293,12 +304,29 @@ impl Compile<'_> {
         Ok(files.filter(|file| !file.starts_with(&own)).collect())
     }
 
+    /// The environment variables that have gone into what was made: those that the compiler has
+    /// read, and those that build scripts have named.
+    pub fn variables_read(&self, made: &Made) -> BTreeSet<String> {
+        let deps = self.target_dir.join(DEVICE_TARGET).join(PROFILE).join("deps");
+        let own = deps.join(format!("{}.d", self.package.lib_name));
+        let libraries = made.files.iter().map(|file| dep_info(file));
+        let scripts = made.out_dirs.iter().map(|out| out.with_file_name("output"));
+        let mut names = BTreeSet::new();
+        for path in libraries.chain(scripts).chain([own]) {
+            // Programs have no file of this name.
+            let text = fs::read(path).unwrap_or_default();
+            names.extend(variables(&String::from_utf8_lossy(&text)));
+        }
+        names.retain(|name| name != CUDA_ARCH && !is_outer_variable(name));
+        names
+    }
+
     fn command(&self) -> Command {
         let Compile { toolchain, package, target_dir, all_flags, .. } = self;
         let mut command = device_command(toolchain, &package.folders[0], target_dir, all_flags);
         command.args(["--package", &package.name, "--crate-type", "cdylib"]);
         command.args(self.build_args).arg("--").args(&self.last_flags);
-        command.env("CUDA_ARCH", &self.cuda_arch);
+        command.env(CUDA_ARCH, &self.cuda_arch);
         command
     }
 
@@ -360,9 +388,9 @@ pub(crate) fn device_command(
     command
 }
 
-/// Runs cargo: the libraries that it has made or found. The error within is the message of rustc,
-/// or of cargo if rustc never ran.
-pub(crate) fn run(mut command: Command) -> Result<Result<Vec<PathBuf>, String>, CudaBuilderError> {
+/// Runs cargo: what it has made or found. The error within is the message of rustc, or of cargo if
+/// rustc never ran.
+pub(crate) fn run(mut command: Command) -> Result<Result<Made, String>, CudaBuilderError> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -370,11 +398,11 @@ pub(crate) fn run(mut command: Command) -> Result<Result<Vec<PathBuf>, String>, 
         .spawn()
         .map_err(CudaBuilderError::io("running cargo"))?;
     let progress = child.stderr.take().map(|pipe| thread::spawn(move || read_progress(pipe)));
-    let (rendered, libraries) = child.stdout.take().map(read_messages).unwrap_or_default();
+    let (rendered, made) = child.stdout.take().map(read_messages).unwrap_or_default();
     let said = progress.and_then(|thread| thread.join().ok()).unwrap_or_default();
     let status = child.wait().map_err(CudaBuilderError::io("waiting for cargo"))?;
     if status.success() {
-        return Ok(Ok(libraries));
+        return Ok(Ok(made));
     }
     // Cargo's own last words ("could not compile") add nothing to rustc's.
     Ok(Err(if rendered.is_empty() { said } else { rendered }.trim_end().to_owned()))
@@ -386,6 +414,21 @@ fn prerequisites(line: &str) -> Vec<PathBuf> {
     // A space of a name has a backslash before it; no name has a zero.
     let files = files.replace("\\ ", "\0");
     files.split(' ').map(|name| name.replace('\0', " ").into()).collect()
+}
+
+/// The file beside a library in which rustc has noted what it has read.
+fn dep_info(library: &Path) -> PathBuf {
+    let stem = library.file_stem().unwrap_or_default().to_string_lossy();
+    library.with_file_name(format!("{}.d", stem.strip_prefix("lib").unwrap_or(&stem)))
+}
+
+/// The environment variables that rustc has noted, or that a build script has said it depends on.
+fn variables(text: &str) -> impl Iterator<Item = String> {
+    const BEFORE: [&str; 3] =
+        ["# env-dep:", "cargo:rerun-if-env-changed=", "cargo::rerun-if-env-changed="];
+    let said = text.lines().filter_map(|line| BEFORE.iter().find_map(|b| line.strip_prefix(b)));
+    // rustc notes the value too, if there is one.
+    said.map(|said| said.split('=').next().unwrap_or(said).to_owned())
 }
 
 /// Passes cargo's progress on to standard error, if there is any, and returns the rest.
@@ -405,15 +448,14 @@ fn read_progress(pipe: impl Read) -> String {
     rest
 }
 
-/// Reads cargo's messages: shows warnings on standard error, returns the errors and the libraries.
-fn read_messages(pipe: impl Read) -> (String, Vec<PathBuf>) {
-    let (mut errors, mut libraries) = (String::new(), Vec::new());
+/// Reads cargo's messages: shows warnings on standard error, returns the errors and what was made.
+fn read_messages(pipe: impl Read) -> (String, Made) {
+    let (mut errors, mut made) = (String::new(), Made::default());
     for line in BufReader::new(pipe).lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
         let files = message["filenames"].as_array().into_iter().flatten();
-        libraries.extend(
-            files.filter_map(Value::as_str).filter(|f| f.ends_with(".rlib")).map(PathBuf::from),
-        );
+        made.files.extend(files.filter_map(Value::as_str).map(PathBuf::from));
+        made.out_dirs.extend(message["out_dir"].as_str().map(PathBuf::from));
         if message["reason"] != "compiler-message" {
             continue;
         }
@@ -426,7 +468,7 @@ fn read_messages(pipe: impl Read) -> (String, Vec<PathBuf>) {
             eprint!("{rendered}");
         }
     }
-    (errors, libraries)
+    (errors, made)
 }
 
 /// What rustc says of flags that the builder itself has chosen, and counts of messages.
@@ -491,6 +533,16 @@ mod tests {
         let line = "/t/a\\ b.ptx: /k/a\\ b/lib.rs /k/table.bin\n";
         let files = ["/k/a b/lib.rs", "/k/table.bin"].map(PathBuf::from);
         assert_eq!(prerequisites(line), files);
+    }
+
+    #[test]
+    fn variables_that_were_read_or_named() {
+        let text = "/t/a.d: src/lib.rs\n\n# env-dep:UNSET\n# env-dep:SET=a=b\nNOT=1\n\
+            cargo:rerun-if-env-changed=OLD\ncargo::rerun-if-env-changed=NEW\n";
+        assert!(variables(text).eq(["UNSET", "SET", "OLD", "NEW"]));
+        for (library, name) in [("libdep-1f.rlib", "dep-1f.d"), ("macros-2e.dll", "macros-2e.d")] {
+            assert_eq!(dep_info(&Path::new("/t").join(library)), Path::new("/t").join(name));
+        }
     }
 
     #[test]

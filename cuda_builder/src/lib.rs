@@ -27,8 +27,9 @@
 //! compiled once for all architectures), so it never waits for the cargo that runs the
 //! script; flags, wrappers and `CARGO_*` variables of that cargo do not reach it; and cargo
 //! learns to run the script again when the crate, one of its path dependencies, a file that they
-//! include, a manifest or Cargo.lock changes. A script that makes files for the crate, in
-//! `OUT_DIR`, has to say itself what they are made of (`cargo:rerun-if-changed`).
+//! include, an environment variable that they read when they are compiled, a manifest or Cargo.lock
+//! changes. A script that makes files for the crate, in `OUT_DIR`, has to say itself what they are
+//! made of (`cargo:rerun-if-changed`).
 //!
 //! # From a program such as xtask
 //! ```no_run
@@ -84,6 +85,7 @@ pub use error::CudaBuilderError;
 pub use options::DebugInfo;
 
 use std::env;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -361,10 +363,11 @@ impl CudaBuilder {
         };
         // Until all is delivered, no other build may write the outputs that this one reads.
         let _lock = compile.lock()?;
-        compile.run()?.map_err(failed)?;
+        let made = compile.run()?.map_err(failed)?;
         let read = compile.files_read()?;
         if is_build_script() {
             rerun_if_changed(&read);
+            rerun_if_env_changed(compile.variables_read(&made));
         }
         let finished = self.finish(&package, &outputs[0].1)?;
         let path = deliver(&finished, &folder.join(format!("{}.ptx", package.lib_name)), options)?;
@@ -471,7 +474,11 @@ fn target_of(out: &Path, triple: &str) -> Option<PathBuf> {
 /// Tells cargo what the PTX is made of.
 fn watch(package: &Package) {
     rerun_if_changed(&package.watched());
-    for name in [toolchain::RUSTC_VARIABLE, toolchain::CACHE_VARIABLE] {
+    rerun_if_env_changed([toolchain::RUSTC_VARIABLE, toolchain::CACHE_VARIABLE]);
+}
+
+fn rerun_if_env_changed(names: impl IntoIterator<Item = impl Display>) {
+    for name in names {
         println!("cargo:rerun-if-env-changed={name}");
     }
 }

@@ -62,7 +62,8 @@ fn find_or_make(
         Ok(made) => made,
         Err(message) => return Ok(Err(message)),
     };
-    for library in made.iter().filter(|library| !library.ends_with("libnothing.rlib")) {
+    let made = made.files.iter().filter(|file| file.extension().is_some_and(|e| e == "rlib"));
+    for library in made.filter(|library| !library.ends_with("libnothing.rlib")) {
         let name = library.file_name().unwrap_or_default();
         fs::copy(library, libraries.join(name)).map_err(working(&libraries))?;
     }

@@ -359,6 +359,44 @@ fn what_build_scripts_make_is_not_watched() {
     assert!(!said.contains("made.bin") && !said.contains("own.txt"), "{said}");
 }
 
+#[test]
+fn variables_that_go_into_the_code_are_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = |name: &str, more: &str| {
+        format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n{more}")
+    };
+    let library = "#![no_std]\n#![feature(abi_ptx)]\n\
+        #[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! { loop {} }\n\
+        static OF_CARGO: &str = concat!(env!(\"OUT_DIR\"), env!(\"CARGO_PKG_NAME\"));\n\
+        #[unsafe(no_mangle)]\npub unsafe extern \"ptx-kernel\" fn reading(x: *mut usize) {\n\
+        unsafe { *x = OF_CARGO.len() + env!(\"CUDA_ARCH\").len() + TILE.len() } }\n\
+        static TILE: &str = match option_env!(\"TEST_TILE\") {\n\
+        Some(tile) => tile, None => read_below::SHAPE };\n";
+    let below = "#![no_std]\npub const SHAPE: &str = match option_env!(\"TEST_SHAPE\") {\n\
+        Some(shape) => shape, None => \"\" };\n";
+    let script = "fn main() { println!(\"cargo:rerun-if-env-changed=TEST_NAMED\"); }\n";
+    let dependency = "[workspace]\n[dependencies]\nread_below = { path = \"../below\" }\n";
+    let files = [
+        ("kernels/Cargo.toml", &*manifest("reading", dependency)),
+        ("kernels/build.rs", script),
+        ("kernels/src/lib.rs", library),
+        ("below/Cargo.toml", &manifest("read_below", "")),
+        ("below/src/lib.rs", below),
+    ];
+    let krate = write_crate(folder.path(), &files);
+    // The second time all is there already.
+    for tile in ["8", "8", "16"] {
+        let output = as_build_script(&krate, &[], &[("TEST_TILE", tile)]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let names =
+            said.lines().filter_map(|line| line.strip_prefix("cargo:rerun-if-env-changed="));
+        let all = ["CUDA_BUILDER_RUSTC", "CUDA_BUILDER_CACHE"];
+        let all = all.into_iter().chain(["TEST_NAMED", "TEST_SHAPE", "TEST_TILE"]);
+        assert!(names.eq(all), "{said}");
+    }
+}
+
 /// The folder in which a build script may write.
 fn out_dir() -> PathBuf {
     target().join("debug/build/host-0123456789abcdef/out")
