@@ -96,6 +96,68 @@ fn what_no_release_knows_of_is_a_race() {
     assert_eq!(report.kind, ReportKind::DataRace, "{report}");
 }
 
+/// Whether a first block that writes word 16 and does this races with the second one, which waits
+/// for the flag in a way and reads the word.
+fn is_a_race(first: &str, wait: &str) -> bool {
+    let body = format!(
+        "setp.ne.u32 %p, %r1, 0; @%p ret; setp.ne.u32 %p, %r2, 0; @%p bra again;
+         st.global.u32 [%rd1+64], 7; {first} ret;
+         again: {wait} setp.eq.u32 %p, %r6, 0; @%p bra again; ld.global.u32 %r7, [%rd1+64]; ret;"
+    );
+    match run(&body, &BLOCKS) {
+        Ok(()) => false,
+        Err(report) => {
+            assert_eq!(report.kind, ReportKind::DataRace, "{report}\n{body}");
+            true
+        }
+    }
+}
+
+#[test]
+fn who_releases_does_not_acquire_and_who_acquires_does_not_release() {
+    let (exchange, acquire) = ("atom.ORDER.gpu.global.exch.b32 %r3, [%rd1], 1;", "ld.acquire.gpu");
+    let add = "atom.ORDER.gpu.global.add.u32 %r6, [%rd1], 0;";
+    for (order, expected) in [("release", false), ("acq_rel", false), ("acquire", true)] {
+        let wait = format!("{acquire}.global.u32 %r6, [%rd1];");
+        assert_eq!(is_a_race(&exchange.replace("ORDER", order), &wait), expected, "{order}");
+    }
+    let release = "st.release.gpu.global.u32 [%rd1], 1;";
+    for (order, expected) in [("acquire", false), ("acq_rel", false), ("release", true)] {
+        assert_eq!(is_a_race(release, &add.replace("ORDER", order)), expected, "{order}");
+    }
+    let wait = "ld.relaxed.gpu.global.u32 %r6, [%rd1]; st.release.gpu.global.u32 [%rd1+32], 1;";
+    assert!(is_a_race(release, wait));
+}
+
+#[test]
+fn fences_of_less_reach_do_not_order_blocks() {
+    let wait = "ld.acquire.gpu.global.u32 %r6, [%rd1];";
+    for (scope, expected) in [("gpu", false), ("sys", false), ("cluster", true), ("cta", true)] {
+        let fence = format!("fence.acq_rel.{scope};");
+        let first = format!("{fence} st.relaxed.gpu.global.u32 [%rd1], 1;");
+        assert_eq!(is_a_race(&first, wait), expected, "{scope}");
+        let wait = format!("ld.relaxed.gpu.global.u32 %r6, [%rd1]; {fence}");
+        let release = "st.release.gpu.global.u32 [%rd1], 1;";
+        assert_eq!(is_a_race(release, &wait), expected, "{scope}");
+    }
+}
+
+#[test]
+fn what_a_fence_of_the_block_passes_on_a_fence_of_the_gpu_releases() {
+    // Warp 1 writes word 16 and passes that on to warp 0 by a relaxed flag; warp 0 raises another.
+    for scope in ["cta", "cluster"] {
+        let body = format!(
+            "setp.ne.u32 %p, %r2, 0; @%p bra second;
+             setp.ne.u32 %p, %r1, 32; @%p bra other; st.global.u32 [%rd1+64], 7;
+             fence.acq_rel.{scope}; st.relaxed.gpu.global.u32 [%rd1+32], 1; ret;
+             other: setp.ne.u32 %p, %r1, 0; @%p ret;
+             poll: ld.relaxed.gpu.global.u32 %r6, [%rd1+32]; setp.eq.u32 %p, %r6, 0;
+             @%p bra poll; fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%rd1], 1; ret;"
+        );
+        run(&format!("{body} {}", second("ld.global.u32 %r7, [%rd1+64];")), &BLOCKS).unwrap();
+    }
+}
+
 #[test]
 fn the_other_side_is_named_in_its_own_block_of_the_cluster() {
     // The second block of the first cluster writes, and nobody releases that; the third one reads.

@@ -59,7 +59,7 @@ fn red(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 
 fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
-    let (reach, orders) = strength(b, &mut modifiers, true);
+    let (reach, (acquires, releases)) = strength(b, &mut modifiers, true);
     let (space, cluster) = find_space(&mut modifiers);
     let op = modifiers.choose(OPS).ok_or_else(|| modifiers.unsupported("the operation"))?;
     modifiers.flag("noftz");
@@ -97,7 +97,7 @@ fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Resul
     }
     if space != Some(Space::Shared) {
         b.communicates();
-        if orders {
+        if acquires || releases {
             b.orders_blocks();
         }
     }
@@ -110,7 +110,8 @@ fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Resul
         count: 1,
         signed: false,
         reach,
-        orders,
+        acquires,
+        releases,
         bits: bits(ty) as u8,
     };
     let mut out = Instruction::new(run, Class::Memory);
@@ -135,9 +136,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let addresses = c.addresses(i, memory);
     c.check_alignment(&addresses, memory.size.into())?;
     let mut old = [0; 32];
-    if memory.orders {
-        c.order_blocks(false);
-    }
+    c.order_blocks(memory.acquires, false);
     c.by_space(memory.space, addresses, |c, space, addresses| {
         for lane in lanes_of(c.mask) {
             let (x, y) = (c.lanes(i.b)[lane], c.lanes(i.c)[lane]);
@@ -156,9 +155,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         Ok(())
     })?;
     // What it releases includes itself, and what it has acquired.
-    if memory.orders {
-        c.order_blocks(true);
-    }
+    c.order_blocks(false, memory.releases);
     if i.d != 0 {
         c.write(i.d, &old);
     }

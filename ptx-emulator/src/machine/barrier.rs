@@ -3,6 +3,7 @@
 use super::vote::groups;
 use super::warp::Status;
 use super::{Context, Lower, Outcome, Step};
+use crate::check::shadow::Reach;
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::program::{Builder, Class, Handler, Instruction, Modifiers, Slot, Value, exactly};
@@ -28,6 +29,11 @@ const KINDS: [Kind; 5] = [Kind::Sync, Kind::Arrive, Kind::Popc, Kind::And, Kind:
 const COUNTED: u64 = 1 << 8;
 /// In the number of an instruction: all threads of the warp must execute it together.
 const ALIGNED: u64 = 1 << 9;
+
+/// In the number of a fence.
+const ACQUIRES: u64 = 1;
+const RELEASES: u64 = 2;
+const WITHIN_CLUSTER: u64 = 4;
 
 fn bar(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
@@ -203,33 +209,41 @@ fn bar_warp(
 /// Fences. Memory is sequentially consistent here; they matter to the race checker.
 fn fence(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
-    let semantics = ["sc", "acq_rel", "acquire", "release"];
-    modifiers.find(|word| semantics.contains(&word).then_some(()));
-    let wide = modifiers.choose(&[
-        ("cta", false),
-        ("cluster", true),
-        ("gpu", true),
-        ("sys", true),
-        ("gl", true),
-    ]);
+    let all = ACQUIRES | RELEASES;
+    let semantics = [("sc", all), ("acq_rel", all), ("acquire", ACQUIRES), ("release", RELEASES)];
+    let ways = modifiers.choose(&semantics).unwrap_or(all);
+    let scopes = [
+        ("cta", Reach::Block),
+        ("cluster", Reach::Cluster),
+        ("gpu", Reach::All),
+        ("sys", Reach::All),
+        ("gl", Reach::All),
+    ];
+    let scope = modifiers.choose(&scopes);
     modifiers.finish()?;
-    match (wide, i.operands.as_slice()) {
-        (Some(true), []) => b.orders_blocks(),
-        (Some(false), []) => b.beyond_barriers(),
+    let handler: Handler = match (scope, i.operands.as_slice()) {
+        (Some(Reach::All), []) => {
+            b.orders_blocks();
+            |c, i| {
+                c.order_fence();
+                c.order_blocks(i.number & ACQUIRES != 0, i.number & RELEASES != 0);
+                Ok(Step::Next)
+            }
+        }
+        (Some(_), []) => {
+            b.beyond_barriers();
+            |c, i| {
+                c.order_fence();
+                if i.number & RELEASES != 0 {
+                    c.order_release_within(i.number & WITHIN_CLUSTER != 0);
+                }
+                Ok(Step::Next)
+            }
+        }
         _ => return Err(modifiers.unsupported("the form")),
-    }
-    let block_alone: Handler = |c, _| {
-        c.order_fence();
-        // Another warp of the block, which knows of it, may have the fence of the GPU.
-        c.order_release_to_all();
-        Ok(Step::Next)
     };
-    let beyond: Handler = |c, _| {
-        c.order_fence();
-        c.order_blocks(true);
-        Ok(Step::Next)
-    };
-    let handler = if wide == Some(true) { beyond } else { block_alone };
-    b.add(Instruction::new(handler, Class::Synchronization));
+    let mut out = Instruction::new(handler, Class::Synchronization);
+    out.number = ways | if scope == Some(Reach::Cluster) { WITHIN_CLUSTER } else { 0 };
+    b.add(out);
     Ok(())
 }

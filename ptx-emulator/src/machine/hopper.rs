@@ -47,6 +47,9 @@ pub(crate) struct Hopper {
     pub order: Option<Order>,
     /// Whether it has had a fence of the whole GPU.
     pub acquired: bool,
+    /// For each block, the times up to which fences of it or of its cluster have released its
+    /// warps' accesses; a fence of the GPU there releases them further.
+    released: Vec<Vec<u32>>,
     /// Warps of a block.
     warps: usize,
     mbarriers: FxHashMap<Place, Mbarrier>,
@@ -79,6 +82,7 @@ impl Hopper {
             order: ordered
                 .then(|| Order::new(&live, blocks.len(), grid.shared_end.min(1 << 24) as u32)),
             acquired: false,
+            released: vec![Vec::new(); blocks.len()],
             warps: live.len() / blocks.len().max(1),
             mbarriers: FxHashMap::default(),
             arrivals: Vec::new(),

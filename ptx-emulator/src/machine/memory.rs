@@ -53,29 +53,30 @@ pub(super) fn is_hint(word: &str) -> bool {
 }
 
 /// Takes `.volatile`, `.relaxed.gpu` and the like: how far the access is strong, and whether it
-/// acquires or releases beyond the block. Atomic ones are strong without such words.
+/// acquires and whether it releases beyond its cluster. Atomic ones are strong without such words.
 pub(super) fn strength(
     b: &mut Builder<'_, '_>,
     modifiers: &mut Modifiers<'_>,
     is_atomic: bool,
-) -> (Reach, bool) {
+) -> (Reach, (bool, bool)) {
     let order = ["volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "seq_cst"];
     let found = modifiers.find(|word| order.iter().find(|name| **name == word).copied());
     let scopes = ["cta", "cluster", "gpu", "sys"];
     let scope = modifiers.find(|word| scopes.iter().find(|name| **name == word).copied());
-    let one_way = ["acquire", "release", "acq_rel", "seq_cst"];
-    let synchronizes = found.is_some_and(|word| one_way.contains(&word));
-    let orders = synchronizes && scope != Some("cta");
+    let is = |words: [&str; 3]| found.is_some_and(|word| words.contains(&word));
+    let (acquires, releases) =
+        (is(["acquire", "acq_rel", "seq_cst"]), is(["release", "acq_rel", "seq_cst"]));
+    let beyond = !matches!(scope, Some("cta" | "cluster"));
     let reach = match scope {
         _ if found.is_none() && !is_atomic => Reach::Weak,
         Some("cta") => Reach::Block,
         Some("cluster") => Reach::Cluster,
         _ => Reach::All,
     };
-    if synchronizes || reach == Reach::Cluster {
+    if acquires || releases || reach == Reach::Cluster {
         b.beyond_barriers();
     }
-    (reach, orders)
+    (reach, (acquires && beyond, releases && beyond))
 }
 
 /// Reads the modifiers of a load or store.
@@ -84,7 +85,7 @@ fn access(
     modifiers: &mut Modifiers<'_>,
     address: &Address,
 ) -> Result<(Memory, Type), Error> {
-    let (reach, orders) = strength(b, modifiers, false);
+    let (reach, (acquires, releases)) = strength(b, modifiers, false);
     let (space, cluster) = find_space(modifiers);
     let space = space.or(address.home.filter(|home| *home != Space::Const));
     let hinted = modifiers.flag("L2::cache_hint");
@@ -102,7 +103,7 @@ fn access(
     }
     if reach != Reach::Weak && matches!(space, None | Some(Space::Global)) {
         b.communicates();
-        if orders {
+        if acquires || releases {
             b.orders_blocks();
         }
     }
@@ -115,7 +116,8 @@ fn access(
     };
     let signed = is_signed(ty);
     let frame = address.frame;
-    Ok((Memory { space, cluster, frame, size, count, signed, reach, orders, bits: 0 }, ty))
+    let bits = 0;
+    Ok((Memory { space, cluster, frame, size, count, signed, reach, acquires, releases, bits }, ty))
 }
 
 fn ld(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
@@ -342,10 +344,9 @@ impl Context<'_> {
         Fences { released: &self.grid.released, warps, acquired }
     }
 
-    /// A fence of the whole GPU, or an access that orders as much; an access that reads alone
-    /// releases nothing.
-    pub(super) fn order_blocks(&mut self, releases: bool) {
-        self.cluster.hopper.acquired |= !self.grid.released.is_empty();
+    /// A fence of the whole GPU, or an access that acquires or releases as far.
+    pub(super) fn order_blocks(&mut self, acquires: bool, releases: bool) {
+        self.cluster.hopper.acquired |= acquires && !self.grid.released.is_empty();
         if releases {
             self.order_release_to_all();
         }
@@ -381,9 +382,7 @@ fn load(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     };
     let addresses = c.addresses(i, memory);
     c.check_alignment(&addresses, u64::from(memory.size) * u64::from(memory.count))?;
-    if memory.orders {
-        c.order_blocks(false);
-    }
+    c.order_blocks(memory.acquires, false);
     c.by_space(memory.space, addresses, |c, space, addresses| {
         let access = Access { addresses, memory, line: i.line, list: &i.list };
         match space {
@@ -420,9 +419,7 @@ fn store(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         }
     })?;
     // What it releases includes itself.
-    if memory.orders {
-        c.order_blocks(true);
-    }
+    c.order_blocks(false, memory.releases);
     Ok(Step::Next)
 }
 

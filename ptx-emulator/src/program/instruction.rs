@@ -149,8 +149,10 @@ pub(crate) struct Memory {
     pub signed: bool,
     /// Whether it is volatile, relaxed, acquire, release or atomic, and of which scope.
     pub reach: crate::check::shadow::Reach,
-    /// It acquires or releases beyond the block.
-    pub orders: bool,
+    /// It acquires beyond its cluster.
+    pub acquires: bool,
+    /// It releases beyond its cluster.
+    pub releases: bool,
     /// Bits of a destination register.
     pub bits: u8,
 }

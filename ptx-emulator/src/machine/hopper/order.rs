@@ -203,8 +203,8 @@ impl Context<'_> {
         if self.grid.program.orders_blocks {
             // The flag itself is part of what it releases.
             let of_cluster = self.cluster_stamp(stamp);
-            // What a flag of the block's scope passes on, a fence of the reader may release.
-            if stamp.reach == Reach::Block {
+            // What a flag of the block's or cluster's scope passes on, a fence of the reader may release.
+            if matches!(stamp.reach, Reach::Block | Reach::Cluster) {
                 self.order_strong(lane, Space::Global, address, writes);
             }
             return Ok(of_cluster);
@@ -281,15 +281,33 @@ impl Context<'_> {
         Stamp { block, thread, epoch, warp_epoch: 0, reach, ..*stamp }
     }
 
-    /// What these lanes know and did is released to whoever acquires it, of other clusters too.
+    /// What these lanes know and did is released to whoever acquires it, of other clusters too, and
+    /// with it what fences of less reach have released to them.
     pub fn order_release_to_all(&mut self) {
-        let (warp, lanes, block) = (self.cluster_warp(), self.mask, self.cluster.blocks[0].linear);
-        if self.grid.released.is_empty() {
-            return;
-        }
-        let Some(order) = self.order() else { return };
-        let times = order.release_to_all(warp, lanes);
+        let block = self.cluster.blocks[0].linear;
+        let Some(times) = self.order_times() else { return };
         self.fences().release(block, times.into_iter());
+        let within = &self.cluster.hopper.released[self.rank];
+        self.fences().release(block, within.iter().copied());
+    }
+
+    /// It is released to the block or its cluster, where others may have the fence of the GPU.
+    pub fn order_release_within(&mut self, cluster: bool) {
+        let Some(times) = self.order_times() else { return };
+        let (rank, released) = (self.rank, self.cluster.hopper.released.iter_mut());
+        for (_, known) in released.enumerate().filter(|(block, _)| cluster || *block == rank) {
+            known.resize(times.len(), 0);
+            known.iter_mut().zip(&times).for_each(|(known, time)| *known = *time.max(known));
+        }
+    }
+
+    /// Up to which times the lanes know what was done, where fences order blocks.
+    fn order_times(&mut self) -> Option<Vec<u32>> {
+        let (warp, lanes) = (self.cluster_warp(), self.mask);
+        if self.grid.released.is_empty() {
+            return None;
+        }
+        Some(self.order()?.release_to_all(warp, lanes))
     }
 
     /// A strong access synchronises with others of its place. Each counts as acquiring, and each
