@@ -32,6 +32,20 @@ use rustc_hash::FxHashMap;
 /// A place in the shared memory of a block of the cluster: its rank and the address there.
 pub(crate) type Place = (usize, u64);
 
+/// Which addresses an operand in shared memory has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// Generic ones.
+    generic: bool,
+    /// Those of the block's own shared memory alone.
+    own_only: bool,
+}
+
+impl Window {
+    const OWN: Window = Window { generic: false, own_only: true };
+    const CLUSTER: Window = Window { generic: false, own_only: false };
+}
+
 /// What the instructions need besides their slots.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
@@ -154,14 +168,16 @@ impl Context<'_> {
         self.rank * self.cluster.hopper.warps + self.warp.index
     }
 
-    /// The place of an address: in the shared window, or a generic one.
-    fn shared_place(&self, lane: usize, address: u64, generic: bool) -> Result<Place, Box<Fault>> {
+    /// The place of an address.
+    fn shared_place(
+        &self,
+        lane: usize,
+        address: u64,
+        window: Window,
+    ) -> Result<Place, Box<Fault>> {
         let fault =
             |message: &str| Err(Fault::of_lane(ReportKind::OutOfBounds, lane, message).at(address));
-        let inside = match generic {
-            true => address.wrapping_sub(SHARED_WINDOW),
-            false => address & (WINDOW_BYTES - 1),
-        };
+        let inside = address.wrapping_sub(if window.generic { SHARED_WINDOW } else { 0 });
         if inside >= WINDOW_BYTES {
             return fault("an address that is not in shared memory");
         }
@@ -176,6 +192,9 @@ impl Context<'_> {
         };
         if rank >= blocks {
             return fault("an address in the shared memory of a block that the cluster hasn't");
+        }
+        if window.own_only && rank != self.rank {
+            return fault("another block's shared memory, where only the block's own may be used");
         }
         self.check_alive(lane, rank, address)?;
         Ok((rank, offset))

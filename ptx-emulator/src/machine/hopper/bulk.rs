@@ -2,6 +2,7 @@
 //! (PTX ISA 9.7.9.25.4).
 
 use super::super::context::{Context, Outcome, Step, lanes_of};
+use super::Window;
 use super::copy::{At, Direction, Load, Operation, Out, Piece, Store};
 use crate::bulk::{ReduceOp, ReduceType, check_bulk_copy};
 use crate::check::{Fault, ReportKind};
@@ -96,7 +97,9 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     let mbarrier = if counted { Some(At::new(b, &i.operands[3])?) } else { None };
     let multicast = if multicast { Some(b.source(&i.operands[4], Type::U16)?) } else { None };
     let coordinates = Box::default();
-    let operation = Operation { direction, shared, other, mbarrier, multicast, size, coordinates };
+    let window = if is_store || to == End::Block { Window::OWN } else { Window::CLUSTER };
+    let operation =
+        Operation { direction, shared, window, other, mbarrier, multicast, size, coordinates };
     b.beyond_barriers();
     if reduces {
         b.communicates();
@@ -127,7 +130,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         checked.map_err(|error| {
             Fault::of_lane(ReportKind::Misaligned, lane, error.to_string()).at(shared)
         })?;
-        let place = c.shared_place(lane, shared, false)?;
+        let place = c.shared_place(lane, shared, operation.window)?;
         if let Direction::Store(reduce) = operation.direction {
             let runs = vec![Out { shared: place.1, global: other, bytes }];
             let store = Store { op: None, rank: place.0, runs, reduce, line: i.line };
@@ -137,7 +140,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         for (to, mbarrier) in c.destinations(operation, lane, place)? {
             let piece = match operation.direction {
                 Direction::ToBlock => {
-                    let from = c.shared_place(lane, other, false)?;
+                    let from = c.shared_place(lane, other, Window::OWN)?;
                     c.need_shared(lane, from, bytes.into(), "a bulk copy")?;
                     Piece::Shared { from, shared: to.1, bytes }
                 }
@@ -166,7 +169,7 @@ impl Context<'_> {
         let fault =
             |message: String| Err(Fault::of_lane(ReportKind::Asynchronous, lane, message).at(to.1));
         let mbarrier = operation.mbarrier.map_or(0, |mbarrier| mbarrier.of(self, lane));
-        let mbarrier = self.shared_place(lane, mbarrier, false)?;
+        let mbarrier = self.shared_place(lane, mbarrier, operation.window)?;
         if !mbarrier.1.is_multiple_of(8) {
             let message = "the address of an mbarrier is not a multiple of 8";
             return Err(Fault::of_lane(ReportKind::Misaligned, lane, message).at(mbarrier.1));

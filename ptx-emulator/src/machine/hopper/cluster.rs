@@ -2,6 +2,7 @@
 
 use super::super::context::{Context, Outcome, Step};
 use super::super::warp::Status;
+use super::Window;
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::memory::{RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES};
@@ -138,7 +139,8 @@ fn rank(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let addresses = *c.lanes(i.a);
     let mut out = [0; 32];
     for lane in super::super::context::lanes_of(c.mask) {
-        out[lane] = c.shared_place(lane, addresses[lane], i.number != 0)?.0 as u64;
+        let window = Window { generic: i.number != 0, own_only: false };
+        out[lane] = c.shared_place(lane, addresses[lane], window)?.0 as u64;
     }
     c.write(i.d, &out);
     Ok(Step::Next)

@@ -1,7 +1,7 @@
 //! Bulk copies under way: how they are issued, and how they take effect.
 
 use super::super::context::{Context, lanes_of};
-use super::Place;
+use super::{Place, Window};
 use crate::bulk::{Fill, ReduceOp, ReduceType, reduce_bytes};
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
@@ -60,6 +60,7 @@ pub(crate) struct Operation {
     pub direction: Direction,
     /// Where the shared memory begins.
     pub shared: At,
+    pub window: Window,
     /// Global memory, the tensor map, or the source in shared memory.
     pub other: At,
     pub mbarrier: Option<At>,

@@ -1,7 +1,7 @@
 //! `mbarrier`: lowering and execution (PTX ISA 9.7.13.15).
 
 use super::super::context::{Context, Outcome, Step, lanes_of};
-use super::Place;
+use super::{Place, Window};
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::order::Kind;
@@ -24,8 +24,7 @@ pub(super) struct CopyArrival {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     action: Action,
-    /// The address is a generic one.
-    generic: bool,
+    window: Window,
     offset: i64,
     relaxed: bool,
     name: &'static str,
@@ -132,9 +131,14 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     if operands.next().is_some() {
         return Err(modifiers.invalid("too many operands"));
     }
-    let generic = space.is_none() && address.home.is_none();
+    // Arrivals and transactions alone may be at another block's mbarrier.
+    let is_own = is_wait || matches!(action, Action::Init | Action::Invalidate);
+    let window = Window {
+        generic: space.is_none() && address.home.is_none(),
+        own_only: is_own || space == Some(1),
+    };
     let name = verbs.iter().chain(&waits).find(|name| **name == verb).unwrap_or(&"");
-    let operation = Operation { action, generic, offset: address.offset, relaxed, name };
+    let operation = Operation { action, window, offset: address.offset, relaxed, name };
     out.detail = Detail::Hopper(Box::new(super::Operation::Mbarrier(operation)));
     b.add(out);
     Ok(())
@@ -158,9 +162,10 @@ pub(super) fn lower_copies(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Res
     b.beyond_barriers();
     let address = b.address(address)?;
     let generic = space.is_none() && address.home.is_none();
+    let window = Window { generic, own_only: true };
     let action = if counted { Action::Copies } else { Action::CopiesToo };
     let (offset, name) = (address.offset, "arrive");
-    let operation = Operation { action, generic, offset, relaxed: false, name };
+    let operation = Operation { action, window, offset, relaxed: false, name };
     let mut out = Instruction::new(act, Class::Synchronization);
     out.a = address.base;
     out.b = b.constant(Value::Bits(1));
@@ -217,7 +222,7 @@ impl Context<'_> {
         let mut groups: Vec<Group> = Vec::new();
         for lane in lanes_of(self.mask) {
             let address = addresses[lane].wrapping_add_signed(operation.offset);
-            let place = self.shared_place(lane, address, operation.generic)?;
+            let place = self.shared_place(lane, address, operation.window)?;
             if !place.1.is_multiple_of(8) {
                 let message = "the address of an mbarrier is not a multiple of 8";
                 let fault = Fault::of_lane(ReportKind::Misaligned, lane, message);

@@ -2,6 +2,7 @@
 
 use super::super::context::{Context, Outcome, Step, lanes_of};
 use super::bulk::{End, ends, operation, reduction};
+use super::Window;
 use super::copy::{At, Direction, Load, Operation, Out, Piece, Store};
 use crate::bulk::{BoxError, LoadRun, ReduceType, StoreRun, TensorElement, TensorMap};
 use crate::check::{Fault, ReportKind};
@@ -46,6 +47,7 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     modifiers.flag("tile");
     let hinted = modifiers.flag("L2::cache_hint");
     let (shared, other, mbarrier, multicast, direction, coordinates);
+    let mut window = Window::OWN;
     let none = At { slot: b.constant(Value::Bits(0)), offset: 0 };
     if prefetches {
         if !(modifiers.flag("L2") && modifiers.flag("global")) {
@@ -67,6 +69,7 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
                 mbarrier = Some(At::new(b, &i.operands[2])?);
                 multicast = if many { Some(b.source(&i.operands[3], Type::U16)?) } else { None };
                 direction = Direction::Load;
+                window = if to == End::Cluster { Window::CLUSTER } else { Window::OWN };
             }
             (End::Global, End::Block, false, true) if !many => {
                 expect(i, &modifiers, 2 + usize::from(hinted))?;
@@ -86,7 +89,8 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
         b.communicates();
     }
     let size = none.slot;
-    let operation = Operation { direction, shared, other, mbarrier, multicast, size, coordinates };
+    let operation =
+        Operation { direction, shared, window, other, mbarrier, multicast, size, coordinates };
     let mut out = Instruction::new(run, Class::Memory);
     out.detail = Detail::Hopper(Box::new(super::Operation::Copy(operation)));
     b.add(out);
@@ -113,8 +117,9 @@ pub(super) fn prefetch(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<
     let (slot, direction) = (b.constant(Value::Bits(0)), Direction::Prefetch);
     let shared = At { slot, offset: 0 };
     let (mbarrier, multicast, coordinates) = (None, None, Box::default());
+    let (window, size) = (Window::OWN, slot);
     let operation =
-        Operation { direction, shared, other, mbarrier, multicast, size: slot, coordinates };
+        Operation { direction, shared, window, other, mbarrier, multicast, size, coordinates };
     let mut out = Instruction::new(run, Class::Memory);
     out.detail = Detail::Hopper(Box::new(super::Operation::Copy(operation)));
     b.add(out);
@@ -187,7 +192,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         match operation.direction {
             Direction::Prefetch => {}
             Direction::Store(reduce) => {
-                let from = c.shared_place(lane, operation.shared.of(c, lane), false)?;
+                let from = c.shared_place(lane, operation.shared.of(c, lane), operation.window)?;
                 let mut runs: Vec<Out> = Vec::new();
                 let visit = |StoreRun { shared, global, bytes }| {
                     runs.push(Out { shared: shared.into(), global, bytes });
@@ -206,7 +211,7 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
                 c.start_store(lane, from, map.box_bytes(), store)?;
             }
             Direction::Load | Direction::ToBlock => {
-                let to = c.shared_place(lane, operation.shared.of(c, lane), false)?;
+                let to = c.shared_place(lane, operation.shared.of(c, lane), operation.window)?;
                 let mut pieces = Vec::new();
                 let visit = |run| {
                     pieces.push(match run {

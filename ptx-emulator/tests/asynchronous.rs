@@ -1,0 +1,69 @@
+//! What mbarriers, copies, products and the like must not do, in few lines each.
+
+use ptx_emulator::{Argument, Emulator, Launch, Module, Options, Report, ReportKind};
+
+const HEAD: &str = "
+.version 8.0
+.target sm_90a
+.address_size 64
+.const .align 16 .b32 constants[16];
+.visible .entry f(.param .u64 words)
+{
+    .reg .pred %p;
+    .reg .b32 %r<9>;
+    .reg .b64 %rd<9>;
+    .shared .align 16 .b8 data[64];
+    .shared .align 8 .b64 barrier;
+    ld.param.u64 %rd1, [words];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, data;
+    mov.u32 %r3, barrier;
+";
+
+/// Of 16 words that are given, nothing has written the upper half.
+fn run(body: &str, launch: &Launch) -> Result<(), Box<Report>> {
+    let module = Module::parse(&format!("{HEAD}{body} ret;\n}}\n")).unwrap();
+    let mut gpu = Emulator::new(Options { step_limit: 100_000, ..Options::default() });
+    let words = gpu.allocate(64).unwrap();
+    gpu.write(words, &[0; 32]).unwrap();
+    gpu.launch(&module, "f", launch, &[Argument::from(words)]).map(drop)
+}
+
+/// The report that a body has to end with.
+fn report(body: &str, launch: &Launch) -> Box<Report> {
+    let Err(report) = run(body, launch) else { panic!("no report: {body}") };
+    report
+}
+
+const ONE: Launch = Launch::new(1, 1);
+const CLUSTER: Launch = Launch { cluster: [2, 1, 1], ..Launch::new(2, 1) };
+
+#[test]
+fn the_blocks_own_memory_is_no_other_blocks() {
+    // The first block has the address of its own words in %r4, or of the other block's.
+    let body = |rank: u32, then: &str| {
+        format!(
+            "st.shared.v4.u32 [%r2], {{%r1, %r1, %r1, %r1}}; mbarrier.init.shared.b64 [%r3], 1;
+             fence.proxy.async; barrier.cluster.arrive; barrier.cluster.wait;
+             mov.u32 %r4, %cluster_ctarank; setp.ne.u32 %p, %r4, 0; @%p bra end;
+             mapa.shared::cluster.u32 %r4, %r2, {rank}; mapa.shared::cluster.u32 %r5, %r3, {rank};
+             cvt.u64.u32 %rd2, %r5; add.u64 %rd3, %rd2, 0x100000000;
+             {then} end: barrier.cluster.arrive; barrier.cluster.wait;"
+        )
+    };
+    let store = "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r4], 16;
+                 cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;";
+    for then in [
+        "mbarrier.arrive.shared.b64 %rd4, [%r5];",
+        "mbarrier.test_wait.parity.shared::cta.b64 %p, [%r5], 1;",
+        "mbarrier.inval.shared.b64 [%r5]; mbarrier.init.shared.b64 [%r5], 1;",
+        store,
+    ] {
+        run(&body(0, then), &CLUSTER).unwrap();
+        let report = report(&body(1, then), &CLUSTER);
+        assert_eq!(report.kind, ReportKind::OutOfBounds, "{report}\n{then}");
+    }
+    run(&body(1, "mbarrier.arrive.shared::cluster.b64 _, [%r5];"), &CLUSTER).unwrap();
+    let beyond = "mbarrier.arrive.shared.b64 %rd4, [%rd3];";
+    assert_eq!(report(&body(0, beyond), &CLUSTER).kind, ReportKind::OutOfBounds);
+}
