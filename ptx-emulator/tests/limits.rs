@@ -154,10 +154,14 @@ fn products_outlive_no_function() {
             wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
                 {%d0, %d1, %d2, %d3}, %m, %m, 0, 1, 1, 0, 0;
             wgmma.commit_group.sync.aligned; ret; }
-        .entry f() { call g; wgmma.wait_group.sync.aligned 0; ret; }";
-    let mut gpu = Emulator::new(Options { checks: false, ..Options::default() });
-    let text = format!("{}{text}", HEAD.replace("sm_90", "sm_90a"));
-    let module = Module::parse(&text).unwrap();
-    let report = gpu.launch(&module, "f", &Launch::new(1, 128), &[]).unwrap_err();
-    assert!(report.to_string().contains("function returned"), "{report}");
+        .func h() { wgmma.wait_group.sync.aligned 0; ret; }";
+    // In the kernel, or in another function that is as deep.
+    for wait in ["wgmma.wait_group.sync.aligned 0;", "call h;"] {
+        let mut gpu = Emulator::new(Options { checks: false, ..Options::default() });
+        let head = HEAD.replace("sm_90", "sm_90a");
+        let text = format!("{head}{text} .entry f() {{ call g; {wait} ret; }}");
+        let module = Module::parse(&text).unwrap();
+        let report = gpu.launch(&module, "f", &Launch::new(1, 128), &[]).unwrap_err();
+        assert!(report.to_string().contains("function returned"), "{report}");
+    }
 }

@@ -385,6 +385,7 @@ impl Cluster {
 pub(crate) fn new_frame(function: &Function, index: usize, local: u64, lanes: u32) -> Frame {
     Frame {
         function: index,
+        call: 0,
         registers: registers::for_warp(function),
         predicates: vec![0; function.predicates],
         path: Path { pc: 0, mask: lanes, meet: END },

@@ -251,6 +251,8 @@ fn enter(c: &mut Context<'_>, call: &Call) -> Outcome {
     }
     let local = c.warp.local.push(function.frame, function.alignment);
     let mut frame = new_frame(function, call.function, local, c.mask);
+    c.warp.calls += 1;
+    frame.call = c.warp.calls;
     let place =
         Place { grid: c.grid, block: &c.cluster.blocks[c.rank], rank: c.rank, warp: c.warp.index };
     for (special, slot) in &function.specials {

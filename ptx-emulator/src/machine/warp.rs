@@ -25,6 +25,8 @@ pub(crate) struct Path {
 pub(crate) struct Frame {
     /// The function's index in the program.
     pub function: usize,
+    /// The number of the call that it is of, in its warp; 0 is the kernel's.
+    pub call: u64,
     pub registers: Vec<Lanes>,
     pub predicates: Vec<u32>,
     /// The path that runs.
@@ -71,6 +73,8 @@ pub(crate) struct Warp {
     pub local: LocalMemory,
     /// The functions that it is in: the innermost last; while it runs, that one is the context's.
     pub frames: Vec<Frame>,
+    /// Calls of functions so far.
+    pub calls: u64,
     /// Instructions that it has executed.
     pub steps: u64,
     /// The line of the last one.

@@ -89,8 +89,8 @@ struct Product {
     operation: Arc<Operation>,
     key: Key,
     op: Option<OpId>,
-    /// The frame of each warp that has come to it.
-    frames: [usize; WARPS_OF_GROUP],
+    /// The frame of each warp that has come to it: its depth and the call that it is of.
+    frames: [(usize, u64); WARPS_OF_GROUP],
     is_done: bool,
     waits: usize,
 }
@@ -153,8 +153,8 @@ pub(super) fn multiply(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     }
     let b = c.uniform(operation.b, "B's descriptor")?;
     let key = Key { line: i.line, a, b, accumulate: accumulate != 0 };
-    let (warp, depth, function) =
-        (c.warp.index % WARPS_OF_GROUP, c.warp.frames.len(), c.frame.function);
+    let (warp, function) = (c.warp.index % WARPS_OF_GROUP, c.frame.function);
+    let frame = (c.warp.frames.len(), c.frame.call);
     let checks = c.grid.options.checks;
     let group = c.warpgroup("wgmma.mma_async")?;
     let (number, is_complete) = group.ops.multiply(warp, key).map_err(fault)?;
@@ -180,14 +180,14 @@ pub(super) fn multiply(c: &mut Context<'_>, i: &Instruction) -> Outcome {
                 operation: operation.clone(),
                 key,
                 op: None,
-                frames: [0; WARPS_OF_GROUP],
+                frames: [(0, 0); WARPS_OF_GROUP],
                 is_done: false,
                 waits: 0,
             });
             group.products.back_mut().expect("one was added")
         }
     };
-    product.frames[warp] = depth;
+    product.frames[warp] = frame;
     if is_complete {
         c.start_product(number, operation, key)?;
     }
@@ -324,7 +324,7 @@ impl Context<'_> {
             })?,
             None => {
                 let warps: [Vec<[u32; 32]>; 4] = std::array::from_fn(|warp| {
-                    let frame = self.frame_of(first + warp, frames[warp]);
+                    let frame = self.frame_of(first + warp, frames[warp].0);
                     gather(frame, operation.a_registers())
                 });
                 a = wgmma.a_from_registers(warps.each_ref().map(|warp| &warp[..]));
@@ -335,12 +335,12 @@ impl Context<'_> {
             b[k * shape.n + n] = value;
         })?;
         let mut sums: [Vec<[u32; 32]>; 4] = std::array::from_fn(|warp| {
-            gather(self.frame_of(first + warp, frames[warp]), &operation.accumulators)
+            gather(self.frame_of(first + warp, frames[warp].0), &operation.accumulators)
         });
         let arch = (self.grid.options.arch.major, self.grid.options.arch.minor);
         wgmma.execute(arch, &a, &b, key.accumulate, sums.each_mut().map(|sum| &mut sum[..]));
         for (warp, sums) in sums.iter().enumerate() {
-            let frame = self.frame_of_mut(first + warp, frames[warp]);
+            let frame = self.frame_of_mut(first + warp, frames[warp].0);
             for (slot, sum) in operation.accumulators.iter().zip(sums) {
                 let register: &mut Lanes = &mut frame.registers[*slot as usize];
                 *register = sum.map(u64::from);
@@ -349,12 +349,13 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Whether a warp of the block has calls that deep.
-    fn has_frame(&self, warp: usize, depth: usize) -> bool {
-        match warp == self.warp.index {
+    /// Whether a warp of the block is still in the call with that number, so deep.
+    fn has_frame(&self, warp: usize, (depth, call): (usize, u64)) -> bool {
+        let deep = match warp == self.warp.index {
             true => depth <= self.warp.frames.len(),
             false => depth < self.cluster.blocks[self.rank].warps[warp].frames.len(),
-        }
+        };
+        deep && self.frame_of(warp, depth).call == call
     }
 
     /// A frame of a warp of the block, by its depth.
