@@ -67,3 +67,16 @@ fn the_blocks_own_memory_is_no_other_blocks() {
     let beyond = "mbarrier.arrive.shared.b64 %rd4, [%rd3];";
     assert_eq!(report(&body(0, beyond), &CLUSTER).kind, ReportKind::OutOfBounds);
 }
+
+#[test]
+fn what_is_reduced_has_been_written() {
+    let body = |offset: u32| {
+        format!(
+            "st.shared.v4.u32 [data], {{%r1, %r1, %r1, %r1}}; fence.proxy.async;
+             cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1+{offset}], [%r2], 16;
+             cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+        )
+    };
+    run(&body(16), &ONE).unwrap();
+    assert_eq!(report(&body(32), &ONE).kind, ReportKind::Uninitialized);
+}

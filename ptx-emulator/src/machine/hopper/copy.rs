@@ -308,9 +308,18 @@ impl Context<'_> {
             };
             let start = global - allocation.base;
             if let Some((op, ty)) = reduce {
-                let mut old: Vec<u8> = (0..u64::from(*bytes))
-                    .map(|at| allocation.load(start + at, 1).0 as u8)
-                    .collect();
+                let mut old = Vec::with_capacity(*bytes as usize);
+                for at in 0..u64::from(*bytes) {
+                    let (value, written) = allocation.load(start + at, 1);
+                    if written == 0 && self.grid.options.checks {
+                        let (what, at) = ("global memory, by a bulk reduction,", global + at);
+                        let note = Some(allocation.note(at));
+                        let mut fault = crate::memory::uninitialized(0, what, at, note);
+                        (fault.line, fault.lane) = (Some(line), None);
+                        return Err(fault);
+                    }
+                    old.push(value as u8);
+                }
                 let reduced = reduce_bytes(op, ty, &mut old, &data);
                 reduced.map_err(|e| Fault::new(ReportKind::Unsupported, e.to_string()))?;
                 data = old;
