@@ -80,3 +80,17 @@ fn what_is_reduced_has_been_written() {
     run(&body(16), &ONE).unwrap();
     assert_eq!(report(&body(32), &ONE).kind, ReportKind::Uninitialized);
 }
+
+#[test]
+fn constants_are_not_stored_to() {
+    for body in [
+        "mov.u64 %rd2, constants; st.global.u32 [%rd2], %r1;",
+        "mov.u64 %rd2, constants; red.global.add.u32 [%rd2], 1;",
+        "st.shared.v4.u32 [data], {%r1, %r1, %r1, %r1}; fence.proxy.async;
+         mov.u64 %rd2, constants;
+         cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r2], 16;
+         cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+    ] {
+        assert_eq!(report(body, &ONE).kind, ReportKind::ReadOnly, "{body}");
+    }
+}

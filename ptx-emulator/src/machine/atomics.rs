@@ -2,7 +2,7 @@
 //! turn in rising order.
 
 use super::context::lanes_of;
-use super::memory::{find_space, is_hint, strength};
+use super::memory::{find_space, is_hint, need_writable, strength};
 use super::{Context, Lower, Outcome, Step};
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
@@ -179,6 +179,7 @@ fn global(c: &mut Context<'_>, one: &One) -> Result<u64, Box<Fault>> {
     let Some(found) = c.grid.memory.find(address, size.into()) else {
         return Err(c.stray(lane, address, size.into()));
     };
+    need_writable(found, lane, address)?;
     let (old, written) = found.load(address - found.base, size);
     if c.grid.options.checks && written.count_ones() != size {
         return Err(uninitialized(lane, "global memory", address, Some(found.note(address))));

@@ -475,11 +475,7 @@ fn store_global(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Faul
             return Err(c.stray(lane, address, bytes));
         };
         allocation = Some(found);
-        if found.read_only {
-            let message = "a store to constant memory";
-            let fault = Fault::of_lane(ReportKind::ReadOnly, lane, message).at(address);
-            return Err(fault.inside(Some(found.note(address))));
-        }
+        need_writable(found, lane, address)?;
         for (k, slot) in access.list[..count].iter().enumerate() {
             let address = address + k as u64 * u64::from(size);
             if races {
@@ -491,6 +487,19 @@ fn store_global(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Faul
     c.statistics.global_stored += bytes * u64::from(c.mask.count_ones());
     c.count_global(&access.addresses);
     Ok(())
+}
+
+/// Faults if the allocation is of constant memory.
+pub(super) fn need_writable(
+    allocation: &Allocation,
+    lane: usize,
+    address: u64,
+) -> Result<(), Box<Fault>> {
+    if !allocation.read_only {
+        return Ok(());
+    }
+    let fault = Fault::of_lane(ReportKind::ReadOnly, lane, "a store to constant memory");
+    Err(fault.at(address).inside(Some(allocation.note(address))))
 }
 
 /// The fault of a local address that no variable has.

@@ -1,11 +1,12 @@
 //! Bulk copies under way: how they are issued, and how they take effect.
 
 use super::super::context::{Context, lanes_of};
+use super::super::memory::need_writable;
 use super::{Place, Window};
 use crate::bulk::{Fill, ReduceOp, ReduceType, reduce_bytes};
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
-use crate::memory::{PARAM_WINDOW, SHARED_WINDOW, Space};
+use crate::memory::{Allocation, PARAM_WINDOW, SHARED_WINDOW, Space};
 use crate::order::{Actor, Kind, OpId};
 use crate::program::{Builder, Slot};
 use crate::syntax::ast;
@@ -120,9 +121,9 @@ impl Context<'_> {
         lane: usize,
         address: u64,
         bytes: u64,
-    ) -> Result<(), Box<Fault>> {
-        if self.grid.memory.find(address, bytes).is_some() {
-            return Ok(());
+    ) -> Result<&Allocation, Box<Fault>> {
+        if let Some(allocation) = self.grid.memory.find(address, bytes) {
+            return Ok(allocation);
         }
         let message = format!("a bulk copy of {bytes} bytes that no allocation has");
         let fault = Fault::of_lane(ReportKind::OutOfBounds, lane, message);
@@ -255,7 +256,8 @@ impl Context<'_> {
     ) -> Result<(), Box<Fault>> {
         self.need_shared(lane, from, bytes.into(), "a bulk copy")?;
         for run in &store.runs {
-            self.need_global(lane, run.global, run.bytes.into())?;
+            let allocation = self.need_global(lane, run.global, run.bytes.into())?;
+            need_writable(allocation, lane, run.global)?;
         }
         let op = self.order_issue(lane);
         if let Some(op) = op {
