@@ -17,7 +17,7 @@ mod tile;
 pub use copy::{BulkCopyError, check_bulk_copy};
 pub use descriptor::{DescriptorError, Major, MatrixDescriptor, OperandShape};
 pub use encode::NotATensorMap;
-pub use reduce::{ReduceOp, ReduceType, UnsupportedReduction, reduce_bytes};
+pub use reduce::{ReduceOp, ReduceType, UnsupportedReduction, check_reduction, reduce_bytes};
 pub use tensor_map::{
     Fill, Interleave, Promotion, Swizzle, TensorElement, TensorMap, TensorMapError,
 };

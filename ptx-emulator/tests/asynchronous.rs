@@ -94,3 +94,18 @@ fn constants_are_not_stored_to() {
         assert_eq!(report(body, &ONE).kind, ReportKind::ReadOnly, "{body}");
     }
 }
+
+#[test]
+fn a_bulk_stores_destination_is_called_so() {
+    let store = "cp.async.bulk.global.shared::cta.bulk_group [%rd1+8], [%r2], 16;";
+    let report = report(store, &ONE);
+    assert!(report.message.contains("destination"), "{report}");
+    assert_eq!(report.address.map(|address| address % 16), Some(8));
+}
+
+#[test]
+fn a_reduction_that_a_type_has_not_is_known_before_it_runs() {
+    let reduce = "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f32 [%rd1], [%r2], 16;";
+    let module = Module::parse(&format!("{HEAD}{reduce} ret;\n}}\n")).unwrap();
+    assert!(module.check("f").is_err());
+}

@@ -83,6 +83,11 @@ pub fn reduce_bytes(
     Ok(())
 }
 
+/// Whether the type has the operation.
+pub fn check_reduction(op: ReduceOp, of: ReduceType) -> Result<(), UnsupportedReduction> {
+    reduce(op, of, 0, 0).map(drop)
+}
+
 /// One element; values in the low bits.
 fn reduce(op: ReduceOp, of: ReduceType, old: u64, new: u64) -> Result<u64, UnsupportedReduction> {
     use ReduceOp::{Add, And, Dec, Inc, Max, Min, Or, Xor};

@@ -4,7 +4,7 @@
 use super::super::context::{Context, Outcome, Step, lanes_of};
 use super::Window;
 use super::copy::{At, Direction, Load, Operation, Out, Piece, Store};
-use crate::bulk::{ReduceOp, ReduceType, check_bulk_copy};
+use crate::bulk::{BulkCopyError, ReduceOp, ReduceType, check_bulk_copy, check_reduction};
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::program::{Builder, Class, Detail, Instruction, Modifiers};
@@ -79,6 +79,9 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
         true => Some((reduction(&mut modifiers)?.0, reduce_type(&mut modifiers)?)),
         false => None,
     };
+    if let Some((op, ty)) = reduce {
+        check_reduction(op, ty).map_err(|error| modifiers.invalid(&error.to_string()))?;
+    }
     modifiers.finish()?;
     let direction = match (to, from, counted, grouped) {
         (End::Cluster | End::Block, End::Global, true, false) if !reduces => Direction::Load,
@@ -126,9 +129,16 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     for lane in lanes_of(c.mask) {
         let bytes = c.lanes(operation.size)[lane] as u32;
         let (shared, other) = (operation.shared.of(c, lane), operation.other.of(c, lane));
-        let checked = check_bulk_copy(shared, other, bytes);
+        let checked = match operation.direction {
+            Direction::Store(_) => check_bulk_copy(other, shared, bytes),
+            _ => check_bulk_copy(shared, other, bytes),
+        };
         checked.map_err(|error| {
-            Fault::of_lane(ReportKind::Misaligned, lane, error.to_string()).at(shared)
+            let at = match error {
+                BulkCopyError::Alignment { address, .. } => address,
+                BulkCopyError::Size(_) => shared,
+            };
+            Fault::of_lane(ReportKind::Misaligned, lane, error.to_string()).at(at)
         })?;
         let place = c.shared_place(lane, shared, operation.window)?;
         if let Direction::Store(reduce) = operation.direction {

@@ -4,7 +4,9 @@ use super::super::context::{Context, Outcome, Step, lanes_of};
 use super::bulk::{End, ends, operation, reduction};
 use super::Window;
 use super::copy::{At, Direction, Load, Operation, Out, Piece, Store};
-use crate::bulk::{BoxError, LoadRun, ReduceType, StoreRun, TensorElement, TensorMap};
+use crate::bulk::{
+    BoxError, LoadRun, ReduceType, StoreRun, TensorElement, TensorMap, check_reduction,
+};
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::memory::{PARAM_WINDOW, WINDOW_BYTES, number};
@@ -201,7 +203,12 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
                 stored.map_err(|error| box_fault(&error, lane, from.1))?;
                 let reduce = match (reduce, reduce_type(map.element)) {
                     (None, _) => None,
-                    (Some((op, _)), Some(ty)) => Some((op, ty)),
+                    (Some((op, _)), Some(ty)) => {
+                        check_reduction(op, ty).map_err(|error| {
+                            Fault::of_lane(ReportKind::Unsupported, lane, error.to_string())
+                        })?;
+                        Some((op, ty))
+                    }
                     (Some(_), None) => {
                         let message = format!("reductions of {:?} are not emulated", map.element);
                         return Err(Fault::of_lane(ReportKind::Unsupported, lane, message));
