@@ -30,7 +30,7 @@ const CLUSTER: Launch = Launch { cluster: [2, 1, 1], ..TWO_BLOCKS };
 
 fn run(body: &str, launch: &Launch) -> Result<(), Box<Report>> {
     let module = Module::parse(&format!("{HEAD}{body}\n}}\n")).unwrap();
-    let mut gpu = Emulator::new(Options { step_limit: 100_000, ..Options::default() });
+    let mut gpu = Emulator::new(Options { step_limit: 1_000_000, ..Options::default() });
     let words = gpu.allocate(256).unwrap();
     gpu.write(words, &[0; 256]).unwrap();
     gpu.launch(&module, "f", launch, &[Argument::from(words)]).map(drop)
@@ -363,4 +363,26 @@ fn what_a_flag_of_the_block_passes_on_is_released() {
     let late =
         body("cta", "").replace("[%rd1+32], 1; ret;", &format!("[%rd1+32], 1; {write} ret;"));
     assert!(races(&late, &blocks));
+}
+
+#[test]
+fn intervals_whose_numbers_come_again_are_others() {
+    let body = |barriers: &str| {
+        format!(
+            "setp.eq.u32 %p, %r1, 0; @%p st.SPACE.u32 [BASE], 1; {barriers}
+             setp.eq.u32 %p, %r1, 1; @%p ld.SPACE.u32 %r3, [BASE]; ret;"
+        )
+    };
+    let of_warp = "bar.warp.sync -1;".repeat(2048);
+    let of_block = "mov.u32 %r4, 0; again: bar.sync 0; add.u32 %r4, %r4, 1;
+                    setp.lt.u32 %p, %r4, 65535; @%p bra again;";
+    for barriers in [&of_warp, of_block] {
+        for body in spaces(&body(barriers)) {
+            assert!(!races(&body, &Launch::new(1, 32)), "{} bytes", body.len());
+        }
+    }
+    // What comes behind them is looked at.
+    for body in spaces(&format!("{of_warp} st.SPACE.u32 [BASE], 1; ret;")) {
+        assert!(races(&body, &Launch::new(1, 32)));
+    }
 }

@@ -39,6 +39,9 @@ pub(crate) struct Stamp {
     pub epoch: u32,
     /// The warp's interval, from 0.
     pub warp_epoch: u32,
+    /// The block's intervals have had numbers that now come again, which tell nothing of records
+    /// that were not cleared.
+    pub wrapped: bool,
     /// The line of PTX.
     pub line: u32,
     /// Whether it is volatile, relaxed, acquire, release or atomic, and of which scope.
@@ -106,9 +109,9 @@ pub(crate) struct Race {
 const LINE_BITS: u32 = 23;
 const EPOCH_BITS: u32 = 16;
 const WARP_EPOCH_BITS: u32 = 11;
-/// The intervals of a block and of a warp after which its shadow must be cleared.
+/// The interval of a block after which its shadow must be cleared.
 pub(crate) const LAST_EPOCH: u32 = (1 << EPOCH_BITS) - 1;
-/// As [`LAST_EPOCH`], of a warp.
+/// The interval of a warp after which the block's must be another.
 pub(crate) const LAST_WARP_EPOCH: u32 = (1 << WARP_EPOCH_BITS) - 1;
 
 /// A record of an access in one word: line, thread, epoch, warp epoch, flags. 0: none.
@@ -376,7 +379,7 @@ impl SharedCell {
         let racing = if is_strong { MORE_WEAK } else { MORE_WEAK | MORE_STRONG };
         let found = if block == stamp.block && tag & racing == 0 {
             // Where records are of warps, what a cluster does by itself is not looked at.
-            fences.released.is_empty() && unordered(record, stamp.record())
+            fences.released.is_empty() && !stamp.wrapped && unordered(record, stamp.record())
         } else {
             // Where more blocks have read, which one it was is not known.
             let is_one = tag & (MORE_WEAK | MORE_STRONG) == 0;

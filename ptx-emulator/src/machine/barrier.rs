@@ -3,7 +3,7 @@
 use super::vote::groups;
 use super::warp::Status;
 use super::{Context, Lower, Outcome, Step};
-use crate::check::shadow::Reach;
+use crate::check::shadow::{LAST_WARP_EPOCH, Reach};
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::program::{Builder, Class, Handler, Instruction, Modifiers, Slot, Value, exactly};
@@ -190,6 +190,11 @@ fn bar_warp(
         |c, i| {
             c.check_members(i.a)?;
             c.warp.epoch += 1;
+            if c.warp.epoch > LAST_WARP_EPOCH {
+                // Their numbers begin again in another interval of the block.
+                c.warp.epoch = 0;
+                c.block().next_epoch();
+            }
             for lanes in groups(c, i.a) {
                 c.order_warp_sync(lanes);
             }

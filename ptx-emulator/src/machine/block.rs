@@ -8,7 +8,7 @@ use super::hopper::Hopper;
 use super::registers;
 use super::statistics::Statistics;
 use super::warp::{Frame, Path, Status, Stop, Warp};
-use crate::check::shadow::{LAST_EPOCH, LAST_WARP_EPOCH};
+use crate::check::shadow::LAST_EPOCH;
 use crate::check::{Fault, Report, ReportKind};
 use crate::emulator::{Launch, Options};
 use crate::memory::{GlobalMemory, SharedMemory};
@@ -62,6 +62,8 @@ pub(crate) struct Block {
     pub barriers: [NamedBarrier; 16],
     /// Its interval of the race checker, from 1.
     pub epoch: u32,
+    /// It has had so many intervals that their numbers have begun again.
+    pub wrapped: bool,
     /// Barriers of all threads are all that orders it so far: Level 1 of the race checker is exact.
     pub by_barriers: bool,
 }
@@ -85,6 +87,7 @@ impl Block {
             warps: (0..threads.div_ceil(32)).map(warp).collect(),
             barriers: Default::default(),
             epoch: 1,
+            wrapped: false,
             by_barriers: true,
         }
     }
@@ -93,7 +96,7 @@ impl Block {
     pub fn next_epoch(&mut self) {
         self.epoch += 1;
         if self.epoch > LAST_EPOCH {
-            self.epoch = 1;
+            (self.epoch, self.wrapped) = (1, true);
             self.shared.shadow.clear();
         }
     }
@@ -279,10 +282,6 @@ impl Cluster {
         let moved = warp.steps > before || warp.status == Status::Done;
         let live = warp.live;
         let line = warp.line;
-        if warp.epoch > LAST_WARP_EPOCH {
-            warp.epoch = 0;
-            self.blocks[rank].shared.shadow.clear();
-        }
         self.blocks[rank].warps[index] = warp;
         match result {
             Ok(Stop::Blocked | Stop::Turn) => {}

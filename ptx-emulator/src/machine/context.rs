@@ -144,6 +144,7 @@ impl Context<'_> {
             thread: self.warp.index as u32 * 32,
             epoch: block.epoch,
             warp_epoch: self.warp.epoch,
+            wrapped: block.wrapped,
             line,
             reach,
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn stamp(block: u64, thread: u32, epoch: u32) -> Stamp {
-    Stamp { block, thread, epoch, warp_epoch: 0, line: 7, reach: Reach::Weak }
+    Stamp { block, thread, epoch, warp_epoch: 0, wrapped: false, line: 7, reach: Reach::Weak }
 }
 
 #[test]
