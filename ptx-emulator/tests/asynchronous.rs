@@ -109,3 +109,21 @@ fn a_reduction_that_a_type_has_not_is_known_before_it_runs() {
     let module = Module::parse(&format!("{HEAD}{reduce} ret;\n}}\n")).unwrap();
     assert!(module.check("f").is_err());
 }
+
+#[test]
+fn lanes_of_one_member_mask_have_that_mask() {
+    // Two groups of 16 lanes; the third lane's mask is the second argument.
+    let body = |third: &str, then: &str| {
+        format!(
+            "setp.lt.u32 %p, %r1, 16; selp.b32 %r4, 0xffff, 0xffff0000, %p;
+             setp.eq.u32 %p, %r1, 2; selp.b32 %r4, {third}, %r4, %p; {then}"
+        )
+    };
+    let elect = "elect.sync %r5|%p, %r4; and.b32 %r6, %r1, 16; setp.ne.u32 %p, %r5, %r6; @%p trap;";
+    let warp = Launch::new(1, 32);
+    for then in ["bar.warp.sync %r4;", "vote.sync.ballot.b32 %r5, 1, %r4;", elect] {
+        run(&body("%r4", then), &warp).unwrap();
+        let report = report(&body("0x4", then), &warp);
+        assert_eq!(report.kind, ReportKind::Divergence, "{report}\n{then}");
+    }
+}

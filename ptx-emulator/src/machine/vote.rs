@@ -18,9 +18,9 @@ pub(super) const TABLE: &[(&str, Lower)] = &[
 ];
 
 impl Context<'_> {
-    /// The lanes of a member mask that take part: all of its threads that haven't exited execute
-    /// the instruction, and each executing lane is a member (PTX ISA 9.7.13.8).
-    pub(super) fn check_members(&self, slot: Slot) -> Result<u32, Box<Fault>> {
+    /// Of each lane's member mask, all threads that haven't exited execute the instruction with
+    /// the same mask, and each executing lane is a member (PTX ISA 9.7.13.8).
+    pub(super) fn check_members(&self, slot: Slot) -> Result<(), Box<Fault>> {
         let masks = self.lanes(slot);
         for lane in lanes_of(self.mask) {
             let members = masks[lane] as u32;
@@ -37,12 +37,15 @@ impl Context<'_> {
                 );
                 return Err(Fault::of_lane(ReportKind::Divergence, lane, message));
             }
+            let differs = |other: &usize| masks[*other] as u32 != members;
+            if let Some(other) = lanes_of(members & self.mask).find(differs) {
+                let message = format!(
+                    "lane {other} is in the member mask {members:#x}, and has another one itself"
+                );
+                return Err(Fault::of_lane(ReportKind::Divergence, lane, message));
+            }
         }
-        self.uniform_members(slot)
-    }
-
-    fn uniform_members(&self, slot: Slot) -> Result<u32, Box<Fault>> {
-        Ok(self.lanes(slot)[self.mask.trailing_zeros() as usize] as u32)
+        Ok(())
     }
 }
 
@@ -88,10 +91,16 @@ fn elect(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     };
     let mut out = Instruction::new(
         |c, i| {
+            c.check_members(i.a)?;
+            let (mut out, mut leaders) = ([0; 32], 0);
             // Lanes that have ended lead nobody.
-            let leader = (c.check_members(i.a)? & c.mask).trailing_zeros();
-            c.write(i.d, &[leader.into(); 32]);
-            c.write_predicate(i.p, 1 << leader);
+            for group in groups(c, i.a) {
+                let leader = group.trailing_zeros();
+                leaders |= 1 << leader;
+                lanes_of(group).for_each(|lane| out[lane] = leader.into());
+            }
+            c.write(i.d, &out);
+            c.write_predicate(i.p, leaders);
             Ok(Step::Next)
         },
         Class::Warp,
