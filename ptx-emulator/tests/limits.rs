@@ -1,7 +1,7 @@
 //! Numbers in a text or a launch that are larger than any memory: an error, at once, and no memory
 //! taken.
 
-use ptx_emulator::{Argument, Emulator, ErrorKind, Launch, Module, Options, Report, ReportKind};
+use ptx_emulator::{Arch, Argument, Emulator, ErrorKind, Launch, Module, Options, Report, ReportKind};
 
 const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
 
@@ -163,5 +163,28 @@ fn products_outlive_no_function() {
         let module = Module::parse(&text).unwrap();
         let report = gpu.launch(&module, "f", &Launch::new(1, 128), &[]).unwrap_err();
         assert!(report.to_string().contains("function returned"), "{report}");
+    }
+}
+
+#[test]
+fn modules_run_on_what_they_are_for() {
+    let runs = |target: &str, arch: Arch| {
+        let head = HEAD.replace("sm_90", target);
+        let module = Module::parse(&format!("{head} .entry f() {{ ret; }}")).unwrap();
+        let mut gpu = Emulator::new(Options { arch, ..Options::default() });
+        gpu.launch(&module, "f", &Launch::new(1, 1), &[]).map_err(|report| report.kind)
+    };
+    let limit = Err(ReportKind::LaunchLimit);
+    for (target, arch, expected) in [
+        ("sm_70", Arch::new(9, 0), Ok(())),
+        ("sm_80", Arch::new(8, 6), Ok(())),
+        ("sm_80", Arch::new(7, 5), limit),
+        ("sm_90a", Arch::new(9, 0), Ok(())),
+        ("sm_90a", Arch::new(7, 0), limit),
+        ("sm_90a", Arch::new(10, 0), limit),
+        ("sm_100f", Arch::new(10, 3), Ok(())),
+        ("sm_100f", Arch::new(12, 0), limit),
+    ] {
+        assert_eq!(runs(target, arch).map(drop), expected, "{target} on {arch:?}");
     }
 }

@@ -45,6 +45,7 @@ pub(crate) fn launch(
         report
     })?;
     let launch = with_cluster(job, &program);
+    check_target(options.arch, job)?;
     check_limits(options, job.kernel, &launch, &program)?;
     let parameters = parameters(job, &program)?;
     memory.clear_shadows();
@@ -233,6 +234,27 @@ fn shared_limit(arch: Arch) -> u32 {
 /// The product of three extents, or the largest number.
 fn product(extents: [u32; 3]) -> u64 {
     extents.into_iter().fold(1, |product: u64, extent| product.saturating_mul(extent.into()))
+}
+
+/// That the module's `.target` runs on the architecture: `sm_80` on 8.0 and later ones, `sm_90a` on
+/// 9.0 alone, `sm_100f` on 10.0 and later ones of 10 (PTX ISA, `.target`).
+fn check_target(arch: Arch, job: &Job<'_>) -> Result<(), Box<Report>> {
+    for target in job.module.targets() {
+        let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
+        let Ok(number) = digits.parse::<u32>() else { continue };
+        let wanted = Arch::new(number / 10, number % 10);
+        let runs = match target.as_bytes().last() {
+            Some(b'a') => arch == wanted,
+            Some(b'f') => arch >= wanted && arch.major == wanted.major,
+            _ => arch >= wanted,
+        };
+        if !runs {
+            let Arch { major, minor } = arch;
+            let message = format!("a module for {target} on compute capability {major}.{minor}");
+            return Err(Report::of_launch(ReportKind::LaunchLimit, job.kernel, message));
+        }
+    }
+    Ok(())
 }
 
 /// The limits of the architecture and the promises of the kernel.
