@@ -127,3 +127,30 @@ fn lanes_of_one_member_mask_have_that_mask() {
         assert_eq!(report.kind, ReportKind::Divergence, "{report}\n{then}");
     }
 }
+
+#[test]
+fn windows_are_where_the_isa_has_them() {
+    let body = |rank: u32, is: &str| {
+        format!(
+            "mov.u32 %r4, %cluster_ctarank; setp.ne.u32 %p, %r4, 0; @%p bra end;
+             mov.u64 %rd3, data; cvta.shared.u64 %rd2, %rd3;
+             mapa.u64 %rd2, %rd2, {rank}; {is} @!%p trap;
+             end: barrier.cluster.arrive; barrier.cluster.wait;"
+        )
+    };
+    for (rank, space, expected) in [
+        (0, "shared", true),
+        (0, "shared::cta", true),
+        (1, "shared", false),
+        (1, "shared::cta", false),
+        (1, "shared::cluster", true),
+        (1, "global", false),
+    ] {
+        let is = format!("isspacep.{space} %p, %rd2;");
+        assert_eq!(run(&body(rank, &is), &CLUSTER).is_ok(), expected, "{rank} {space}");
+    }
+    // A parameter's window is inside that of global memory.
+    let parameter = "mov.b64 %rd2, words; cvta.param.u64 %rd2, %rd2; isspacep.global %p, %rd2;
+         @!%p trap; ld.global.u64 %rd3, [%rd2]; setp.ne.u64 %p, %rd3, %rd1; @%p trap;";
+    run(parameter, &ONE).unwrap();
+}

@@ -2,6 +2,7 @@
 
 use super::context::lanes_of;
 use super::hopper::Hopper;
+use super::movement::is_parameter;
 use super::{Context, Lanes, Lower, Outcome, Step, shared};
 use crate::check::shadow::{Fences, Race, Reach, Stamp};
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
@@ -383,13 +384,21 @@ fn load(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let addresses = c.addresses(i, memory);
     c.check_alignment(&addresses, u64::from(memory.size) * u64::from(memory.count))?;
     c.order_blocks(memory.acquires, false);
-    c.by_space(memory.space, addresses, |c, space, addresses| {
+    let load = |c: &mut Context<'_>, space, addresses| {
         let access = Access { addresses, memory, line: i.line, list: &i.list };
         match space {
             Space::Global | Space::Const => load_global(c, &access),
             Space::Shared => shared::load(c, &access),
             Space::Local => load_local(c, &access),
             Space::Param => load_param(c, &access),
+        }
+    };
+    c.by_space(memory.space, addresses, load).or_else(|fault| {
+        // The parameters' window is inside that of global memory.
+        let is_global = memory.space == Some(Space::Global);
+        match is_global && fault.address.is_some_and(is_parameter) {
+            true => c.by_space(None, addresses, load),
+            false => Err(fault),
         }
     })?;
     if memory.reach != Reach::Weak {

@@ -181,7 +181,8 @@ fn cvta(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
 fn isspacep(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let [d, x] = exactly(i)?;
     let mut modifiers = Modifiers::new(i);
-    let constant = i.modifiers.iter().any(|word| &**word == "const");
+    let has = |wanted: &[&str]| i.modifiers.iter().any(|word| wanted.contains(&&**word));
+    let (constant, own) = (has(&["const"]), has(&["shared", "shared::cta"]));
     let window = modifiers.find(window);
     let window = window.ok_or_else(|| modifiers.unsupported("the state space"))?;
     modifiers.finish()?;
@@ -189,8 +190,11 @@ fn isspacep(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> 
         // Constant variables lie among global ones, and are none (PTX ISA 6.4.1.1).
         (0, true) => |c, i| are_inside(c, i, is_constant),
         (0, false) => |c, i| {
-            are_inside(c, i, |c, address| address < SHARED_WINDOW && !is_constant(c, address))
+            // The parameters' window is inside that of global memory.
+            let is = |c: &Context<'_>, address| address < SHARED_WINDOW && !is_constant(c, address);
+            are_inside(c, i, |c, address| is(c, address) || is_parameter(address))
         },
+        _ if own => |c, i| are_inside(c, i, is_own),
         _ => |c, i| are_inside(c, i, |_, address| address.wrapping_sub(i.number) < WINDOW_BYTES),
     };
     let mut out = Instruction::new(handler, Class::Move);
@@ -210,6 +214,17 @@ fn are_inside(
     let value = (0..32).map(|lane| u32::from(is_inside(c, x[lane])) << lane).sum();
     c.write_predicate(i.p, value);
     Ok(Step::Next)
+}
+
+/// Whether an address is one of the kernel's parameters.
+pub(super) fn is_parameter(address: u64) -> bool {
+    address.wrapping_sub(PARAM_WINDOW) < WINDOW_BYTES
+}
+
+/// Whether an address is in the block's own shared memory, not in another one's of its cluster.
+fn is_own(c: &Context<'_>, address: u64) -> bool {
+    let inside = address.wrapping_sub(SHARED_WINDOW);
+    inside < WINDOW_BYTES && c.home(inside).is_some_and(|(rank, _)| rank == c.rank)
 }
 
 /// Whether an address is that of a variable in constant memory.
