@@ -90,13 +90,11 @@ impl Context<'_> {
         let key = (self.rank, self.warp.index / 4);
         let (function, warp) = (self.frame.function, self.warp.index % 4);
         let WarpGroup { hazards, .. } = self.cluster.hopper.warpgroups.entry(key).or_default();
-        let reads = [(i.a, false), (i.b, false), (i.c, false), (i.d, true)];
-        let list = i.list.iter().map(|slot| (*slot, true));
-        for (slot, writes) in reads.into_iter().chain(list) {
+        for slot in [i.a, i.b, i.c, i.d].into_iter().chain(i.list.iter().copied()) {
             if slot == 0 || slot & CONSTANT != 0 {
                 continue;
             }
-            let hazard = hazards[warp].access(register(function, slot), writes);
+            let hazard = hazards[warp].access(register(function, slot));
             hazard.map_err(|hazard| Fault::new(ReportKind::Asynchronous, hazard.to_string()))?;
         }
         Ok(())

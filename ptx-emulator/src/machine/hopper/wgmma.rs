@@ -163,8 +163,9 @@ pub(super) fn multiply(c: &mut Context<'_>, i: &Instruction) -> Outcome {
             slots.iter().map(|slot| register(function, *slot)).collect()
         };
         let accumulators = numbers(&operation.accumulators);
+        let (a, shape) = (numbers(operation.a_registers()), operation.wgmma.shape());
         let started =
-            group.hazards[warp].start(number, &accumulators, &numbers(operation.a_registers()));
+            group.hazards[warp].start(number, (shape.n, shape.k), &accumulators, &a);
         started.map_err(fault)?;
     }
     let product = match group.products.iter_mut().find(|product| product.number == number) {
