@@ -15,7 +15,7 @@ pub(crate) struct SharedMemory {
     words: Vec<u32>,
     written: Vec<u8>,
     /// Asynchronous copies of threads that are under way to each 16 bytes; empty before the first.
-    awaited: Vec<u16>,
+    awaited: Vec<u32>,
     /// Who touched what since the last barrier; empty when races aren't looked for.
     pub shadow: BlockShadow,
     /// The variables, for reports.
