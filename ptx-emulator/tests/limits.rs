@@ -1,7 +1,9 @@
 //! Numbers in a text or a launch that are larger than any memory: an error, at once, and no memory
 //! taken.
 
-use ptx_emulator::{Arch, Argument, Emulator, ErrorKind, Launch, Module, Options, Report, ReportKind};
+use ptx_emulator::{
+    Arch, Argument, Emulator, ErrorKind, Launch, Module, Options, Report, ReportKind,
+};
 
 const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
 
@@ -113,9 +115,10 @@ fn answers(text: &str) {
 
 #[test]
 fn numbers_of_128_bits_are_refused_where_64_are_held() {
-    let body = ".reg .b128 %q; .reg .b64 %a, %b; mov.b128 {%a, %b}, %q;";
-    let error = module(&format!(".entry f() {{ {body} ret; }}")).check("f").unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Unsupported);
+    for body in ["mov.b128 {%a, %b}, %q;", "mov.b128 %q, %clock64;"] {
+        let text = format!(".entry f() {{ .reg .b128 %q; .reg .b64 %a, %b; {body} ret; }}");
+        assert_eq!(module(&text).check("f").unwrap_err().kind, ErrorKind::Unsupported, "{body}");
+    }
     answers(".global .b128 x = 1; .entry f() { ret; }");
 }
 

@@ -169,12 +169,7 @@ impl Context<'_> {
     }
 
     /// The place of an address.
-    fn shared_place(
-        &self,
-        lane: usize,
-        address: u64,
-        window: Window,
-    ) -> Result<Place, Box<Fault>> {
+    fn shared_place(&self, lane: usize, address: u64, window: Window) -> Result<Place, Box<Fault>> {
         let fault =
             |message: &str| Err(Fault::of_lane(ReportKind::OutOfBounds, lane, message).at(address));
         let inside = address.wrapping_sub(if window.generic { SHARED_WINDOW } else { 0 });

@@ -132,7 +132,10 @@ mod tests {
     #[test]
     fn accumulators_belong_to_operations_until_a_wait() {
         let mut registers = RegisterHazards::default();
-        assert_eq!(registers.start(0, SHAPE, &[1, 2], &[]), Err(RegisterHazard::NoFence { register: 1 }));
+        assert_eq!(
+            registers.start(0, SHAPE, &[1, 2], &[]),
+            Err(RegisterHazard::NoFence { register: 1 })
+        );
         registers.fence();
         registers.start(0, SHAPE, &[1, 2], &[9]).unwrap();
         registers.start(1, SHAPE, &[1, 2], &[10]).unwrap();
@@ -156,7 +159,10 @@ mod tests {
         registers.start(1, SHAPE, &[1], &[]).unwrap();
         registers.wait(1);
         registers.access(1).unwrap();
-        assert_eq!(registers.start(2, SHAPE, &[1], &[]), Err(RegisterHazard::NoFence { register: 1 }));
+        assert_eq!(
+            registers.start(2, SHAPE, &[1], &[]),
+            Err(RegisterHazard::NoFence { register: 1 })
+        );
         registers.fence();
         assert_eq!(registers.start(2, SHAPE, &[1], &[]), Ok(()));
         let hazard = RegisterHazard::InFlight { register: 1, operation: 2 };

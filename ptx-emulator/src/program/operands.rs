@@ -49,6 +49,9 @@ impl Builder<'_, '_> {
                     "`{name}` has {width} bits where the instruction takes {wanted}"
                 ))),
                 Entity::Special(special) => Ok(self.special(special)),
+                Entity::Clock { .. } if wanted > 64 => {
+                    Err(Error::unsupported(self.at, format!("`{name}` as {wanted} bits")))
+                }
                 Entity::Clock { high } => Ok(self.read_clock(wanted, high)),
                 Entity::Predicate(_) => {
                     Err(self.invalid(format!("the predicate `{name}` where a number is taken")))

@@ -1,8 +1,8 @@
 //! Copies with tensor maps (PTX ISA 9.7.9.27).
 
 use super::super::context::{Context, Outcome, Step, lanes_of};
-use super::bulk::{End, ends, operation, reduction};
 use super::Window;
+use super::bulk::{End, ends, operation, reduction};
 use super::copy::{At, Direction, Load, Operation, Out, Piece, Store};
 use crate::bulk::{
     BoxError, LoadRun, ReduceType, StoreRun, TensorElement, TensorMap, check_reduction,

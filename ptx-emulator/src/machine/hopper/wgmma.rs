@@ -164,8 +164,7 @@ pub(super) fn multiply(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         };
         let accumulators = numbers(&operation.accumulators);
         let (a, shape) = (numbers(operation.a_registers()), operation.wgmma.shape());
-        let started =
-            group.hazards[warp].start(number, (shape.n, shape.k), &accumulators, &a);
+        let started = group.hazards[warp].start(number, (shape.n, shape.k), &accumulators, &a);
         started.map_err(fault)?;
     }
     let product = match group.products.iter_mut().find(|product| product.number == number) {
