@@ -182,6 +182,8 @@ fn skewed(kernel: &Kernel) -> f64 {
         "warp_group_pairs_64x64" => 0.5,
         "warp_group_128x256" | "warp_group_stream_k_128x256" => 0.12,
         "warp_group_swap_ab_64x48" => 0.64,
+        // Every other tile's columns begin within lines too.
+        "warp_group_ping_pong_128x176" if !kernel.stored.b_is_along_k() => 0.32,
         _ if kernel.takes_maps() && kernel.tiles.block[0] == 64 => 0.33,
         _ if kernel.takes_maps() => 0.21,
         _ => 0.0,

@@ -116,6 +116,9 @@ fn a_wave_of_tiles_of_few_rows_has_places() {
     };
     assert_eq!(nn(1025, 1025, 1025), "warp_group_swap_ab_128x80");
     assert_eq!(nn(5472, 224, 488), "warp_group_swap_ab_128x96");
+    // Where A's rows begin within sectors, columns had better begin with lines.
+    assert_eq!(nn(3656, 1472, 5960), "warp_group_ping_pong_128x192");
+    assert_eq!(nn(3840, 3840, 3840), "warp_group_ping_pong_128x176");
 }
 
 #[test]
