@@ -89,6 +89,22 @@ fn compare_files(before: &Path, after: &Path) -> Result<bool> {
     Ok(true)
 }
 
+/// The suites of these names, which a record tells apart by theirs.
+fn find(names: &[String]) -> Result<Vec<Suite>> {
+    let mut suites: Vec<Suite> = Vec::new();
+    for name in names {
+        let suite = Suite::find(name)?;
+        let is_new = suites.iter().all(|known| known.name != suite.name);
+        ensure!(
+            is_new,
+            "two suites are called {}: measure each once, by a name of its own",
+            suite.name
+        );
+        suites.push(suite);
+    }
+    Ok(suites)
+}
+
 /// False where one of our kernels was refused or failed.
 fn run_suites(args: &RunArgs) -> Result<bool> {
     let (bench, options) = args.measure.open()?;
@@ -98,7 +114,7 @@ fn run_suites(args: &RunArgs) -> Result<bool> {
     } else {
         args.suites.clone()
     };
-    let suites = names.iter().map(|name| Suite::find(name)).collect::<Result<Vec<_>>>()?;
+    let suites = find(&names)?;
     let mut record = Record { facts: bench.facts()?, lines: Vec::new() };
     record.facts.extend(environment::facts());
     let mut fact = |key: &str, value: String| record.facts.push((key.into(), value));
@@ -153,6 +169,8 @@ mod tests {
         Cli::command().debug_assert();
         let cli = Cli::parse_from(["bench", "compare", "a", "b"]);
         assert!(matches!(cli.command, Some(Command::Compare { .. })));
+        assert!(find(&["square".into(), "llm".into()]).is_ok());
+        assert!(find(&["square".into(), "suites/square.csv".into()]).is_err());
         let cli = Cli::parse_from(["bench", "square", "--against", "torch,cublas"]);
         assert_eq!(cli.run.suites, ["square"]);
         assert_eq!(cli.run.measure.against.unwrap().len(), 2);

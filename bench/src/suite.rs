@@ -9,6 +9,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use gemm_spec::{Activation, DType, Layout, Op, Precision, Shape, Strides};
 use serde::Deserialize;
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -163,6 +164,12 @@ impl Suite {
             cells.expand(&mut rows)?;
             ensure!(rows.len() > before, "a line without a dtype, a layout or an m");
         }
+        let mut seen = HashSet::new();
+        for row in &rows {
+            let key = format!("{:?}", Row { kernels: Kernels::Auto, ..*row });
+            let (dtype, ops, Row { m, n, k, .. }) = (row.dtype_name(), row.ops(), row);
+            ensure!(seen.insert(key), "{dtype} {ops} {m}x{n}x{k} stands there twice");
+        }
         Ok(Suite { name: name.to_owned(), rows })
     }
 }
@@ -258,6 +265,9 @@ impl Row {
             let fits = !self.dtype.output().is_integer() || factor.is_none_or(is_i32);
             let factor = factor.unwrap_or_default();
             ensure!(fits, "{name} = {factor}: for {} it is a whole number of 32 bits", self.dtype);
+            let is_f64 = self.dtype == DType::F64 || !factor.is_finite();
+            let fits = is_f64 || (factor as f32).is_finite();
+            ensure!(fits, "{name} = {factor:?}: for {} it is a number of f32", self.dtype);
         }
         Ok(())
     }
@@ -356,19 +366,21 @@ impl FromStr for Epilogue {
     fn from_str(text: &str) -> Result<Epilogue> {
         let mut epilogue = Epilogue::NONE;
         for part in text.split_whitespace().filter(|part| *part != "none") {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let value = value.parse().with_context(|| format!("epilogue: no number in {part:?}"));
-            match name {
-                "alpha" => epilogue.alpha = value?,
-                "beta" => epilogue.beta = Some(value?),
-                "bias" => epilogue.bias = true,
-                name => {
-                    let expected = || {
-                        format!(
-                            "epilogue {part:?}: expected alpha=X, beta=Y, bias or an activation"
-                        )
-                    };
-                    epilogue.activation = name.parse().with_context(expected)?;
+            let number = |value: &str| {
+                value.parse().with_context(|| format!("epilogue: no number in {part:?}"))
+            };
+            let expected =
+                || format!("epilogue {part:?}: expected alpha=X, beta=Y, bias or an activation");
+            match part.split_once('=') {
+                Some(("alpha", value)) => epilogue.alpha = number(value)?,
+                Some(("beta", value)) => epilogue.beta = Some(number(value)?),
+                Some(_) => bail!(expected()),
+                None if part == "bias" => epilogue.bias = true,
+                None => {
+                    let activation = part.parse().with_context(expected)?;
+                    let before = std::mem::replace(&mut epilogue.activation, activation);
+                    let is_first = before == Activation::Identity;
+                    ensure!(is_first, "epilogue {text:?}: {before} and {activation}");
                 }
             }
         }
@@ -449,6 +461,12 @@ mod tests {
             "f32,nn,2,m,m,,1,,,,",
             "f32,nn,2,m,m,,,,,gamma=1,",
             "f32,nn,2,m,m,,,,,beta=,",
+            "f32,nn,2,m,m,,,,,beta,",
+            "f32,nn,2,m,m,,,,,alpha=1e39,",
+            "f32,nn,2,m,m,,,,,bias=0,",
+            "f32,nn,2,m,m,,,,,relu=7,",
+            "f32,nn,2,m,m,,,,,relu gelu,",
+            "f32,nn,2 2,m,m,,,,,,",
             "f32,nn,2,m,m,,,,,,some",
             "f32,nn,2,m,m",
         ] {
