@@ -7,7 +7,7 @@ use crate::report::summary::summaries;
 use crate::run::{Bench, Options, check_kernels};
 use crate::text;
 use crate::timing::Effort;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use gemmite::cuda::Reads;
 use gemmite::{DeviceChoice, DeviceKind};
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub struct MeasureArgs {
     /// What the operands hold: normal, uniform or integers
     #[arg(long, default_value_t, value_name = "KIND")]
     pub data: Data,
-    /// The most timed samples of each candidate
+    /// The most timed samples of each candidate; up to 4 times as many where times jump
     #[arg(long, default_value_t = Effort::STANDARD.rounds, value_name = "N")]
     pub rounds: usize,
     /// Also measure each candidate for so many seconds without a pause
@@ -90,7 +90,10 @@ impl MeasureArgs {
             DeviceKind::Cuda { ordinal } => {
                 // The device is that of the bench, which keeps it.
                 let bench = Bench::on_gpu(ordinal, &peers)?;
-                self.tuning.iter().try_for_each(|path| device.load_tuning(path).map(drop))?;
+                if let Some(path) = &self.tuning {
+                    let named = || format!("--tuning {}", path.display());
+                    device.load_tuning(path).with_context(named)?;
+                }
                 bench
             }
             DeviceKind::Emulator { .. } => bail!("{NO_TIMES}"),
@@ -121,6 +124,7 @@ impl MeasureArgs {
             let names: Vec<&str> = there.iter().map(|peer| peer.name()).collect();
             let names = names.join(", ");
             match name.parse::<Peer>() {
+                _ if name == "none" => bail!("--against none: none stands alone"),
                 Ok(peer) if there.contains(&peer) => Ok(peer),
                 Ok(peer) => bail!("--against {peer}: it does not run on {device}; {names} do"),
                 Err(_) => bail!("--against {name}: expected none, or some of {names}"),
@@ -257,6 +261,7 @@ mod tests {
         let error = |args: MeasureArgs| format!("{:#}", args.open().err().unwrap());
         assert!(error(args(Some(&["cublas"]))).contains("does not run on"));
         assert!(error(args(Some(&["blas"]))).contains("matrixmultiply"));
+        assert!(error(args(Some(&["none", "gemm"]))).contains("none stands alone"));
         assert!(error(MeasureArgs { kernel: vec!["k9".into()], ..args(None) }).contains("k9"));
         let kernel = vec!["k01_naive".into()];
         assert!(error(MeasureArgs { kernel, ..args(None) }).contains("CPU"));

@@ -76,7 +76,8 @@ pub fn spread(p10: f64, median: f64, p90: f64) -> f64 {
 pub struct Effort {
     /// Untimed samples of each candidate before the first timed one.
     pub warm_up: usize,
-    /// The most timed samples of each candidate.
+    /// The most timed samples of each candidate; up to [`MORE_ROUNDS`] times as many where times
+    /// jump.
     pub rounds: usize,
     /// The fewest, however long they take.
     pub min_rounds: usize,

@@ -1,13 +1,13 @@
 //! The command line.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use gemmite::{DType, Device, DeviceChoice, Shape};
+use gemmite::{DType, Device, DeviceChoice, Precision, Shape};
 use gemmite_bench::command::MeasureArgs;
 use gemmite_bench::record;
 use gemmite_bench::suite::Ops;
@@ -79,10 +79,10 @@ pub struct MatmulArgs {
     #[arg(long)]
     pub transpose_b: bool,
     /// Factor of the product
-    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value = "1", allow_hyphen_values = true)]
     pub alpha: Scalar,
     /// Factor of the C that is added to the product
-    #[arg(long, value_name = "Y", requires = "c", allow_negative_numbers = true)]
+    #[arg(long, value_name = "Y", requires = "c", allow_hyphen_values = true)]
     pub beta: Option<Scalar>,
     /// The C that is added to the product, as a .npy file
     #[arg(long, value_name = "C0.npy", requires = "beta")]
@@ -165,7 +165,7 @@ pub struct ExplainArgs {
     #[arg(long)]
     pub batch_invariant: bool,
     /// Take the plans of this file of `gemmite tune` where there are some
-    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "batch_invariant"])]
     pub tuning: Option<PathBuf>,
 }
 
@@ -208,7 +208,7 @@ pub struct TuneArgs {
     /// The GPU: cuda or cuda:N
     #[arg(long, default_value = "cuda", value_name = "DEVICE")]
     pub device: DeviceChoice,
-    /// The most timed samples of each plan
+    /// The most timed samples of each plan; up to 4 times as many where times jump
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub rounds: usize,
     /// Where the plans are kept; those of a file that is there already stay
@@ -299,10 +299,10 @@ pub struct BenchArgs {
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub batch: usize,
     /// Factor of the product
-    #[arg(long, default_value_t = 1.0, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1.0, value_name = "X", allow_hyphen_values = true)]
     pub alpha: f64,
     /// Factor of C's old value, which takes no part unless this is given
-    #[arg(long, value_name = "Y", allow_negative_numbers = true)]
+    #[arg(long, value_name = "Y", allow_hyphen_values = true)]
     pub beta: Option<f64>,
     /// What is measured, and how.
     #[command(flatten)]
@@ -332,7 +332,12 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FOLDER")]
     pub svg: Option<PathBuf>,
     /// Where records are
-    #[arg(long, default_value_os_t = record::usual_folder(), value_name = "FOLDER")]
+    #[arg(
+        long,
+        default_value_os_t = record::usual_folder(),
+        value_name = "FOLDER",
+        conflicts_with = "record"
+    )]
     pub records: PathBuf,
 }
 
@@ -372,6 +377,17 @@ pub fn open_device(choice: DeviceChoice) -> Result<Device> {
              everywhere"
         )
     })
+}
+
+/// How exactly to multiply, of `--tf32` and `--dtype`.
+pub fn precision(tf32: bool, dtype: DType) -> Result<Precision> {
+    ensure!(!tf32 || dtype == DType::F32, "--tf32 is for f32, and the matrices are of {dtype}");
+    Ok(if tf32 { Precision::Tf32 } else { Precision::Full })
+}
+
+/// Takes the plans of `--tuning`, and says for how many products.
+pub fn load_tuning(device: &Device, path: &Path) -> Result<usize> {
+    device.load_tuning(path).with_context(|| format!("--tuning {}", path.display()))
 }
 
 /// A number from the command line, which becomes alpha or beta once the dtype is known.

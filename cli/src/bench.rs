@@ -13,6 +13,8 @@ use crate::args::BenchArgs;
 pub fn run(args: &BenchArgs, out: &mut impl Write) -> Result<()> {
     let mut row = Row::new(args.dtype, args.layout, [args.m, args.n, args.k])?;
     ensure!(args.batch > 0, "--batch: at least 1");
+    let is_one = args.batch == 1 || args.measure.tuning.is_none();
+    ensure!(is_one, "--tuning has plans of one product, and no --batch");
     row.batch = args.batch;
     row.epilogue.beta = args.beta;
     row.epilogue.alpha = args.alpha;

@@ -2,18 +2,20 @@
 
 use std::io::Write;
 
-use anyhow::{Result, bail};
-use gemmite::{Batch, Device, Element, Gemm, Layout, Plan, Precision, Shape, with_element};
+use anyhow::{Result, bail, ensure};
+use gemmite::{Batch, Device, Element, Gemm, Layout, Plan, Shape, with_element};
 use gemmite_bench::suite::Ops;
 use gemmite_bench::text;
 
-use crate::args::ExplainArgs;
+use crate::args::{self, ExplainArgs};
 
 /// Alternatives that are listed without `--all`.
 const FEW: usize = 8;
 
 /// Prints the plan of a product, its times as predicted, and the plans that it was chosen among.
 pub fn run(args: &ExplainArgs, out: &mut impl Write) -> Result<()> {
+    let is_one = args.batch == 1;
+    ensure!(is_one || args.tuning.is_none(), "--tuning has plans of one product, and no --batch");
     let device = match args.device {
         Some(choice) => choice.open()?,
         None => match Device::best() {
@@ -22,7 +24,7 @@ pub fn run(args: &ExplainArgs, out: &mut impl Write) -> Result<()> {
         },
     };
     if let Some(path) = &args.tuning {
-        let plans = device.load_tuning(path)?;
+        let plans = args::load_tuning(&device, path)?;
         writeln!(out, "tuning      {} has plans for {plans} products", path.display())?;
     }
     with_element!(args.dtype, T => explain::<T>(args, &device, out))
@@ -37,7 +39,7 @@ fn explain<T: Element>(args: &ExplainArgs, device: &Device, out: &mut impl Write
         gemmite::Op::Transpose => Layout::row_major(shape.transposed()),
     };
     let (a, b) = (stored(op_a, Shape::new(m, k)), stored(op_b, Shape::new(k, n)));
-    let precision = if args.tf32 { Precision::Tf32 } else { Precision::Full };
+    let precision = args::precision(args.tf32, args.dtype)?;
     let gemm = Gemm::<T>::new().op_a(op_a).op_b(op_b).precision(precision);
     let gemm = gemm.batch_invariant(args.batch_invariant);
     let gemm = match &args.kernel {

@@ -34,7 +34,7 @@ pub fn run(args: &MatmulArgs, out: &mut impl Write) -> Result<()> {
     let inputs = Inputs::open(args)?;
     let device = open_device(args)?;
     if let Some(path) = &args.tuning {
-        device.load_tuning(path)?;
+        args::load_tuning(&device, path)?;
     }
     with_element!(inputs.a.dtype(), T => product::<T>(args, inputs, &device, &output, out))
 }

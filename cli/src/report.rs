@@ -1,7 +1,7 @@
 //! `gemmite report`: a record of benchmarks as a page, and as pictures.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -46,9 +46,12 @@ fn make(args: &ReportArgs, out: &mut impl Write) -> Result<()> {
 fn write(path: &Path, text: &str) -> Result<()> {
     // A report is made from its record and replaces an older one, and nothing else.
     let mut head = Vec::new();
-    if let Ok(file) = fs::File::open(path) {
-        file.take(5).read_to_end(&mut head)?;
-    }
+    let read = fs::File::open(path).and_then(|file| file.take(5).read_to_end(&mut head));
+    let is_read = read.or_else(|error| match error.kind() {
+        ErrorKind::NotFound => Ok(0),
+        _ => Err(error),
+    });
+    is_read.with_context(|| format!("cannot write {}", path.display()))?;
     let is_report = [&b""[..], b"<!doc", b"<svg "].contains(&&*head.to_ascii_lowercase());
     ensure!(is_report, "cannot write {}: it is there and is no report", path.display());
     Output::new(path, true)?.write_with(|writer| Ok(writer.write_all(text.as_bytes())?))

@@ -3,15 +3,15 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail, ensure};
+use gemmite::DeviceKind;
 use gemmite::tune::{Measured, Tuned, Tuning};
-use gemmite::{DeviceKind, Precision};
 use gemmite_bench::gpu::Gpu;
 use gemmite_bench::suite::{Row, Suite};
 use gemmite_bench::text;
 use gemmite_bench::timing::Effort;
 use gemmite_bench::tune;
 
-use crate::args::TuneArgs;
+use crate::args::{self, TuneArgs};
 use crate::output::Output;
 
 /// Plans of a product that are listed.
@@ -42,13 +42,14 @@ pub fn run(args: &TuneArgs, out: &mut impl Write) -> Result<()> {
     let rounds = args.rounds;
     let min_rounds = Effort::STANDARD.min_rounds.min(rounds);
     let effort = Effort { rounds, min_rounds, ..Effort::STANDARD };
-    let mut wrong = 0;
+    let (mut tuned, mut wrong) = (0, 0);
     for row in rows {
         writeln!(out, "{}", product(&row))?;
         match tune::row(&gpu, row, &effort) {
-            Ok(tuned) => {
-                wrong += report(&tuned, out)?;
-                tuning.add(&tuned);
+            Ok(product) => {
+                tuned += 1;
+                wrong += report(&product, out)?;
+                tuning.add(&product);
                 tuning.write(&args.output)?;
             }
             Err(error) => writeln!(out, "  left to the model: {error:#}")?,
@@ -56,6 +57,7 @@ pub fn run(args: &TuneArgs, out: &mut impl Write) -> Result<()> {
         out.flush()?;
     }
     let (plans, path) = (tuning.len(), args.output.display());
+    ensure!(tuned > 0, "no product could be tuned; nothing was written to {path}");
     writeln!(out, "{plans} products have plans in {path}; `--tuning {path}` takes them")?;
     ensure!(wrong == 0, "{wrong} plans computed wrong products: please report this");
     Ok(())
@@ -72,7 +74,7 @@ fn rows(args: &TuneArgs) -> Result<Vec<Row>> {
     // Three, as the arguments are declared.
     let [m, n, k] = [0, 1, 2].map(|i| args.sizes[i]);
     let row = Row::new(args.dtype, args.layout, [m, n, k])?;
-    let precision = if args.tf32 { Precision::Tf32 } else { Precision::Full };
+    let precision = args::precision(args.tf32, args.dtype)?;
     Ok(vec![Row { precision, ..row }])
 }
 

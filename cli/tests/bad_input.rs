@@ -75,6 +75,7 @@ fn files(folder: &Folder) {
         std::fs::write(folder.file(&format!("{name}.npy")), bytes).unwrap();
     }
     std::fs::write(folder.file("suite.csv"), "dtype,layout\nf32,nn\n").unwrap();
+    std::fs::write(folder.file("begun.csv"), "# device: X\n").unwrap();
     std::fs::write(folder.file("bytes.csv"), b"# device: \xff\n\0\0\0").unwrap();
 }
 
@@ -89,6 +90,8 @@ fn every_answer_is_the_one_that_is_written_down() {
     for line in [
         "matmul good.npy good.npy -o c.npy --alpha one",
         "matmul good.npy good.npy -o c.npy --beta 2",
+        "matmul good.npy good.npy -o c.npy --device cpu --alpha -1e39",
+        "matmul good.npy good.npy -o c.npy --device emulator --tuning suite.csv",
         "matmul good.npy good.npy -o c.npy --device emulator:9.9",
         "matmul good.npy good.npy -o c.npy --device cuda:18446744073709551616",
         "matmul good.npy good.npy -o c.npy --device emulator:8.0 --kernel k02_tiled_16/",
@@ -105,17 +108,35 @@ fn every_answer_is_the_one_that_is_written_down() {
         "generate --shape 2x2 --dtype f31 -o c.npy",
         "explain 18446744073709551615 18446744073709551615 1 --device emulator",
         "explain 18446744073709551616 1 1 --device emulator",
+        "explain 9223372036854775807 1 1 --device emulator",
         "explain 2 2 2 --device emulator --kernel nonsense/99999999999",
+        "explain 2 2 2 --device emulator --dtype bf16 --tf32",
+        "explain 2 2 2 --device emulator --tuning suite.csv --batch 2",
+        "explain 2 2 2 --device emulator --tuning suite.csv --batch-invariant",
+        "tune 2 2 2 --dtype bf16 --tf32",
         "bench 18446744073709551615 2 2 --device cpu",
+        "bench 2 2 2 --device cpu --beta 1e39",
+        "bench 2 2 2 --device cpu --against none,gemm",
+        "bench 2 2 2 --tuning suite.csv --batch 2",
         "report suite.csv",
         "report bytes.csv",
         "report good.npy",
+        "report begun.csv -o .",
+        "report begun.csv --records .",
     ] {
         answers.add(&folder, line);
     }
     // Of extents that numbers just hold there is a plan, at once.
     let plan = "explain 90000000000000000 100 1 --device emulator --kernel k02_tiled_16";
     folder.gemmite(&plan.split(' ').collect::<Vec<_>>()).ok();
+    // Any number is a factor, whatever it begins with.
+    for factor in ["-1e-3", "-inf"] {
+        let line = format!("bench 2 2 2 --device cpu --against none --rounds 1 --alpha {factor}");
+        folder.gemmite(&line.split(' ').collect::<Vec<_>>()).ok();
+        let line =
+            format!("matmul good.npy good.npy -o c{factor}.npy --device cpu --alpha {factor}");
+        folder.gemmite(&line.split(' ').collect::<Vec<_>>()).ok();
+    }
     if std::env::var_os("GEMMITE_ACCEPT").is_some_and(|value| value == "1") {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bad_input.txt");
         std::fs::write(path, &answers.0).unwrap();

@@ -145,7 +145,8 @@ pub(crate) enum Kind {
     OwnKernel { kernel: &'static str, reason: String },
     #[error(
         "kernel {kernel} cannot be launched for a C of shape {shape} on {device}: it needs \
-        {needed} {what} and the device has at most {limit}; choose a kernel with a smaller tile"
+        {needed} {what} and the device has at most {limit}; choose a kernel with a {} tile",
+        if what.starts_with("blocks") { "larger" } else { "smaller" }
     )]
     LaunchLimit {
         kernel: &'static str,
