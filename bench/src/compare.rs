@@ -87,7 +87,7 @@ pub fn text(before: &Record, after: &Record) -> String {
         let (before, after) = (pair.before, pair.after);
         let _ = writeln!(
             text,
-            "{:>7.3} {:>6.1}%  {:>12.5} -> {:>10.5}  {}: {} {}",
+            "{:>7.3} {:>6.1}%  {:>12.5} -> {:>10.5}  {}: {} {}{}",
             pair.speed(),
             pair.noise() * 100.0,
             before.median_ms.unwrap_or(f64::NAN),
@@ -95,6 +95,7 @@ pub fn text(before: &Record, after: &Record) -> String {
             before.suite,
             before.problem(),
             before.candidate,
+            before.mode.suffix(),
         );
     }
     let timed = |record: &Record| record.lines.iter().filter(|l| l.state == State::Timed).count();
@@ -125,6 +126,7 @@ fn rule(on_gpu: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Mode;
 
     const HEAD: &str = "suite,dtype,layout,m,n,k,batch,lda,ldb,ldc,epilogue,candidate,side,mode,\
                         state,median_ms,p10_ms,p90_ms,rounds,runs,tflops,gbps,error_over_bound,\
@@ -176,6 +178,10 @@ mod tests {
         let alone = |a, b| text(a, b).split_once("noise; ").unwrap().1.to_owned();
         assert!(alone(&twice, &once).starts_with("1 are in the first record alone, 0 in"));
         assert!(alone(&once, &twice).starts_with("0 are in the first record alone, 1 in"));
+        let mut later = record(&[("same", "timed,2.0,1.999,2.001")]);
+        let mut graph = once.clone();
+        [&mut later, &mut graph].into_iter().for_each(|of| of.lines[0].mode = Mode::Graph);
+        assert!(text(&graph, &later).contains("s: f32 nn 2x2x2 same, as graphs\n"));
     }
 
     #[test]

@@ -4,8 +4,7 @@ use std::process::Command;
 
 /// When, from which commit, and on what processor.
 pub fn facts() -> Vec<(String, String)> {
-    let commit = bundled_commit()
-        .or_else(|| ask("git", &["describe", "--always", "--dirty", "--abbrev=9", "--exclude=*"]));
+    let commit = bundled_commit().or_else(checkouts_commit);
     let now = jiff::Timestamp::now();
     let threads = std::thread::available_parallelism().map_or(0, usize::from);
     [
@@ -33,6 +32,13 @@ fn bundled_commit() -> Option<String> {
     let (hash, state) = commit.trim().split_once(' ').unwrap_or((commit.trim(), ""));
     let short = hash.get(..9).unwrap_or(hash);
     Some(if state.is_empty() { short.to_owned() } else { format!("{short}-{state}") })
+}
+
+/// The commit of the checkout that cargo runs us from, wherever the user stands.
+fn checkouts_commit() -> Option<String> {
+    let package = std::env::var("CARGO_MANIFEST_DIR").ok()?;
+    let describe = ["describe", "--always", "--dirty", "--abbrev=9", "--exclude=*"];
+    ask("git", &[&["-C", &package], &describe[..]].concat())
 }
 
 /// The first line that a program prints, where it is there and succeeds.

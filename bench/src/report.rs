@@ -65,15 +65,33 @@ pub fn svgs(record: &Record) -> Result<Vec<(String, String)>> {
 /// Refuses places in a drawing that are no numbers: a browser would leave out what has them and
 /// nobody would notice.
 fn check(name: &str, text: &str) -> Result<()> {
-    for wrong in ["\"NaN", "\"inf", "\"-inf", ",NaN", ",inf", ",-inf", "(NaN", "(inf"] {
-        ensure!(!text.contains(wrong), "{name} has a place that is no number: {wrong}");
+    // In texts quotation marks are escaped, so that these are attributes.
+    for (before, after) in text.split("=\"").zip(text.split("=\"").skip(1)) {
+        let attribute = before.rsplit(' ').next().unwrap_or_default();
+        let value = after.split('"').next().unwrap_or_default();
+        // Labels are prose, and anchors and classes names.
+        let is_place = !attribute.starts_with("aria-") && !["id", "class"].contains(&attribute);
+        let mut words = value.split(|c: char| !c.is_alphanumeric());
+        let is_wrong = is_place && words.any(|word| ["NaN", "inf"].contains(&word));
+        ensure!(!is_wrong, "{name} has a place that is no number: {attribute}={value:?}");
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::{check, html};
     use crate::record::{Line, Mode, Record, Side, State};
+
+    #[test]
+    fn places_are_checked_and_prose_is_not() {
+        for wrong in ["x=\"NaN\"", "points=\"1,2 -inf,3\"", "transform=\"translate(1 inf)\""] {
+            assert!(check("x", &format!("<g class=\"a\" {wrong}></g>")).is_err(), "{wrong}");
+        }
+        let note = "it is (inf, NaN): \"NaN\",inf x=\"inf\"".to_owned();
+        let line = Line { candidate: "g (inf x=\"inf\"".into(), note, ..line("square", "g", 1.0) };
+        html(&record(&[line])).unwrap();
+    }
 
     /// A record of these lines.
     pub fn record(lines: &[Line]) -> Record {

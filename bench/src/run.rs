@@ -56,6 +56,7 @@ pub struct OnGpu {
     nvcc: Option<Result<Nvcc, Absence>>,
     torch: Option<Result<Torch, Absence>>,
     trial: Option<Trial>,
+    peers: Vec<Peer>,
     watch: Result<Watch>,
     gpu: Gpu,
 }
@@ -73,6 +74,7 @@ impl Bench {
             nvcc: asked(&[Peer::Nvcc]).then(|| Nvcc::build(&gpu)),
             torch: asked(&[Peer::Torch, Peer::Triton]).then(Torch::start),
             trial: None,
+            peers: peers.to_vec(),
             watch: Watch::new(&gpu),
             gpu,
         })))
@@ -147,6 +149,8 @@ impl OnGpu {
         if let Some(nvcc) = &self.nvcc {
             versions.push((Peer::Nvcc, version(nvcc, |nvcc| nvcc.version.clone())));
         }
+        // torch and Triton are one process, of which one of them may have been asked for.
+        versions.retain(|(peer, _)| self.peers.contains(peer));
         versions
     }
 
