@@ -9,7 +9,7 @@ use xshell::cmd;
 
 use crate::artifacts::artifacts;
 use crate::build_ptx;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, hand_over};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -27,5 +27,5 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let gemmite = built.iter().find(|built| built.target == "gemmite" && !built.is_test);
     let gemmite = &gemmite.context("cargo built no program called gemmite")?.executable;
     let args = &args.args;
-    Ok(cmd!(sh, "{gemmite} demo {args...}").run()?)
+    hand_over(cmd!(sh, "{gemmite} demo {args...}"))
 }

@@ -4,12 +4,11 @@ use anyhow::Result;
 use xshell::cmd;
 
 use crate::bench::Args;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, hand_over};
 
 /// `mutate ARGUMENTS`
 pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let arguments = args.arguments();
     let package = ["--package", "gemmite-mutation"];
-    let program = cmd!(workspace.sh, "cargo run --quiet {package...} -- {arguments...}");
-    Ok(program.quiet().run()?)
+    hand_over(cmd!(workspace.sh, "cargo run --quiet {package...} -- {arguments...}"))
 }

@@ -3,9 +3,10 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
 
 use anyhow::{Context, Result};
-use xshell::{Shell, cmd};
+use xshell::{Cmd, Shell, cmd};
 
 /// The variable that says where records are, to `gemmite` and to `gemmite-bench`.
 const RECORDS: &str = "GEMMITE_RECORDS";
@@ -41,11 +42,9 @@ impl Workspace {
     pub fn run_where_we_stand(&self, options: &[&str], arguments: &[String]) -> Result<()> {
         let sh = Shell::new()?;
         let manifest = self.root.join("Cargo.toml");
-        cmd!(sh, "cargo run --quiet --manifest-path {manifest} {options...} -- {arguments...}")
-            .env(RECORDS, self.records(env::var_os(RECORDS)))
-            .quiet()
-            .run()?;
-        Ok(())
+        let run =
+            cmd!(sh, "cargo run --quiet --manifest-path {manifest} {options...} -- {arguments...}");
+        hand_over(run.env(RECORDS, self.records(env::var_os(RECORDS))))
     }
 
     /// The folder of the records: the user's, if one is set.
@@ -62,6 +61,16 @@ impl Workspace {
     pub fn display(&self, path: &Path) -> String {
         slashes(path.strip_prefix(&self.root).unwrap_or(path))
     }
+}
+
+/// Runs a program in our place: where it fails we end as it does, and it has said why.
+pub fn hand_over(program: Cmd<'_>) -> Result<()> {
+    let name = program.to_string();
+    let status = Command::from(program).status().with_context(|| name)?;
+    if !status.success() {
+        exit(status.code().unwrap_or(1));
+    }
+    Ok(())
 }
 
 /// `path` with `/` on every system.
