@@ -3,6 +3,8 @@
 use anyhow::{Context, Result};
 use clap::Parser;
 use gemmite_fuzz::{Target, run, targets};
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
     match fuzz(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            let _ = writeln!(io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -47,7 +49,7 @@ fn fuzz(args: &Args) -> Result<()> {
     for target in chosen {
         let start = Instant::now();
         let summary = run(target, args.seed, args.from..args.from.saturating_add(args.inputs))?;
-        println!(
+        say(format_args!(
             "{:<9} {} inputs of seed {}, {} right, none failed; the longest {:.0} ms, the largest \
              {:.1} MiB; {:.0} s ({})",
             target.name,
@@ -58,7 +60,15 @@ fn fuzz(args: &Args) -> Result<()> {
             summary.largest as f64 / (1 << 20) as f64,
             start.elapsed().as_secs_f64(),
             target.what
-        );
+        ))?;
     }
     Ok(())
+}
+
+/// Prints a line; a reader that has gone is no error, and the exit status tells what was found.
+fn say(line: impl fmt::Display) -> io::Result<()> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
 }

@@ -4,6 +4,8 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use gemmite_mutation::{Harmless, Trial};
 use std::collections::BTreeSet;
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Deletes or alters each barrier, fence and wait in the kernels' PTX in turn; the emulator must
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            let _ = writeln!(io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -48,12 +50,12 @@ fn run(args: &Args) -> Result<()> {
     let (mut used, mut found) = (BTreeSet::new(), BTreeSet::new());
     for kernel in &kernels {
         let score = trial.run(kernel)?;
-        println!("{score}");
+        say(&score)?;
         if args.list {
             for survivor in &score.survivors {
                 let reason = survivor.entry.map(|entry| &harmless.entries()[entry].reason);
                 let reason = reason.map_or("", |reason| reason);
-                println!("  {}: {reason}", survivor.mutant);
+                say(format_args!("  {}: {reason}", survivor.mutant))?;
             }
         }
         tried += score.tried();
@@ -63,17 +65,25 @@ fn run(args: &Args) -> Result<()> {
         found.extend(score.found_entries.iter().copied());
     }
     let survivors = tried - reported - wrong;
-    println!(
+    say(format_args!(
         "{} kernels: {} of {tried} mutants found, {reported} by a report, {wrong} by the product; \
          {} harmless, {unknown} unexplained",
         kernels.len(),
         reported + wrong,
         survivors - unknown,
-    );
+    ))?;
     let stale: Vec<&usize> = found.difference(&used).collect();
     for entry in &stale {
-        println!("on the list, but found: {}", harmless.entries()[**entry].text);
+        say(format_args!("on the list, but found: {}", harmless.entries()[**entry].text))?;
     }
     ensure!(unknown == 0 && stale.is_empty(), "the list of the harmless mutants is not right");
     Ok(())
+}
+
+/// Prints a line; a reader that has gone is no error, and the score is told by the exit status.
+fn say(line: impl fmt::Display) -> io::Result<()> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
 }

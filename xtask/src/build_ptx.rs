@@ -38,7 +38,7 @@ pub fn make_current(workspace: &Workspace) -> Result<()> {
     if stale.is_empty() {
         return Ok(());
     }
-    eprintln!("{}; building", stale.join("; "));
+    note!("{}; building", stale.join("; "))?;
     build_all(workspace, &Sources::read(workspace)?)
 }
 
@@ -60,7 +60,7 @@ fn build_all(workspace: &Workspace, sources: &Sources) -> Result<()> {
         let path = workspace.ptx_file(target.arch());
         let said = workspace.display(&path);
         if std::fs::read_to_string(&path).is_ok_and(|old| old == text) {
-            println!("{said} is unchanged");
+            say!("{said} is unchanged")?;
             continue;
         }
         // Renamed into place: nothing that runs beside us reads half a file.
@@ -68,7 +68,7 @@ fn build_all(workspace: &Workspace, sources: &Sources) -> Result<()> {
         workspace.sh.write_file(&unfinished, &text)?;
         std::fs::rename(&unfinished, &path)?;
         let kernels = gemm_spec::of_module(target).count();
-        println!("{said} written: {kernels} kernels");
+        say!("{said} written: {kernels} kernels")?;
     }
     cubins::build(workspace)
 }
@@ -85,14 +85,14 @@ fn check(workspace: &Workspace, sources: &Sources) -> Result<()> {
         let recorded = Header::read(&workspace.ptx_file(target.arch()))?.compiler;
         match &ours {
             Ok(ours) if *ours == recorded => ours_too.push(target),
-            Ok(ours) => println!(
+            Ok(ours) => say!(
                 "{said}: the hash is today's; only the hash was compared, because {recorded} made \
                  the file and here is {ours}"
-            ),
-            Err(error) => println!(
+            )?,
+            Err(error) => say!(
                 "{said}: the hash is today's; only the hash was compared, because there is no \
                  device compiler here: {error:#}"
-            ),
+            )?,
         }
     }
     for (target, rebuilt) in build(workspace, sources, &ours_too)? {
@@ -112,7 +112,7 @@ fn compare_with_rebuild(workspace: &Workspace, target: Target, rebuilt: &str) ->
              run `cargo xtask build-ptx` and commit the result"
         );
     }
-    println!("{said}: the hash is today's, and a rebuild by its compiler is the same");
+    say!("{said}: the hash is today's, and a rebuild by its compiler is the same")?;
     Ok(())
 }
 

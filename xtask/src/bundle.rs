@@ -78,8 +78,8 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     for file in &files {
         bytes += std::fs::metadata(file)?.len();
     }
-    print!("{}", sh.read_file(out.join("BUNDLE"))?);
-    println!("{}: {} files, {:.1} MB", out.display(), files.len(), bytes as f64 / 1e6);
+    say!("{}", sh.read_file(out.join("BUNDLE"))?.trim_end())?;
+    say!("{}: {} files, {:.1} MB", out.display(), files.len(), bytes as f64 / 1e6)?;
     ensure!(bytes <= MAX_BYTES, "a bundle may have {} MiB at most", MAX_BYTES >> 20);
     Ok(())
 }
@@ -122,7 +122,7 @@ fn tests(artifacts: &[Artifact]) -> Result<BTreeMap<String, &Path>> {
 
 fn strip<'a>(workspace: &Workspace, executables: impl Iterator<Item = &'a Path>) -> Result<()> {
     if in_path("strip").is_none() {
-        eprintln!("`strip` (package binutils) is not in PATH: the bundle keeps its symbols");
+        note!("`strip` (package binutils) is not in PATH: the bundle keeps its symbols")?;
         return Ok(());
     }
     let sh = &workspace.sh;

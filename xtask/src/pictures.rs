@@ -43,7 +43,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             stale.push(said);
         } else {
             workspace.sh.write_file(&path, text)?;
-            println!("{said} written");
+            say!("{said} written")?;
         }
     }
     if !stale.is_empty() {

@@ -61,7 +61,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 
     let ptxas = PTXAS.find(workspace, |sh, path| knows(sh, path, &wanted))?;
     let version = cmd!(workspace.sh, "{ptxas} --version").quiet().read()?;
-    println!("{}", version.lines().find(|line| line.contains("release")).unwrap_or("ptxas"));
+    say!("{}", version.lines().find(|line| line.contains("release")).unwrap_or("ptxas"))?;
 
     let dir = workspace.target_dir.join("cubin");
     workspace.sh.create_dir(&dir)?;
@@ -86,7 +86,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             problems.extend(find_problems(target, gpu, &assembly));
             columns.push((gpu.as_str(), assembly));
         }
-        print!("{}", table(target, &columns));
+        say!("{}", table(target, &columns).trim_end())?;
     }
     if let Some(kernel) = &args.sass {
         print_sass(workspace, kernel, &cubins)?;
@@ -95,7 +95,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         let lines: Vec<String> = problems.into_iter().collect();
         bail!("{} problems:\n{}", lines.len(), lines.join("\n"));
     }
-    println!("no spills, no stack, no warnings");
+    say!("no spills, no stack, no warnings")?;
     Ok(())
 }
 
@@ -232,8 +232,8 @@ fn print_sass(workspace: &Workspace, kernel: &str, cubins: &[(Target, PathBuf)])
     let (_, cubin) = cubin.with_context(|| format!("{kernel} was assembled for no GPU"))?;
     let nvdisasm = NVDISASM.find(workspace, |_, _| Ok(true))?;
     let listing = cmd!(workspace.sh, "{nvdisasm} -c {cubin}").quiet().read()?;
-    println!("{kernel} in {}", workspace.display(cubin));
-    println!("{}", section(&listing, kernel).context("nvdisasm does not list the kernel")?);
+    say!("{kernel} in {}", workspace.display(cubin))?;
+    say!("{}", section(&listing, kernel).context("nvdisasm does not list the kernel")?)?;
     Ok(())
 }
 

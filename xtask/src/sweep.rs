@@ -67,7 +67,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let kernels = candidates(args, base);
     ensure!(!kernels.is_empty(), "no choice of these tiles fits together");
     let ptx = build(workspace, entries, &kernels)?;
-    println!("{}: {} kernels", workspace.display(&ptx), kernels.len());
+    say!("{}: {} kernels", workspace.display(&ptx), kernels.len())?;
     if args.build {
         return Ok(());
     }

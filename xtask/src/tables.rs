@@ -39,10 +39,10 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     for (path, text) in &stale {
         let said = workspace.display(path);
         if args.check {
-            println!("{said}: a generated region is not what its source gives");
+            say!("{said}: a generated region is not what its source gives")?;
         } else {
             workspace.sh.write_file(path, text)?;
-            println!("{said} written");
+            say!("{said} written")?;
         }
     }
     if args.check && !stale.is_empty() {

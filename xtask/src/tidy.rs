@@ -29,14 +29,16 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     let mut failed = Vec::new();
     let violations = style(workspace)?;
     for violation in &violations {
-        println!("{}:{}: {}", violation.path, violation.line, violation.message);
+        say!("{}:{}: {}", violation.path, violation.line, violation.message)?;
     }
     if !violations.is_empty() {
         failed.push(format!("the style, in {} places", violations.len()));
     }
 
     let dependencies = dependencies(workspace)?;
-    dependencies.iter().for_each(|wrong| println!("{wrong}"));
+    for wrong in &dependencies {
+        say!("{wrong}")?;
+    }
     if !dependencies.is_empty() {
         failed.push("the dependencies (deny.toml)".to_owned());
     }
@@ -72,7 +74,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     if !failed.is_empty() {
         bail!("not tidy: {}", failed.join("; "));
     }
-    println!("tidy");
+    say!("tidy")?;
     Ok(())
 }
 

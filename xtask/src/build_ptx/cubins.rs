@@ -27,7 +27,7 @@ pub fn build(workspace: &Workspace) -> Result<()> {
     let path = path(workspace);
     let said = workspace.display(&path);
     if stale(workspace)?.is_none() {
-        println!("{said} is unchanged");
+        say!("{said} is unchanged")?;
         return Ok(());
     }
     let bytes = assemble_all(workspace)?;
@@ -35,7 +35,7 @@ pub fn build(workspace: &Workspace) -> Result<()> {
     workspace.sh.create_dir(path.parent().unwrap_or(&path))?;
     std::fs::write(&unfinished, &bytes)?;
     std::fs::rename(&unfinished, &path)?;
-    println!("{said} written: {} kernels, {:.1} MB", kernels().count(), bytes.len() as f64 / 1e6);
+    say!("{said} written: {} kernels, {:.1} MB", kernels().count(), bytes.len() as f64 / 1e6)?;
     Ok(())
 }
 
@@ -60,7 +60,7 @@ pub fn check(workspace: &Workspace) -> Result<()> {
         "{said} is not what ptxas {PTXAS_RELEASE} makes of the PTX: run `cargo xtask build-ptx` \
          and commit the result"
     );
-    println!("{said}: ptxas {PTXAS_RELEASE} makes the same of the PTX");
+    say!("{said}: ptxas {PTXAS_RELEASE} makes the same of the PTX")?;
     Ok(())
 }
 
