@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Nsight Compute's counters of the fastest kernels and of cuBLAS's, one line each, as CSV.
+# Nsight Compute's counters of the kernels that the library chooses, one line each, as CSV.
 #
 #   ./counters.sh >FILE            with ncu in PATH; clocks stay as they are
 set -uo pipefail
@@ -49,8 +49,9 @@ echo "# $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader); $(g
 echo "# Nsight Compute, clocks as they are, $size x $size x $size"
 echo "product,kernel,time_unit,$joined"
 for layout in nn nt; do
-    line "f32 $layout" k10_grouped_order_f32 3 --dtype f32 --layout $layout --against none
-    for dtype in f64 i32 i8 f16 bf16; do
-        line "$dtype $layout" "k11_tensor_(core|deep)_$dtype" 3 --dtype $dtype --layout $layout --against none
+    for dtype in f32 f64 i32 i8 f16 bf16; do
+        # What multiplies; copies of operands and sums of parts have other names.
+        kernel="^(k1[0-2]|warp_group)_.*_$dtype\$"
+        line "$dtype $layout" "$kernel" 3 --dtype $dtype --layout $layout --against none
     done
 done
