@@ -175,7 +175,8 @@ impl Emulator {
         self.memory.host_write(address, bytes)
     }
 
-    /// Copies to the host. All of it must lie in one allocation; what nothing has written is 0.
+    /// Copies to the host. All of it must lie in one allocation; bytes that nothing has written are
+    /// 0xa5.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
         self.memory.host_read(address, bytes)
     }

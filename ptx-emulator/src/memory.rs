@@ -38,6 +38,9 @@ pub(crate) fn own_window(rank: usize, blocks: usize) -> u64 {
     if blocks > 1 { (rank as u64 + 1) << RANK_SHIFT } else { 0 }
 }
 
+/// What is read where nobody wrote, if that is not reported.
+pub(crate) const UNWRITTEN: u8 = 0xa5;
+
 /// The state space of an access, once it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Space {

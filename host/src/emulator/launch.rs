@@ -42,10 +42,10 @@ impl Driver for EmulatorDriver<'_> {
         self.gpu.allocate(bytes)
     }
 
-    /// By writing zeros, or the emulator would report the reads.
+    /// By writing there, or the emulator would report the reads: what nobody would expect.
     fn let_read(&self, address: u64, bytes: usize) -> Result<(), Error> {
-        let written = self.gpu.lock().write(address, &vec![0; bytes]);
-        written.map_err(|source| self.gpu.failure("clearing memory", source))
+        let written = self.gpu.lock().write(address, &vec![0xa5; bytes]);
+        written.map_err(|source| self.gpu.failure("filling memory", source))
     }
 
     fn release(&self, address: u64) {

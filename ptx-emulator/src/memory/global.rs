@@ -3,6 +3,7 @@
 //! Pages hold atomics because blocks run on several threads of the CPU; where two blocks touch one
 //! word without order, that is the emulated program's race, and the result is any of the values.
 
+use super::UNWRITTEN;
 use crate::check::AllocationNote;
 use crate::check::shadow::PageShadow;
 use crate::error::Error;
@@ -271,8 +272,10 @@ impl GlobalMemory {
         while !rest.is_empty() {
             let size = if offset.is_multiple_of(4) && rest.len() >= 4 { 4 } else { 1 };
             let (now, later) = rest.split_at_mut(size);
-            let (value, _) = allocation.load(offset, size as u32);
-            now.copy_from_slice(&value.to_le_bytes()[..size]);
+            let (value, written) = allocation.load(offset, size as u32);
+            for (byte, (to, from)) in now.iter_mut().zip(value.to_le_bytes()).enumerate() {
+                *to = if written >> byte & 1 == 1 { from } else { UNWRITTEN };
+            }
             offset += size as u64;
             rest = later;
         }
@@ -330,9 +333,9 @@ mod tests {
         let a = memory.allocate(10_000, 256).unwrap();
         let data: Vec<u8> = (0..9_999).map(|i| i as u8).collect();
         memory.host_write(a + 1, &data).unwrap();
-        let mut back = vec![0; 9_999];
-        memory.host_read(a + 1, &mut back).unwrap();
-        assert_eq!(back, data);
+        let mut back = vec![0; 10_000];
+        memory.host_read(a, &mut back).unwrap();
+        assert_eq!((back[0], &back[1..]), (UNWRITTEN, &data[..]));
         let allocation = memory.find(a, 1).unwrap();
         assert_eq!(allocation.load(0, 8), (0x0605_0403_0201_0000, 0xfe));
         assert_eq!(allocation.load(2, 2), (0x0201, 3));

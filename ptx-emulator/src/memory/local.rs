@@ -3,6 +3,8 @@
 //! Reads of what nobody wrote aren't reported: compilers copy the padding of structures, and set a
 //! bit-field's bits one after the other. Such bytes have a pattern that shows in results.
 
+use super::UNWRITTEN;
+
 /// A byte of each lane.
 type Bytes = [u8; 32];
 
@@ -12,8 +14,6 @@ pub(crate) struct LocalMemory {
     bytes: Vec<Bytes>,
 }
 
-/// What is read where nobody wrote.
-const UNWRITTEN: u8 = 0xa5;
 /// The most bytes of a thread, in all its calls (CUDA C++ Programming Guide, technical
 /// specifications: 512 KB), and what the frames leave free between them.
 const MOST: u64 = (512 << 10) + (64 << 10);
