@@ -203,7 +203,7 @@ impl<T: Element> Case<T> {
     fn affordable_rows(&self, products: usize) -> Rows {
         const MULTIPLICATIONS: usize = 1 << 29;
         let row = self.row.n.saturating_mul(self.row.k).saturating_mul(products).max(1);
-        Rows::Sampled { count: (MULTIPLICATIONS / row).max(6), seed: 3 }
+        Rows::drawn((MULTIPLICATIONS / row).max(6))
     }
 }
 

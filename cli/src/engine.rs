@@ -89,7 +89,7 @@ pub fn affordable_rows(shape: Shape, k: usize) -> Rows {
     if shape.rows <= AFFORDABLE / row {
         return Rows::All;
     }
-    Rows::Sampled { count: (AFFORDABLE / row).max(16), seed: 0 }
+    Rows::drawn((AFFORDABLE / row).max(16))
 }
 
 /// Compares `c` with a sum in higher precision on the CPU.

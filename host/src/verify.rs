@@ -24,9 +24,10 @@ mod outcome;
 mod scaled;
 mod sums;
 
-use rand::SeedableRng;
-use rand::seq::index;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+use std::hash::{BuildHasher, RandomState};
 
 use crate::element::{Element, OutputOf, Scalar};
 use crate::matrix::MatrixRef;
@@ -83,15 +84,23 @@ impl<'a, T: Element, C: OutputOf<T>> Problem<'a, T, C> {
 pub enum Rows {
     /// Every row.
     All,
-    /// `count` rows at random from `seed`, and the first and the last row besides; every row where
-    /// `count` reaches them all. For outputs so large that summing them again takes too long: each
-    /// sampled row is checked whole.
+    /// One row of each of `count` bands of as many rows, at random from `seed`, and the first and
+    /// the last row besides; every row where `count` reaches them all. For outputs so large that
+    /// summing them again takes too long: each sampled row is checked whole.
     Sampled {
         /// Rows to choose.
         count: usize,
         /// The same seed chooses the same rows.
         seed: u64,
     },
+}
+
+impl Rows {
+    /// [`Rows::Sampled`], of a seed that is another in each call: what one verification does not
+    /// look at another does.
+    pub fn drawn(count: usize) -> Rows {
+        Rows::Sampled { count, seed: RandomState::new().hash_one(count) }
+    }
 }
 
 /// Checks `out` element by element against the product that `problem` asks for.
@@ -128,7 +137,9 @@ impl Rows {
                 room.try_reserve_exact(count).map_err(|_| Mismatch::rows(shape))?;
                 drop(room);
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
-                let mut chosen = index::sample(&mut rng, rows, count).into_vec();
+                let start = |band: usize| (band as u128 * rows as u128 / count as u128) as usize;
+                let of_band = |band| rng.random_range(start(band)..start(band + 1));
+                let mut chosen: Vec<usize> = (0..count).map(of_band).collect();
                 chosen.extend([0, rows - 1]);
                 chosen.sort_unstable();
                 chosen.dedup();
@@ -192,6 +203,10 @@ impl<'a, T: Element, C: OutputOf<T>> Checked<'a, T, C> {
         if !T::DTYPE.is_integer() && k > bound::max_k(T::DTYPE) {
             return Err(Mismatch::unbounded(T::DTYPE, k, bound::max_k(T::DTYPE)));
         }
+        // Rows of A and columns of B are copied, at least one of them; views may repeat more.
+        let mut room = Vec::<[f64; PANEL + 1]>::new();
+        let wanted = if product.is_empty() { 0 } else { k };
+        room.try_reserve_exact(wanted).map_err(|_| Mismatch::terms(k))?;
         let precision = problem.precision;
         Ok(Checked { a, b, c, out, precision, alpha, beta, k })
     }

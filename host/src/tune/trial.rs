@@ -62,7 +62,7 @@ impl<T: Element> Trial<T> {
             ..Problem::product(MatrixRef::new(&self.host[0], a)?, MatrixRef::new(&self.host[1], b)?)
         };
         let row = shape.cols.saturating_mul(product.k).max(1);
-        let rows = Rows::Sampled { count: (AFFORDABLE / row).max(6), seed: 0 };
+        let rows = Rows::drawn((AFFORDABLE / row).max(6));
         Ok(check(&problem, c.view(), rows).map(drop).map_err(|wrong| wrong.to_string()))
     }
 }

@@ -44,9 +44,9 @@ pub(super) fn gamma(count: usize, unit: f64) -> f64 {
     nu / (1.0 - nu)
 }
 
-/// The largest `k` whose bound says anything: from here on it would be about as large as the sum of
-/// magnitudes, so that a matrix of zeros would pass. Of products of 8-bit floats of one sign tensor
-/// cores may lose all by then; see docs/numerics.md.
+/// The largest `k` whose bound says anything of sums of one sign: from here on it would be about as
+/// large as the sum of magnitudes. (Where signs cancel, it is as large as the sum long before.) Of
+/// products of 8-bit floats of one sign tensor cores may lose all by then; see docs/numerics.md.
 pub(super) fn max_k(dtype: DType) -> usize {
     if dtype.is_fp8() {
         return 1 << 15;
@@ -133,7 +133,9 @@ impl Rules {
         if magnitude < self.accumulator.overflow / 4.0 {
             let sum = Sum { hi, lo, abs, exp: 0 };
             let c = self.c_term(c, false);
-            return self.finish(&sum, FINITE, (self.alpha, 0), c, sums.cut[lane]);
+            let is_exact = self.sums_exactly(abs, lane, (row, panel));
+            let rules = if is_exact { Rules { gamma_product: 0.0, ..*self } } else { *self };
+            return rules.finish(&sum, FINITE, (self.alpha, 0), c, sums.cut[lane]);
         }
         let terms = Terms::of(row, panel, lane);
         let mut signs = terms.signs.scaled_by(self.alpha);
@@ -152,6 +154,23 @@ impl Rules {
         };
         // It is not finite where a term is not, and is not looked at then.
         self.finish(&terms.sum, may, frexp_or(self.alpha), c_sum, sums.cut[lane])
+    }
+
+    /// Whether every partial sum is a whole number that the accumulator holds, in whatever order:
+    /// where the operands are such numbers, short enough for tf32 too, and nothing comes behind.
+    /// What tensor cores lose of 8-bit floats stands in the sums' `cut`, and beside it roundings.
+    fn sums_exactly(
+        &self,
+        abs: f64,
+        lane: usize,
+        (row, panel): (&[f64], &[[f64; PANEL]]),
+    ) -> bool {
+        let is_short = |x: f64| x.fract() == 0.0 && x.abs() <= 2048.0;
+        self.alpha == 1.0
+            && self.beta.is_none()
+            && !self.operands.is_fp8()
+            && abs < 1.0 / self.accumulator.unit
+            && row.iter().zip(panel).all(|(&a, b)| is_short(a) && is_short(b[lane]))
     }
 
     /// beta * c, which are finite, exactly; `apart` keeps the exponent apart, so that nothing

@@ -69,6 +69,8 @@ enum Kind {
     Epilogue { text: String },
     #[error("{shape} has more rows than memory has room for their numbers: sample fewer")]
     Rows { shape: Shape },
+    #[error("K = {k}: memory has no room for one row of A and sixteen columns of B")]
+    Terms { k: usize },
     #[error("beta was given, so the verification needs C's old value")]
     NoC,
     #[error(
@@ -109,6 +111,10 @@ impl Mismatch {
 
     pub(super) fn rows(shape: Shape) -> Self {
         Mismatch(Box::new(Kind::Rows { shape }))
+    }
+
+    pub(super) fn terms(k: usize) -> Self {
+        Mismatch(Box::new(Kind::Terms { k }))
     }
 
     pub(super) fn no_c() -> Self {

@@ -250,6 +250,33 @@ fn nan_and_infinite_inputs_spread_as_ieee_says() {
     );
 }
 
+/// Where nothing rounds one product of thousands is missed, and views that repeat a number more
+/// often than memory has room for are an error.
+#[test]
+fn long_sums_of_whole_numbers_are_exact() {
+    let k = 1 << 16;
+    let of = |shape: Shape| {
+        Matrix::<f32>::from_fn(shape, |i, j| ((i * 7 + j * 3) % 5) as f32 - 2.0).unwrap()
+    };
+    let (a, b) = (of(Shape::new(2, k)), of(Shape::new(k, 3)));
+    let problem = Problem::product(a.view(), b.view());
+    let c = reference::ijk(a.view(), b.view()).unwrap();
+    assert_eq!(check(&problem, c.view(), Rows::All).unwrap().max_err_over_bound, 0.0);
+    let wrong = with(&c, (1, 2), c[(1, 2)] + 1.0);
+    assert_eq!(check(&problem, wrong.view(), Rows::All).unwrap_err().wrong_elements(), 1);
+    let halves = Problem { alpha: 0.5, ..problem };
+    let half = Matrix::from_fn(c.shape(), |i, j| 0.5 * wrong[(i, j)]).unwrap();
+    assert!(check(&halves, half.view(), Rows::All).is_ok());
+
+    let (one, k) = ([1i32], 1 << 60);
+    let of = |shape| Layout::strided(shape, gemm_spec::Strides::new(0, 0));
+    let a = MatrixRef::new(&one, of(Shape::new(1, k))).unwrap();
+    let b = MatrixRef::new(&one, of(Shape::new(k, 1))).unwrap();
+    let c = Matrix::<i32>::zeros(Shape::new(1, 1)).unwrap();
+    let error = check(&Problem::product(a, b), c.view(), Rows::All).unwrap_err();
+    assert!(error.to_string().contains("no room"), "{error}");
+}
+
 #[test]
 fn sampled_rows_are_checked_whole() {
     let (a, b) = operands::<f32>();
@@ -263,6 +290,11 @@ fn sampled_rows_are_checked_whole() {
         let wrong = with(&right, (i, N - 1), f32::NAN);
         assert_eq!(check(&problem, wrong.view(), rows).is_err(), chosen.contains(&i));
     }
+    // One of each fifth, other ones in other runs.
+    let of = |rows: Rows| rows.of(Shape::new(1000, 1)).unwrap();
+    let chosen = of(Rows::Sampled { count: 5, seed: 3 });
+    assert!((0..5).all(|band| chosen.iter().any(|row| row / 200 == band)), "{chosen:?}");
+    assert_ne!(of(Rows::drawn(20)), of(Rows::drawn(20)));
     assert_eq!(Rows::Sampled { count: 0, seed: 1 }.of(right.shape()).unwrap(), [0, M - 1]);
     assert_eq!(Rows::Sampled { count: M, seed: 1 }.of(right.shape()).unwrap().len(), M);
     assert!(Rows::All.of(Shape::new(usize::MAX, 0)).unwrap().is_empty());
