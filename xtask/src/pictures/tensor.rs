@@ -39,9 +39,9 @@ pub fn picture(kernel: &Kernel) -> String {
     let about = format!(
         "Left: a block computes {rows} x {cols} elements of C, a warp {warp_rows} x {warp_cols} of \
          them, an instruction {high} x {wide}; below, rows of a tile in shared memory and the \
-         banks that they lie in, without padding and with it. Right: which lane holds each element \
-         of A, B and C of one instruction; of C, lane l has two neighbours of row l / 4 and two of \
-         the row 8 further down."
+         banks that they lie in, chunks in their order and chunks that change places. Right: which \
+         lane holds each element of A, B and C of one instruction; of C, lane l has two neighbours \
+         of row l / 4 and two of the row 8 further down."
     );
     let title = format!("Step 11, {}: a warp multiplies small matrices", kernel.dtype);
     let mut svg = Svg::new(&title, &about, (900.0, 594.0));
