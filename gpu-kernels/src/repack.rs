@@ -1,4 +1,5 @@
-//! Copies operands to rows along K, for kernels that read them in no other way.
+//! Copies operands to rows along K, or along M and N for step 12, for kernels that read them in no
+//! other way or are slower there.
 //!
 //! # Idea
 //!

@@ -1,4 +1,4 @@
-//! Step 6: no two lanes of a warp meet in a bank of shared memory.
+//! Step 6: in f32 and i32 no two lanes of a warp meet in a bank of shared memory.
 //!
 //! # Idea
 //!
@@ -27,8 +27,9 @@
 //!
 //! # Change since the last step
 //!
-//! By the addresses, no two lanes that are served together meet in a bank (docs/guide has the
-//! picture).
+//! By the addresses, in f32 and i32 no two lanes that are served together meet in a bank
+//! (docs/guide has the picture). In f16, bf16 and f64, whose packs are 8 or 2 elements, those of a
+//! transposing write still meet two by two.
 
 use super::parts::{Courier, Operand, Spread, multiply, store_tile};
 use crate::{Element, Packed, SharedTile, Sum};

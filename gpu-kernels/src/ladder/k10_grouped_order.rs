@@ -11,7 +11,7 @@
 //! # Mapping
 //!
 //! As step 7 within the tile. A wave of W blocks touches about W / G columns of tiles and G rows,
-//! and not W columns and one row.
+//! where without groups it touches all columns of tiles, or W, and as many rows as it fills.
 //!
 //! # Shared memory
 //!

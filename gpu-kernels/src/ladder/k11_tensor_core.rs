@@ -40,9 +40,9 @@
 //!
 //! # Change since the last step
 //!
-//! On an H100 at 4096^3 (`2026-11-21-4eeb005a7.csv`), against the fastest step without tensor
-//! cores: f16 0.370 ms and not 3.18, f64 2.46 and not
-//! 7.1, i32 2.33 and not 4.4.
+//! On an H100 at 4096^3 (`2026-11-28-2607888a2-2.csv`), against the fastest step without tensor
+//! cores: f16 0.320 ms and not 3.10 (step 6), f64 2.30 and not 7.30 (step 10), i32 2.24 and not
+//! 4.43 (step 9).
 
 use super::k10_grouped_order::GROUP;
 use super::parts::{Arrivals, Operand, Ring, TileCourier, TileShape};

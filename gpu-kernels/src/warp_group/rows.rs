@@ -1,4 +1,4 @@
-//! Sums that go to C by rows, past shared memory: wherever its rows are not whole chunks for the
+//! Sums that go to C by rows, through shared memory: wherever its rows are not whole chunks for the
 //! copy engine.
 
 use super::swapped::of_c;

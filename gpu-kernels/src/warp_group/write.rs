@@ -127,9 +127,9 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
     /// Whether they have been written; else they have to be, by rows.
     type Done = bool;
 
-    /// Elements of 16 bits, and those of 32 where there are ways for them, go past shared memory by
-    /// whole boxes, while the next tile is multiplied, where C's map is used. From the registers go
-    /// others of 32 bits, of which pairs fill whole sectors, and those of the usual C whose old
+    /// Elements of 16 bits, and those of 32 where there are ways for them, go through shared memory
+    /// by whole boxes, while the next tile is multiplied, where C's map is used. From the registers
+    /// go others of 32 bits, of which pairs fill whole sectors, and those of the usual C whose old
     /// values take part, or whose tiles are narrow.
     ///
     /// # Safety
