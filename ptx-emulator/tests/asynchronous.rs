@@ -23,7 +23,7 @@ const HEAD: &str = "
 /// Of 16 words that are given, nothing has written the upper half.
 fn run(body: &str, launch: &Launch) -> Result<(), Box<Report>> {
     let module = Module::parse(&format!("{HEAD}{body} ret;\n}}\n")).unwrap();
-    let mut gpu = Emulator::new(Options { step_limit: 100_000, ..Options::default() });
+    let mut gpu = Emulator::new(Options { step_limit: 1_000_000, ..Options::default() });
     let words = gpu.allocate(64).unwrap();
     gpu.write(words, &[0; 32]).unwrap();
     gpu.launch(&module, "f", launch, &[Argument::from(words)]).map(drop)
@@ -153,4 +153,11 @@ fn windows_are_where_the_isa_has_them() {
     let parameter = "mov.b64 %rd2, words; cvta.param.u64 %rd2, %rd2; isspacep.global %p, %rd2;
          @!%p trap; ld.global.u64 %rd3, [%rd2]; setp.ne.u64 %p, %rd3, %rd1; @%p trap;";
     run(parameter, &ONE).unwrap();
+}
+
+#[test]
+fn copies_to_one_place_are_as_many_as_a_launch_has_steps_for() {
+    let body = "mov.u32 %r4, 0; again: cp.async.cg.shared.global [data], [%rd1], 16;
+         add.u32 %r4, %r4, 1; setp.lt.u32 %p, %r4, 65536; @%p bra again; cp.async.wait_all;";
+    run(body, &ONE).unwrap();
 }

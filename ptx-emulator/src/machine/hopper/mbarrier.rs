@@ -61,6 +61,13 @@ impl Action {
             Action::Invalidate | Action::WaitState | Action::WaitParity => (false, false),
         }
     }
+
+    /// Whether it is not for another block's mbarrier, whatever its state space: arrivals and
+    /// transactions may be.
+    fn is_own(self) -> bool {
+        use Action::{Init, Invalidate, WaitParity, WaitState};
+        matches!(self, Init | Invalidate | WaitState | WaitParity)
+    }
 }
 
 /// Lowers `mbarrier`.
@@ -131,12 +138,8 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     if operands.next().is_some() {
         return Err(modifiers.invalid("too many operands"));
     }
-    // Arrivals and transactions alone may be at another block's mbarrier.
-    let is_own = is_wait || matches!(action, Action::Init | Action::Invalidate);
-    let window = Window {
-        generic: space.is_none() && address.home.is_none(),
-        own_only: is_own || space == Some(1),
-    };
+    let generic = space.is_none() && address.home.is_none();
+    let window = Window { generic, own_only: space == Some(1) || action.is_own() };
     let name = verbs.iter().chain(&waits).find(|name| **name == verb).unwrap_or(&"");
     let operation = Operation { action, window, offset: address.offset, relaxed, name };
     out.detail = Detail::Hopper(Box::new(super::Operation::Mbarrier(operation)));

@@ -203,7 +203,7 @@ impl Context<'_> {
         if self.grid.program.orders_blocks {
             // The flag itself is part of what it releases.
             let of_cluster = self.cluster_stamp(stamp);
-            // What a flag of the block's or cluster's scope passes on, a fence of the reader may release.
+            // What a flag of less reach passes on, a fence of the reader may release.
             if matches!(stamp.reach, Reach::Block | Reach::Cluster) {
                 self.order_strong(lane, Space::Global, address, writes);
             }
