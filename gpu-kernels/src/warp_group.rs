@@ -201,6 +201,9 @@ where
     unsafe {
         const { assert!(!W::IS_DIRECT || G::CLUSTER == 1 && size_of::<T>() == 2) };
         const { assert!(!A::IS_HALVED || W::IS_ONE && !W::IS_DIRECT && !G::IN_STEP) };
+        // A stage is given back when the next one's products have begun.
+        const { assert!(G::STAGES > 1 && G::PARTS <= 2) };
+        const { assert!(!G::IN_STEP || B::BOX == 64 && (2 * SUMS).is_multiple_of(64)) };
         let stages: SharedTile<Rows64<T>> = shared::dynamic_shared_mem();
         let of_ring = G::STAGES * stage_bytes::<T, B, G, W, SUMS>();
         let c = stages.cast::<u8>().add(of_ring).cast::<BoxOfC>();
@@ -445,7 +448,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let epilogues = S::EPILOGUES && W::EPILOGUES;
             // Elsewhere than in kernels of one plain product whose usual C they are, registers do
             // not suffice for them.
-            let word_boxes = W::IS_ONE && S::EPILOGUES && size_of::<T::Output>() == 4;
+            let word_boxes = W::IS_ONE && S::EPILOGUES && fills_words::<T, SUMS>();
             let (boxes, tile_cols) = (work.has_box(place.row), work.tile_cols());
             let ways = Ways { epilogues, boxes, word_boxes, meet, tile_cols };
             write::write::<T, G, SUMS>(operands, p, place, (c, group), &sums, ways);
@@ -460,6 +463,11 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         }
         meeting.end::<G>();
     }
+}
+
+/// Whether a tile's rows of C are whole boxes of 32 words.
+const fn fills_words<T: WarpGroup, const SUMS: usize>() -> bool {
+    size_of::<T::Output>() == 4 && (2 * SUMS).is_multiple_of(32)
 }
 
 /// Starts the products of one stage: four instructions, each of 32 bytes of K.

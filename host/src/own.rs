@@ -79,6 +79,16 @@ impl OwnKernel {
                 row.variant
             )));
         };
+        // By the size of its cluster a body of the family knows how its blocks share reads.
+        let is_so = match row.family {
+            KernelFamily::WarpGroupInStep => row.cluster() > 2,
+            KernelFamily::WarpGroupHalves => row.cluster() == 2,
+            _ => row.cluster() <= 2,
+        };
+        if !is_so {
+            let (cluster, family) = (row.cluster(), row.family);
+            return Err(wrong(format!("the family {family:?} has no clusters of {cluster} blocks")));
+        }
         let kernel = Kernel { name: entry, ..*row };
         let own = Registered { kernel, ptx, parameters: parameters.to_vec() };
         let mut all = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,5 +246,22 @@ mod tests {
             let text = crate::ptx::of_kernel(kernel);
             assert_eq!(parameters(&text, kernel.name), parameters_of(kernel), "{}", kernel.name);
         }
+    }
+
+    #[test]
+    fn clusters_are_those_of_the_family() {
+        let named = "warp_group_128x128";
+        let row = Kernel::find_for(named, DType::BF16, Precision::Full, [true; 2]).unwrap();
+        let of = |bytes: &usize| format!(".param .align 8 .b8 p[{bytes}]");
+        let list: Vec<_> = parameters_of(row).unwrap().iter().map(of).collect();
+        let text: &str = Box::leak(format!(".entry mine({})", list.join(", ")).into());
+        let make = |cluster| {
+            let row = Kernel { tiles: gemm_spec::Tiles { cluster, ..row.tiles }, ..*row };
+            // SAFETY: it is not launched.
+            unsafe { OwnKernel::new(text, "mine", &row) }
+        };
+        assert!(make(2).is_ok());
+        let error = make(8).unwrap_err().to_string();
+        assert!(error.contains("clusters of 8"), "{error}");
     }
 }

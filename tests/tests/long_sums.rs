@@ -16,7 +16,7 @@ fn numbers<T: Element>(shape: Shape, seed: usize) -> Matrix<T> {
 }
 
 /// All plans that the library compares, and the kernels that were named.
-fn all_plans<T: OutputOf<T>, C: OutputOf<T>>(
+fn all_plans<T: Element, C: OutputOf<T>>(
     device: &Device,
     gemm: &Gemm<T, C>,
     (m, n, k): (usize, usize, usize),
@@ -40,4 +40,35 @@ fn all_plans<T: OutputOf<T>, C: OutputOf<T>>(
             exactness.unwrap_or_else(|wrong| panic!("{plan} on {device}: {wrong}"));
         }
     }
+}
+
+#[test]
+fn emulated() {
+    let options = Options { multiprocessors: Some(6), arch: (9, 0), ..Options::default() };
+    let device = Device::emulator_with(&options).unwrap();
+    all_plans(&device, &Gemm::<bf16>::new(), (40, 72, 520), &["warp_group_64x64/3"]);
+    let older = Device::emulator_with(&Options { arch: (8, 0), ..options }).unwrap();
+    all_plans(&older, &Gemm::<f32>::new(), (9, 20, 501), &["k10_grouped_order/5"]);
+}
+
+#[test]
+fn on_cuda() {
+    let Some(device) = cuda() else { return };
+    let info = device.info();
+    let named: &[&str] = match info.compute_capability {
+        Some((9, 0)) => &["warp_group_64x64/40", "warp_group_128x128/9", "k11_tensor_core/33"],
+        _ => &["k02_tiled_16/33"],
+    };
+    for sizes in [(64, 64, 262_144), (128, 136, 65_544), (264, 256, 32_768), (520, 512, 16_384)] {
+        all_plans(&device, &Gemm::<bf16>::new().output::<f32>(), sizes, named);
+        all_plans(&device, &Gemm::<f16>::new(), sizes, named);
+        all_plans(&device, &Gemm::<f32>::new().precision(Precision::Tf32), sizes, &[]);
+    }
+    for sizes in [(70, 61, 65_537), (128, 130, 8191)] {
+        all_plans(&device, &Gemm::<bf16>::new(), sizes, &[]);
+        all_plans(&device, &Gemm::<f32>::new(), sizes, &["k10_grouped_order/19"]);
+        all_plans(&device, &Gemm::<f64>::new(), sizes, &["k02_tiled_16/33"]);
+        all_plans(&device, &Gemm::<i8>::new(), sizes, &[]);
+    }
+    say("long sums of whole numbers on cuda, 6 dtypes");
 }
