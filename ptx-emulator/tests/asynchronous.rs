@@ -161,3 +161,28 @@ fn copies_to_one_place_are_as_many_as_a_launch_has_steps_for() {
          add.u32 %r4, %r4, 1; setp.lt.u32 %p, %r4, 65536; @%p bra again; cp.async.wait_all;";
     run(body, &ONE).unwrap();
 }
+
+#[test]
+fn a_fence_of_initialisations_releases_nothing_else() {
+    // The second block uses what the first has initialised, or has written before that.
+    let body = |fence: &str, then: &str| {
+        format!(
+            "mov.u32 %r4, %cluster_ctarank; st.shared.u32 [%r2], %r1;
+             mbarrier.init.shared.b64 [%r3], 2; {fence}
+             barrier.cluster.arrive.relaxed; barrier.cluster.wait;
+             setp.ne.u32 %p, %r4, 1; @%p bra end;
+             mapa.shared::cluster.u32 %r5, %r2, 0; mapa.shared::cluster.u32 %r6, %r3, 0; {then}
+             end: barrier.cluster.arrive; barrier.cluster.wait;"
+        )
+    };
+    let arrive = "mbarrier.arrive.shared::cluster.b64 _, [%r6];";
+    let load = "ld.shared::cluster.u32 %r7, [%r5];";
+    let (inits, all) = ("fence.mbarrier_init.release.cluster;", "fence.acq_rel.cluster;");
+    for (fence, then) in [(inits, arrive), (all, arrive), (all, load)] {
+        run(&body(fence, then), &CLUSTER).unwrap();
+    }
+    for (fence, then) in [("", arrive), (inits, load)] {
+        let report = report(&body(fence, then), &CLUSTER);
+        assert_eq!(report.kind, ReportKind::DataRace, "{report}\n{then}");
+    }
+}

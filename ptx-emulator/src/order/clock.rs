@@ -11,6 +11,8 @@ pub(super) struct Clock {
     lanes: Vec<(u16, u8, u32)>,
     /// Operations whose completion is known, in order.
     ops: Vec<u32>,
+    /// (warp, lane, time): those of a lane at that time alone, which is known no further.
+    single: Vec<(u16, u8, u32)>,
 }
 
 impl Clock {
@@ -28,8 +30,12 @@ impl Clock {
         }
         let warps = &self.warps;
         self.lanes.retain(|&(warp, _, time)| time > warps[warp as usize]);
+        self.single.retain(|&(warp, _, time)| time > warps[warp as usize]);
         for &(warp, lane, time) in &other.lanes {
             self.add_lane(warp, lane, time);
+        }
+        for &(warp, lane, time) in &other.single {
+            self.add_single(warp, lane, time);
         }
         if self.ops.is_empty() {
             self.ops.extend_from_slice(&other.ops);
@@ -51,6 +57,11 @@ impl Clock {
 
     /// Knows only what both know.
     pub(super) fn meet(&mut self, other: &Clock) {
+        let both = |&&(warp, lane, time): &&_| {
+            self.covers_lane(warp, lane, time) && other.covers_lane(warp, lane, time)
+        };
+        let single = self.single.iter().chain(&other.single).filter(both);
+        let single: Vec<(u16, u8, u32)> = single.copied().collect();
         let mut lanes = Vec::new();
         let mine = std::mem::take(&mut self.lanes);
         for (a, b) in [(&mine, other), (&other.lanes, &*self)] {
@@ -71,6 +82,8 @@ impl Clock {
             self.add_lane(warp, lane, time);
         }
         self.ops.retain(|&op| other.has_op(op));
+        self.single.clear();
+        single.into_iter().for_each(|(warp, lane, time)| self.add_single(warp, lane, time));
     }
 
     fn lane_time(&self, warp: u16, lane: u8) -> u32 {
@@ -89,11 +102,19 @@ impl Clock {
         }
     }
 
+    /// Knows a lane's accesses at that time, and none before.
+    pub(super) fn add_single(&mut self, warp: u16, lane: u8, time: u32) {
+        if !self.covers_lane(warp, lane, time) {
+            self.single.push((warp, lane, time));
+        }
+    }
+
     /// Knows the accesses of all lanes of a warp up to `time`.
     pub(super) fn add_warp(&mut self, warp: usize, time: u32) {
         self.warps[warp] = self.warps[warp].max(time);
         let time = self.warps[warp];
         self.lanes.retain(|l| usize::from(l.0) != warp || l.2 > time);
+        self.single.retain(|l| usize::from(l.0) != warp || l.2 > time);
     }
 
     /// Knows that an operation is complete.
@@ -127,6 +148,7 @@ impl Clock {
     pub(super) fn covers_lane(&self, warp: u16, lane: u8, time: u32) -> bool {
         self.warps[warp as usize] >= time
             || self.lanes.iter().any(|l| (l.0, l.1) == (warp, lane) && l.2 >= time)
+            || self.single.contains(&(warp, lane, time))
     }
 
     /// Whether the access of all lanes of the stamp is known.
@@ -136,7 +158,7 @@ impl Clock {
             return self.has_op(time);
         }
         self.warps[agent as usize] >= time
-            || !self.lanes.is_empty()
+            || !(self.lanes.is_empty() && self.single.is_empty())
                 && lanes_of(lanes).all(|lane| self.covers_lane(agent, lane, time))
     }
 }

@@ -1,6 +1,6 @@
 //! What releases and acquires: barriers, locations, fences.
 
-use super::clock::Clock;
+use super::clock::{Clock, lanes_of};
 use super::warp::Known;
 use super::{Order, Space};
 
@@ -124,6 +124,30 @@ impl Order {
         state.publish(warp, lanes, &mut known);
         state.released.iter_mut().for_each(|(of, _)| *of &= !lanes);
         state.released.retain(|(of, _)| *of != 0);
+        state.released.push((lanes, known));
+    }
+
+    /// Lanes are about to initialise an mbarrier; they do so at a time of its own.
+    pub fn begin_init(&mut self, warp: usize, lanes: u32) {
+        let state = &mut self.warps[warp];
+        state.time += 1;
+        state.inits.push((lanes, state.time));
+    }
+
+    /// They have.
+    pub fn end_init(&mut self, warp: usize) {
+        self.warps[warp].time += 1;
+    }
+
+    /// `fence.mbarrier_init`: relaxed arrivals after it release the lanes' initialisations alone.
+    pub fn fence_inits(&mut self, warp: usize, lanes: u32) {
+        let state = &mut self.warps[warp];
+        let mut known = Known::new(state.all.seen.warps.len());
+        for &(of, time) in &state.inits {
+            for lane in lanes_of(of & lanes) {
+                known.seen.add_single(warp as u16, lane, time);
+            }
+        }
         state.released.push((lanes, known));
     }
 

@@ -42,6 +42,8 @@ pub(super) struct Warp {
     own: Vec<Option<Box<Known>>>,
     /// What a fence of some lanes has made ready for a relaxed write.
     pub(super) released: Vec<(u32, Known)>,
+    /// The initialisations of mbarriers: lanes and times.
+    pub(super) inits: Vec<(u32, u32)>,
     /// What a relaxed read of some lanes has made ready for a fence.
     pub(super) read: Vec<(u32, Known)>,
 }
@@ -55,6 +57,7 @@ impl Warp {
             all: Known::new(warps),
             own: Vec::new(),
             released: Vec::new(),
+            inits: Vec::new(),
             read: Vec::new(),
         }
     }

@@ -12,10 +12,9 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
         if !(modifiers.flag("release") && modifiers.flag("cluster")) {
             return Err(modifiers.unsupported("this form"));
         }
-        // It orders the inits alone; taken for a fence of all.
         Instruction::new(
             |c, _| {
-                c.order_fence();
+                c.order_fence_inits();
                 Ok(Step::Next)
             },
             Class::Synchronization,

@@ -279,9 +279,11 @@ fn act(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         }
     }
     for Group { place, lanes, number } in groups {
-        let weak = matches!(operation.action, Action::Init | Action::Invalidate);
-        let kind = if weak { Kind::Write } else { Kind::StrongWrite };
-        c.order_bytes(lanes, place, 8, kind, i.line)?;
+        match operation.action {
+            Action::Init => c.order_init(lanes, place, i.line)?,
+            Action::Invalidate => c.order_bytes(lanes, place, 8, Kind::Write, i.line)?,
+            _ => c.order_bytes(lanes, place, 8, Kind::StrongWrite, i.line)?,
+        }
         match operation.action {
             Action::Init => {
                 let barrier = Mbarrier::new(number as u32);

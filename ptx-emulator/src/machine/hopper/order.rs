@@ -160,6 +160,27 @@ impl Context<'_> {
         }
     }
 
+    /// Lanes initialise an mbarrier.
+    pub fn order_init(&mut self, lanes: u32, place: Place, line: u32) -> Result<(), Box<Fault>> {
+        let warp = self.cluster_warp();
+        if let Some(order) = self.order() {
+            order.begin_init(warp, lanes);
+        }
+        let result = self.order_bytes(lanes, place, 8, Kind::Write, line);
+        if let Some(order) = self.order() {
+            order.end_init(warp);
+        }
+        result
+    }
+
+    /// `fence.mbarrier_init`.
+    pub fn order_fence_inits(&mut self) {
+        let (warp, lanes) = (self.cluster_warp(), self.mask);
+        if let Some(order) = self.order() {
+            order.fence_inits(warp, lanes);
+        }
+    }
+
     /// `fence.proxy.async`.
     pub fn order_fence_proxy(&mut self) {
         let (warp, lanes) = (self.cluster_warp(), self.mask);
