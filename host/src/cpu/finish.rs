@@ -122,7 +122,10 @@ pub(crate) fn activate_f64(activation: Activation, x: f64) -> f64 {
                 x
             }
         }
-        Activation::Gelu => 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
+        Activation::Gelu => {
+            let tail = libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
+            if x.is_infinite() { x.max(0.0) } else { 0.5 * x * tail }
+        }
         Activation::GeluTanh => {
             let inner = (8.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
             if x.is_infinite() { x.max(0.0) } else { x * sigmoid(inner) }
@@ -133,6 +136,21 @@ pub(crate) fn activate_f64(activation: Activation, x: f64) -> f64 {
             } else {
                 x * sigmoid(x)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nan_and_infinity_pass() {
+        for activation in Activation::ALL {
+            assert!(activate(activation, f32::NAN).is_nan(), "{activation}");
+            assert_eq!(activate(activation, f32::INFINITY), f32::INFINITY, "{activation}");
+            let least = if activation == Activation::Identity { f32::NEG_INFINITY } else { 0.0 };
+            assert_eq!(activate(activation, f32::NEG_INFINITY), least, "{activation}");
         }
     }
 }
