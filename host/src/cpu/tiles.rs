@@ -155,8 +155,8 @@ pub(super) fn add_product<S: Scalar>(
         return rows::add_product(S::DTYPE, sums, a, b, (cols, depth));
     }
     assert!(a.len() == rows * depth && b.len() == depth * cols && sums.len() == rows * cols);
-    // SAFETY: the three are row-major and have the lengths that the shapes say. S is f32: f64 has
-    // no element type that it is the sum of but itself, which takes the other road.
+    // SAFETY: the three are row-major and have the lengths that the shapes say. S is f32 or f64, of
+    // which the crate has a product: i32 has been multiplied above.
     unsafe {
         ::gemm::gemm(
             rows,
