@@ -16,7 +16,8 @@ use gemm_spec::{Activation, DType, Shape};
 ///
 /// The bound is that of the sum, carried through the epilogue's steps with one rounding of f32 for
 /// each, and the error of the activation's approximation; see docs/numerics.md. Where the value is
-/// not finite, `out` has to be the same infinity, or NaN. Amax is not looked at.
+/// not finite, `out` has to be the same infinity, or NaN. Where a part of a sum may overflow, `out`
+/// may be what the epilogue makes of each outcome. Amax is not looked at.
 ///
 /// # Errors
 /// As [`check`](super::check), and where a matrix of the epilogue has a shape that does not fit.
@@ -46,10 +47,15 @@ const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
 /// The largest slope of an activation, of GELU at 1.4, rounded up.
 const SLOPE: f64 = 1.2;
 
-/// The error of an activation on the device, times max(|x|, 1).
+/// The error of an activation of x on the device, as a fraction of |x|. GELU's derivation has more
+/// of it, since the error of a reciprocal is multiplied by some 1.7 near 0.
 const ACTIVATION: f64 = 5e-7;
+const ACTIVATION_GELU: f64 = 8e-7;
 
-/// A value, and how far the device's may be from it.
+/// More than is left on the device of an activation of -infinity, which it takes for -6 or -30.
+const CLAMPED: f64 = 1e-9;
+
+/// A value, and how far the device's may be from it: 0 where the value is not finite.
 #[derive(Clone, Copy)]
 struct Near {
     value: f64,
@@ -58,7 +64,21 @@ struct Near {
 
 impl Near {
     fn rounded(value: f64, error: f64) -> Near {
-        Near { value, error: error + UNIT * (value.abs() + error) + f64::from(f32::MIN_POSITIVE) }
+        let rounded = error + UNIT * (value.abs() + error) + f64::from(f32::MIN_POSITIVE);
+        Near::new(value, rounded)
+    }
+
+    fn new(value: f64, error: f64) -> Near {
+        Near { value, error: if value.is_finite() { error } else { 0.0 } }
+    }
+
+    /// What a sum may be, one after another: the finite number first.
+    fn outcomes(sum: Expected) -> impl Iterator<Item = Near> + Clone {
+        let number = Near::new(sum.value(), sum.bound());
+        let others = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+        let others = others.map(|other| sum.allows(other).then_some(Near::new(other, 0.0)));
+        let number = Some(number).filter(|number| number.value.is_finite());
+        number.into_iter().chain(others.into_iter().flatten())
     }
 
     fn plus(self, addend: f64) -> Near {
@@ -72,11 +92,18 @@ impl Near {
 
     fn activated(self, activation: Activation) -> Near {
         let value = activate_f64(activation, self.value);
-        if activation == Activation::Identity {
-            return self;
+        let of_device = match activation {
+            // Nothing is approximated.
+            Activation::Identity => return self,
+            Activation::Relu => return Near::new(value, self.error),
+            Activation::Gelu => ACTIVATION_GELU,
+            Activation::GeluTanh | Activation::Silu => ACTIVATION,
+        };
+        if self.value.is_infinite() {
+            return Near::new(value, CLAMPED);
         }
-        let error = SLOPE * self.error + ACTIVATION * (self.value.abs() + self.error).max(1.0);
-        Near { value, error }
+        let error = SLOPE * self.error + of_device * (self.value.abs() + self.error);
+        Near::new(value, error + f64::from(f32::MIN_POSITIVE))
     }
 
     /// Rounded to C's elements.
@@ -116,27 +143,43 @@ impl<T: Element, C: OutputOf<T>> Reference<'_, T, C> {
             let sums = sums::row_of(T::DTYPE)(&a, &b);
             let step = if self.fusion.gated { 2 } else { 1 };
             for lane in (0..lanes).step_by(step) {
-                let j = self.fusion.cols_of_c(first + lane);
-                let near = self.finished((i, j), (&sums, lane), (&a, &b));
-                let out = self.checked.out[(i, j)];
-                let verdict = Verdict::bounded(out.to_f64(), &near.expected(C::DTYPE));
-                tally.add((i, j), verdict);
+                let at = (i, self.fusion.cols_of_c(first + lane));
+                let out = self.checked.out[at].to_f64();
+                let expected = self.expected(at, out, (&sums, lane), (&a, &b));
+                tally.add(at, Verdict::bounded(out, &expected));
             }
         }
         tally
     }
 
-    /// Element (i, j) of C.
-    fn finished(
+    /// What element (i, j) of C may be, of the outcomes of its sums the one that `out` is right
+    /// for, or else the first.
+    fn expected(
         &self,
-        (i, j): (usize, usize),
+        at: (usize, usize),
+        out: f64,
         (sums, lane): (&Sums, usize),
         operands: (&[f64], &[[f64; PANEL]]),
-    ) -> Near {
-        let x = self.biased((i, j), (sums, lane), operands);
-        let gate = x.activated(self.fusion.activation);
+    ) -> Expected {
+        let outcomes = |lane| Near::outcomes(self.rules.expect(sums, lane, 0.0, operands));
+        // Without a gate the second one is not looked at.
+        let seconds = outcomes(if self.fusion.gated { lane + 1 } else { lane });
+        let seconds = seconds.take(if self.fusion.gated { usize::MAX } else { 1 });
+        let both = outcomes(lane).flat_map(|x| seconds.clone().map(move |y| [x, y]));
+        let mut all = both.map(|both| self.finished(at, both).expected(C::DTYPE));
+        let first = all.next().expect("a sum has an outcome");
+        if first.allows(out) {
+            return first;
+        }
+        all.find(|other| other.allows(out)).unwrap_or(first)
+    }
+
+    /// Element (i, j) of C, from its sum, or from a gate's and the one that is multiplied by it.
+    fn finished(&self, (i, j): (usize, usize), [x, up]: [Near; 2]) -> Near {
+        let first = if self.fusion.gated { 2 * j } else { j };
+        let gate = self.biased(x, (i, first), j).activated(self.fusion.activation);
         let x = match self.fusion.gated {
-            true => gate.times(self.biased((i, j), (sums, lane + 1), operands)),
+            true => gate.times(self.biased(up, (i, first + 1), j)),
             false => gate,
         };
         match self.source(1, (i, j)) {
@@ -145,16 +188,8 @@ impl<T: Element, C: OutputOf<T>> Reference<'_, T, C> {
         }
     }
 
-    /// The sum in a lane of row i, which goes to column j of C, up to its bias.
-    fn biased(
-        &self,
-        (i, j): (usize, usize),
-        (sums, lane): (&Sums, usize),
-        operands: (&[f64], &[[f64; PANEL]]),
-    ) -> Near {
-        let col = if self.fusion.gated { 2 * j + lane % 2 } else { j };
-        let sum = self.rules.expect(sums, lane, 0.0, operands);
-        let mut x = Near { value: sum.value(), error: sum.bound() };
+    /// The sum of row i and column `col`, which goes to column j of C, up to its bias.
+    fn biased(&self, mut x: Near, (i, col): (usize, usize), j: usize) -> Near {
         for factor in [2, 3].into_iter().filter_map(|source| self.source(source, (i, col))) {
             x = x.times(Near { value: factor, error: 0.0 });
         }
@@ -179,3 +214,7 @@ impl<T: Element, C: OutputOf<T>> Reference<'_, T, C> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "tests_fused.rs"]
+mod tests;
