@@ -15,10 +15,11 @@ pub enum Data {
     /// N(0, 1) with infinities of both signs (e4m3: the largest numbers) in A's last column and in
     /// B's last row, and zeros to meet them.
     Infinite,
-    /// Numbers whose products reach the end of the dtype's range and go past it; i32 wraps around,
-    /// i8 has its whole range.
+    /// Numbers whose products reach the end of the dtype's range and go past it; in two of four
+    /// rows of A they stay just within. A row of A has one sign and B has none, so that no sum may
+    /// be NaN, or infinite in two ways. i32 wraps around, i8 has its whole range.
     Large,
-    /// Numbers whose products are subnormal or 0.
+    /// Numbers whose products are subnormal or 0, of bf16 not all 0 when they have been rounded.
     Tiny,
 }
 
@@ -117,7 +118,8 @@ impl Case {
         let data = self.numbers::<T>(shape, 1);
         Placed::new(shape, self.places[0], |i, j| {
             let (row, depth) = if self.op_a == Op::None { (i, j) } else { (j, i) };
-            self.special(data[(i, j)], (row + 1 == self.m, depth + 1 == self.k), row)
+            let number = self.of_one_sign(data[(i, j)], row);
+            self.special(number, (row + 1 == self.m, depth + 1 == self.k), row)
         })
     }
 
@@ -127,7 +129,8 @@ impl Case {
         let data = self.numbers::<T>(shape, 2);
         Placed::new(shape, self.places[1], |i, j| {
             let (depth, col) = if self.op_b == Op::None { (i, j) } else { (j, i) };
-            self.special(data[(i, j)], (col + 1 == self.n, depth + 1 == self.k), col + 1)
+            let number = self.of_one_sign(data[(i, j)], 0);
+            self.special(number, (col + 1 == self.n, depth + 1 == self.k), col + 1)
         })
     }
 
@@ -161,13 +164,24 @@ impl Case {
             // Products are not subnormal in f32, but factors are.
             (Data::Tiny, DType::F8E4M3) => -6,
             (Data::Tiny, DType::F16 | DType::F8E5M2) => -9,
-            (Data::Tiny, DType::BF16 | DType::F32) => -70,
+            (Data::Tiny, DType::BF16) => -65,
+            (Data::Tiny, DType::F32) => -70,
             (Data::Tiny, DType::F64) => -532,
             _ => return normal,
         };
         let factor = 2f64.powi(exp);
         let scaled = |i, j| T::from_f64(normal[(i, j)].to_f64() * factor);
         gemmite::Matrix::from_fn(normal.shape(), scaled).expect("test operands are small")
+    }
+
+    /// A large number of a row of A, which is negative where the row is odd and a 32nd in two of
+    /// four rows; B's are those of row 0.
+    fn of_one_sign<T: Element>(&self, number: T, row: usize) -> T {
+        if self.data != Data::Large || T::DTYPE.is_integer() {
+            return number;
+        }
+        let factor = [1.0, -1.0, 1.0 / 32.0, -1.0 / 32.0][row % 4];
+        T::from_f64(number.to_f64().abs() * factor)
     }
 
     /// The number at a place of an input where the case has a special one: at the last row of A or
@@ -200,5 +214,79 @@ fn stored(shape: Shape, op: Op) -> Shape {
     match op {
         Op::None => shape,
         Op::Transpose => shape.transposed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run_case_with;
+    use gemmite::{F8E4M3, F8E5M2, OutputOf, bf16, f16};
+
+    /// Whether a C that has `number` in its place (row, 0), and is right elsewhere, passes.
+    fn passes<T: Element, C: OutputOf<T>>(case: &Case, row: usize, number: f64) -> bool {
+        let done = run_case_with::<T, C>(case, |a, b, c| {
+            let rows = |i: usize| (0..case.k).map(move |p| (i, p));
+            for i in 0..case.m {
+                for j in 0..case.n {
+                    let term = |(i, p)| {
+                        let a: f64 = a.buffer[a.layout.index(i, p)].to_f64();
+                        a * b.buffer[b.layout.index(p, j)].to_f64()
+                    };
+                    let sum = case.alpha * rows(i).map(term).sum::<f64>();
+                    let old = c.layout.index(i, j);
+                    let old = case.beta.map_or(0.0, |beta| beta * c.buffer[old].to_f64());
+                    let right = if (i, j) == (row, 0) { number } else { sum + old };
+                    let at = c.layout.index(i, j);
+                    c.buffer[at] = C::from_f64(right);
+                }
+            }
+            Ok(())
+        });
+        done.is_ok()
+    }
+
+    fn large_numbers_can_fail<T: Element, C: OutputOf<T>>() {
+        let case = Case::new("large", 8, 3, 35).data(Data::Large);
+        for case in [case.clone(), case.factors(-2.0, Some(3.0))] {
+            let mut infinite = 0;
+            for row in 0..8 {
+                let what = format!("{} to {}: {case:?}, row {row}", T::DTYPE, C::DTYPE);
+                let sign = if row % 2 == 0 { case.alpha } else { -case.alpha };
+                for wrong in [f64::NAN, 0.0, -sign * f64::INFINITY] {
+                    assert!(!passes::<T, C>(&case, row, wrong), "{what}: {wrong}");
+                }
+                infinite += usize::from(passes::<T, C>(&case, row, sign * f64::INFINITY));
+            }
+            // Rows of a 32nd stay within the range.
+            let of_eight_bits = [DType::F8E4M3, DType::F8E5M2].contains(&T::DTYPE);
+            assert!(of_eight_bits || (3..=5).contains(&infinite), "{infinite}: {case:?}");
+        }
+    }
+
+    #[test]
+    fn large_numbers_leave_one_result() {
+        large_numbers_can_fail::<f16, f16>();
+        large_numbers_can_fail::<bf16, bf16>();
+        large_numbers_can_fail::<bf16, f32>();
+        large_numbers_can_fail::<f32, f32>();
+        large_numbers_can_fail::<f64, f64>();
+        large_numbers_can_fail::<F8E4M3, bf16>();
+        large_numbers_can_fail::<F8E5M2, f16>();
+    }
+
+    #[test]
+    fn tiny_numbers_are_not_all_zero() {
+        fn zeros_fail<T: Element, C: OutputOf<T>>() {
+            let case = Case::new("tiny", 8, 3, 35).data(Data::Tiny);
+            let wrong = (0..8).filter(|&row| !passes::<T, C>(&case, row, 0.0)).count();
+            assert!(wrong > 4, "{} to {}: {wrong}", T::DTYPE, C::DTYPE);
+        }
+        zeros_fail::<f16, f16>();
+        zeros_fail::<bf16, bf16>();
+        zeros_fail::<bf16, f32>();
+        zeros_fail::<f32, f32>();
+        zeros_fail::<f64, f64>();
+        zeros_fail::<F8E4M3, bf16>();
     }
 }
