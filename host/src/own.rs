@@ -87,7 +87,9 @@ impl OwnKernel {
         };
         if !is_so {
             let (cluster, family) = (row.cluster(), row.family);
-            return Err(wrong(format!("the family {family:?} has no clusters of {cluster} blocks")));
+            return Err(wrong(format!(
+                "the family {family:?} has no clusters of {cluster} blocks"
+            )));
         }
         let kernel = Kernel { name: entry, ..*row };
         let own = Registered { kernel, ptx, parameters: parameters.to_vec() };

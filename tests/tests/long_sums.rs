@@ -1,5 +1,5 @@
-//! Sums of thousands of whole numbers, which no order of adding them rounds: the bound of a long sum
-//! of random numbers lets a part of K be missing, and here one product is not.
+//! Sums of thousands of whole numbers, which no order of adding them rounds: the bound of a long
+//! sum of random numbers lets a part of K be missing, and here one product is not.
 
 use gemmite::emulator::Options;
 use gemmite::verify::{Problem, Rows, check};

@@ -552,14 +552,13 @@ fn a_kernel_with_no_tile_is_refused() {
 fn a_plan_lists_its_kernels() {
     let h100 = h100();
     let of = |choice: &str, k: usize| {
-        let product =
-            product(Layout::row_major(Shape::new(300, k)), Layout::row_major(Shape::new(k, 300)));
+        let [a, b] = [Shape::new(300, k), Shape::new(k, 300)].map(Layout::row_major);
+        let product = product(a, b);
         let task = Task::of(&product, [0; 2]);
         let chosen = super::choose(&choice.into(), &task, &h100).unwrap();
         let plan = Plan::new(&product, false, chosen, &h100);
-        plan.kernels(task.dtype, (task.rows, (9, 0)))
-            .map(|kernel| kernel.variant)
-            .collect::<Vec<_>>()
+        let kernels = plan.kernels(task.dtype, (task.rows, (9, 0)));
+        kernels.map(|kernel| kernel.variant).collect::<Vec<_>>()
     };
     assert_eq!(of("k02_tiled_16", 4096), ["k02_tiled_16"]);
     assert_eq!(of("k02_tiled_16/4", 4096), ["k02_tiled_16", "finish_overlapped"]);

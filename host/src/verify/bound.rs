@@ -159,12 +159,7 @@ impl Rules {
     /// Whether every partial sum is a whole number that the accumulator holds, in whatever order:
     /// where the operands are such numbers, short enough for tf32 too, and nothing comes behind.
     /// What tensor cores lose of 8-bit floats stands in the sums' `cut`, and beside it roundings.
-    fn sums_exactly(
-        &self,
-        abs: f64,
-        lane: usize,
-        (row, panel): (&[f64], &[[f64; PANEL]]),
-    ) -> bool {
+    fn sums_exactly(&self, abs: f64, lane: usize, (row, panel): (&[f64], &[[f64; PANEL]])) -> bool {
         let is_short = |x: f64| x.fract() == 0.0 && x.abs() <= 2048.0;
         self.alpha == 1.0
             && self.beta.is_none()
