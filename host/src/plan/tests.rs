@@ -557,8 +557,7 @@ fn a_plan_lists_its_kernels() {
         let task = Task::of(&product, [0; 2]);
         let chosen = super::choose(&choice.into(), &task, &h100).unwrap();
         let plan = Plan::new(&product, false, chosen, &h100);
-        let kernels = plan.kernels(task.dtype, (task.rows, (9, 0)));
-        kernels.map(|kernel| kernel.variant).collect::<Vec<_>>()
+        plan.kernels(task.dtype, (task.rows, (9, 0))).map(|of| of.variant).collect::<Vec<_>>()
     };
     assert_eq!(of("k02_tiled_16", 4096), ["k02_tiled_16"]);
     assert_eq!(of("k02_tiled_16/4", 4096), ["k02_tiled_16", "finish_overlapped"]);

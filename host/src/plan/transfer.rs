@@ -1,6 +1,6 @@
 //! How matrices travel between host and device.
 
-use gemm_spec::{Layout, Op};
+use gemm_spec::Layout;
 
 /// The elements of a buffer that a layout reaches: (first, one past the last), both 0 for an empty
 /// shape.
@@ -24,11 +24,10 @@ pub(crate) fn span(layout: &Layout) -> (usize, usize) {
 /// How a matrix travels between host and device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Transfer {
-    /// The elements to copy, each once: the layout with the extents of stride 0 cut to 1, or the
-    /// transposed one.
+    /// The elements to copy, each once: the layout with the extents of stride 0 cut to 1.
     pub source: Layout,
     /// They lie side by side, and the span is copied as it is. Otherwise they are gathered row by
-    /// row of the source: what lies between them is not the matrix's, and may be changing.
+    /// row: what lies between them is not the matrix's, and may be changing.
     pub dense: bool,
     /// Elements that are copied.
     pub len: usize,
@@ -54,11 +53,6 @@ pub(crate) fn transfer(layout: &Layout) -> Option<Transfer> {
     if end - first == len && !source.overlaps_itself() {
         let copy = Layout { offset: layout.offset - first, ..*layout };
         return Some(Transfer { source, dense: true, len, copy });
-    }
-    if layout.strides.row == 1 && layout.strides.col != 1 {
-        // What is contiguous stays so, and a kernel that takes columns finds columns.
-        let of_rows = transfer(&layout.apply(Op::Transpose))?;
-        return Some(Transfer { copy: of_rows.copy.apply(Op::Transpose), ..of_rows });
     }
     let mut copy = Layout { shape: layout.shape, ..Layout::row_major(source.shape) };
     if layout.strides.row == 0 {
