@@ -4,7 +4,7 @@ use super::choose::Task;
 use super::maps::WITHIN_SECTORS;
 use super::model::{L2_BYTES, MULTIPROCESSORS, tiles_of_blocks};
 use super::waiting::Part;
-use gemm_spec::{DType, Kernel, KernelFamily, Precision, Shape};
+use gemm_spec::{DType, Kernel, KernelFamily, Precision, Shape, Stored};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
@@ -183,7 +183,7 @@ fn skewed(kernel: &Kernel) -> f64 {
         "warp_group_128x256" | "warp_group_stream_k_128x256" => 0.12,
         "warp_group_swap_ab_64x48" => 0.64,
         // Every other tile's columns begin within lines too.
-        "warp_group_ping_pong_128x176" if !kernel.stored.b_is_along_k() => 0.32,
+        "warp_group_ping_pong_128x176" if kernel.stored == Stored::Nn => 0.32,
         _ if kernel.takes_maps() && kernel.tiles.block[0] == 64 => 0.33,
         _ if kernel.takes_maps() => 0.21,
         _ => 0.0,
