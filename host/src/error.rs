@@ -145,8 +145,7 @@ pub(crate) enum Kind {
     OwnKernel { kernel: &'static str, reason: String },
     #[error(
         "kernel {kernel} cannot be launched for a C of shape {shape} on {device}: it needs \
-        {needed} {what} and the device has at most {limit}; choose a kernel with a {} tile",
-        if what.starts_with("blocks") { "larger" } else { "smaller" }
+        {needed} {what} and the device has at most {limit}; choose another kernel"
     )]
     LaunchLimit {
         kernel: &'static str,

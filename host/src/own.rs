@@ -58,8 +58,8 @@ impl OwnKernel {
     ///
     /// # Errors
     /// When the text has no such entry point, its parameters are not those of the row's family with
-    /// others behind them, or the family is none that computes products
-    /// ([`Error::is_unsupported`]).
+    /// others behind them, the family is none that computes products, or one that has no clusters
+    /// of so many blocks ([`Error::is_unsupported`]).
     ///
     /// # Safety
     /// With the row's launches the entry point writes C's elements and nothing else, and reads

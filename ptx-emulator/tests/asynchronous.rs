@@ -1,6 +1,8 @@
 //! What mbarriers, copies, products and the like must not do, in few lines each.
 
-use ptx_emulator::{Argument, Emulator, Launch, Module, Options, Report, ReportKind};
+mod few_lines;
+
+use ptx_emulator::{Launch, Module, Report, ReportKind};
 
 const HEAD: &str = "
 .version 8.0
@@ -22,11 +24,7 @@ const HEAD: &str = "
 
 /// Of 16 words that are given, nothing has written the upper half.
 fn run(body: &str, launch: &Launch) -> Result<(), Box<Report>> {
-    let module = Module::parse(&format!("{HEAD}{body} ret;\n}}\n")).unwrap();
-    let mut gpu = Emulator::new(Options { step_limit: 1_000_000, ..Options::default() });
-    let words = gpu.allocate(64).unwrap();
-    gpu.write(words, &[0; 32]).unwrap();
-    gpu.launch(&module, "f", launch, &[Argument::from(words)]).map(drop)
+    few_lines::run(&format!("{HEAD}{body} ret;\n}}\n"), (64, 32), launch)
 }
 
 /// The report that a body has to end with.

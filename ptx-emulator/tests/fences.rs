@@ -1,6 +1,8 @@
 //! What fences and releases of one warp order between blocks: what is allowed is not reported.
 
-use ptx_emulator::{Argument, Emulator, Launch, Module, Options, Report, ReportKind};
+mod few_lines;
+
+use ptx_emulator::{Launch, Report, ReportKind};
 
 const HEAD: &str = "
 .version 8.0
@@ -28,11 +30,7 @@ fn second(then: &str) -> String {
 }
 
 fn run(body: &str, launch: &Launch) -> Result<(), Box<Report>> {
-    let module = Module::parse(&format!("{HEAD}{body}\n}}\n")).unwrap();
-    let mut gpu = Emulator::new(Options { step_limit: 1_000_000, ..Options::default() });
-    let words = gpu.allocate(256).unwrap();
-    gpu.write(words, &[0; 256]).unwrap();
-    gpu.launch(&module, "f", launch, &[Argument::from(words)]).map(drop)
+    few_lines::run(&format!("{HEAD}{body}\n}}\n"), (256, 256), launch)
 }
 
 /// Blocks of two warps.

@@ -1,7 +1,9 @@
 //! Races of strong accesses with weak ones and with strong ones that are too far away, at each
 //! level of the checker; and what is ordered, which is not reported.
 
-use ptx_emulator::{Argument, Emulator, Launch, Module, Options, Report, ReportKind};
+mod few_lines;
+
+use ptx_emulator::{Launch, Report, ReportKind};
 
 const HEAD: &str = "
 .version 8.0
@@ -29,11 +31,7 @@ const TWO_BLOCKS: Launch = Launch::new(2, 1);
 const CLUSTER: Launch = Launch { cluster: [2, 1, 1], ..TWO_BLOCKS };
 
 fn run(body: &str, launch: &Launch) -> Result<(), Box<Report>> {
-    let module = Module::parse(&format!("{HEAD}{body}\n}}\n")).unwrap();
-    let mut gpu = Emulator::new(Options { step_limit: 1_000_000, ..Options::default() });
-    let words = gpu.allocate(256).unwrap();
-    gpu.write(words, &[0; 256]).unwrap();
-    gpu.launch(&module, "f", launch, &[Argument::from(words)]).map(drop)
+    few_lines::run(&format!("{HEAD}{body}\n}}\n"), (256, 256), launch)
 }
 
 /// Whether it is reported as a race; nothing else may be.
