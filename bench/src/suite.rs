@@ -2,7 +2,7 @@
 //!
 //! A suite is a CSV file in bench/suites; lines that start with `#` are comments. A cell may hold
 //! several values with spaces between, and the line then stands for every combination; the dtype
-//! `tf32` is f32 multiplied with [`Precision::Tf32`]; `m` in the
+//! `tf32` and `bf16x6` are f32 multiplied with these [`Precision`]s; `m` in the
 //! columns `n` and `k` is the value of `m`. An empty cell takes the usual value: batch 1, rows of a
 //! stored matrix without a gap, epilogue none, the kernel that the library chooses.
 
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The suites that the program carries, by name.
-const CARRIED: [(&str, &str); 14] = [
+const CARRIED: [(&str, &str); 15] = [
     ("square", include_str!("../suites/square.csv")),
     ("between", include_str!("../suites/between.csv")),
     ("random", include_str!("../suites/random.csv")),
@@ -29,11 +29,12 @@ const CARRIED: [(&str, &str); 14] = [
     ("exact", include_str!("../suites/exact.csv")),
     ("ladder", include_str!("../suites/ladder.csv")),
     ("hopper", include_str!("../suites/hopper.csv")),
+    ("bf16x6", include_str!("../suites/bf16x6.csv")),
     ("cpu", include_str!("../suites/cpu.csv")),
 ];
 
 /// The suites that a run on a GPU takes unless told otherwise.
-pub const GPU_SUITES: [&str; 13] = [
+pub const GPU_SUITES: [&str; 14] = [
     "square",
     "between",
     "random",
@@ -47,6 +48,7 @@ pub const GPU_SUITES: [&str; 13] = [
     "exact",
     "ladder",
     "hopper",
+    "bf16x6",
 ];
 
 /// A named list of problems.
@@ -180,6 +182,7 @@ impl Cells {
         for dtype in self.dtype.split_whitespace() {
             let (dtype, precision) = match dtype {
                 "tf32" => (DType::F32, Precision::Tf32),
+                "bf16x6" => (DType::F32, Precision::Bf16x6),
                 name => {
                     let dtype = name.parse().ok().with_context(|| format!("no dtype: {name}"))?;
                     (dtype, Precision::Full)

@@ -148,8 +148,11 @@ pub struct ExplainArgs {
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub batch: usize,
     /// Multiply f32 as tf32 where that is faster
-    #[arg(long)]
+    #[arg(long, conflicts_with = "bf16x6")]
     pub tf32: bool,
+    /// Multiply f32 as sums of three bf16 where that is faster
+    #[arg(long)]
+    pub bf16x6: bool,
     /// The plan of this kernel, as in k02_tiled_16, or with K in parts, as in k02_tiled_16/4
     /// [default: the library's choice]
     #[arg(long, value_name = "NAME")]
@@ -203,8 +206,11 @@ pub struct TuneArgs {
     #[arg(long, default_value = "nn", value_name = "nn|nt|tn|tt", conflicts_with = "suite")]
     pub layout: Ops,
     /// Multiply f32 as tf32 where that is faster
-    #[arg(long, conflicts_with = "suite")]
+    #[arg(long, conflicts_with_all = ["suite", "bf16x6"])]
     pub tf32: bool,
+    /// Multiply f32 as sums of three bf16 where that is faster
+    #[arg(long, conflicts_with = "suite")]
+    pub bf16x6: bool,
     /// The GPU: cuda or cuda:N
     #[arg(long, default_value = "cuda", value_name = "DEVICE")]
     pub device: DeviceChoice,
@@ -379,10 +385,16 @@ pub fn open_device(choice: DeviceChoice) -> Result<Device> {
     })
 }
 
-/// How exactly to multiply, of `--tf32` and `--dtype`.
-pub fn precision(tf32: bool, dtype: DType) -> Result<Precision> {
-    ensure!(!tf32 || dtype == DType::F32, "--tf32 is for f32, and the matrices are of {dtype}");
-    Ok(if tf32 { Precision::Tf32 } else { Precision::Full })
+/// How exactly to multiply, of `--tf32`, `--bf16x6` and `--dtype`.
+pub fn precision(tf32: bool, bf16x6: bool, dtype: DType) -> Result<Precision> {
+    let precision = match (tf32, bf16x6) {
+        (true, _) => Precision::Tf32,
+        (_, true) => Precision::Bf16x6,
+        _ => return Ok(Precision::Full),
+    };
+    let name = precision.name(DType::F32);
+    ensure!(dtype == DType::F32, "--{name} is for f32, and the matrices are of {dtype}");
+    Ok(precision)
 }
 
 /// Takes the plans of `--tuning`, and says for how many products.

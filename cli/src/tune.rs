@@ -74,7 +74,7 @@ fn rows(args: &TuneArgs) -> Result<Vec<Row>> {
     // Three, as the arguments are declared.
     let [m, n, k] = [0, 1, 2].map(|i| args.sizes[i]);
     let row = Row::new(args.dtype, args.layout, [m, n, k])?;
-    let precision = args::precision(args.tf32, args.dtype)?;
+    let precision = args::precision(args.tf32, args.bf16x6, args.dtype)?;
     Ok(vec![Row { precision, ..row }])
 }
 
@@ -145,6 +145,8 @@ mod tests {
         let rows = |line: &str| rows(&args(line));
         let one = rows("gemmite tune 30 40 50 --dtype f32 --layout nt --tf32").unwrap();
         assert_eq!(one.iter().map(product).collect::<String>(), "nt tf32: 30x40, sums of 50");
+        let split = rows("gemmite tune 3 4 5 --dtype f32 --bf16x6").unwrap();
+        assert_eq!(split.iter().map(product).collect::<String>(), "nn bf16x6: 3x4, sums of 5");
         let suite = rows("gemmite tune --suite llm").unwrap();
         assert!(suite.len() > 10 && suite.iter().all(|row| row.batch == 1));
         assert!(rows("gemmite tune --suite batched").is_err());

@@ -111,6 +111,8 @@ fn every_answer_is_the_one_that_is_written_down() {
         "explain 9223372036854775807 1 1 --device emulator",
         "explain 2 2 2 --device emulator --kernel nonsense/99999999999",
         "explain 2 2 2 --device emulator --dtype bf16 --tf32",
+        "explain 2 2 2 --device emulator --dtype bf16 --bf16x6",
+        "explain 2 2 2 --device emulator --tf32 --bf16x6",
         "explain 2 2 2 --device emulator --tuning suite.csv --batch 2",
         "explain 2 2 2 --device emulator --tuning suite.csv --batch-invariant",
         "tune 2 2 2 --dtype bf16 --tf32",

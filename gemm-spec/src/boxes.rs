@@ -102,7 +102,7 @@ impl Kernel {
     ) -> [u32; 2] {
         use KernelFamily::{
             WarpGroup, WarpGroupGrouped, WarpGroupHalves, WarpGroupInStep, WarpGroupPingPong,
-            WarpGroupScaled, WarpGroupSwapAb,
+            WarpGroupScaled, WarpGroupSplit, WarpGroupSwapAb,
         };
         let ([rows, cols, _], [down, across]) = (self.tiles.block, self.cluster_tiles());
         match self.family {
@@ -116,7 +116,12 @@ impl Kernel {
         }
         let may_halve = matches!(
             self.family,
-            WarpGroup | WarpGroupHalves | WarpGroupPingPong | WarpGroupScaled | WarpGroupSwapAb
+            WarpGroup
+                | WarpGroupHalves
+                | WarpGroupPingPong
+                | WarpGroupScaled
+                | WarpGroupSwapAb
+                | WarpGroupSplit
         );
         let of_a = if may_halve && halves_boxes(m) { 32 } else { box_rows(m, 64) };
         let of_tile = box_cols(cols, true, self.parts_of_cluster()) as u32;

@@ -116,6 +116,9 @@ pub enum Precision {
     /// Cut off to tf32, 8 bits of exponent and 10 of mantissa, where a tensor core is faster so;
     /// sums are f32.
     Tf32,
+    /// As sums of three bf16 each, where a tensor core is faster so: six of the nine products of
+    /// two such sums, the others being less than f32's last digit; sums are f32.
+    Bf16x6,
 }
 
 impl Precision {
@@ -123,6 +126,7 @@ impl Precision {
     pub const fn name(self, dtype: DType) -> &'static str {
         match (self, dtype) {
             (Precision::Tf32, DType::F32) => "tf32",
+            (Precision::Bf16x6, DType::F32) => "bf16x6",
             _ => dtype.name(),
         }
     }

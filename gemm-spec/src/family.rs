@@ -53,6 +53,8 @@ pub enum KernelFamily {
     /// The same for the transposed C, with B for A and A for B, so that tiles have any multiple of
     /// 16 rows of C (`warp_group`).
     WarpGroupSwapAb,
+    /// The same of f32 whose elements are sums of three bf16 (`warp_group`).
+    WarpGroupSplit,
     /// Few rows of C: B is read once, K is dealt out to warps (`skinny`).
     Skinny,
     /// No product: an operand is copied, to rows along K (`repack`).
@@ -90,6 +92,7 @@ impl KernelFamily {
                 | KernelFamily::WarpGroupInStep
                 | KernelFamily::WarpGroupPingPong
                 | KernelFamily::WarpGroupSwapAb
+                | KernelFamily::WarpGroupSplit
         )
     }
 
@@ -132,6 +135,7 @@ impl KernelFamily {
             KernelFamily::WarpGroupInStep => "eight blocks of a cluster bring tiles for each other",
             KernelFamily::WarpGroupPingPong => "one group writes sums, the other multiplies",
             KernelFamily::WarpGroupSwapAb => "the transposed C, in tiles of few of its rows",
+            KernelFamily::WarpGroupSplit => "f32 as sums of three bf16, by six of nine products",
             KernelFamily::Skinny => "few rows of C: B is read once, K dealt out to warps",
             KernelFamily::Repack => "an operand is copied to rows along K",
             KernelFamily::Finish => "sums go through an epilogue to C",

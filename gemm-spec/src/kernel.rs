@@ -5,7 +5,7 @@ mod tests;
 
 use crate::boxes::{C_BOX_BYTES, DIRECT_FURTHER_BYTES, box_cols, c_boxes};
 use crate::skinny::THREADS;
-use crate::{DType, KernelFamily, Places, Precision, Target, order};
+use crate::{DType, KernelFamily, Places, Precision, SPLIT, Target, order};
 
 /// Threads that bring tiles for those that multiply ([`KernelFamily::WarpSpecialized`]).
 pub const BRINGERS: usize = 128;
@@ -242,6 +242,7 @@ impl Kernel {
             | KernelFamily::WarpGroupInStep
             | KernelFamily::WarpGroupPingPong
             | KernelFamily::WarpGroupSwapAb
+            | KernelFamily::WarpGroupSplit
             | KernelFamily::Skinny
             | KernelFamily::Repack
             | KernelFamily::Finish
@@ -301,8 +302,8 @@ impl Kernel {
                 stage.saturating_add(barriers).saturating_mul(stages)
             }
             _ => {
-                let ([rows, cols, depth], bytes) = (block, self.dtype.size_bytes());
-                let row = depth.saturating_mul(bytes);
+                let [rows, cols, depth] = block;
+                let row = depth.saturating_mul(self.stored_bytes());
                 let further = if self.takes_row_maps() { DIRECT_FURTHER_BYTES } else { 0 };
                 let parts = self.parts_of_cluster();
                 let boxes = c_boxes(cols, parts).saturating_mul(rows / self.tiles.warp[0]);
@@ -313,6 +314,21 @@ impl Kernel {
                 let stages = stage.saturating_add(16).saturating_mul(stages);
                 stages.saturating_add(boxes.saturating_mul(C_BOX_BYTES)).saturating_add(meetings)
             }
+        }
+    }
+
+    /// Whether it multiplies elements of f32 as sums of bf16 ([`Precision::Bf16x6`]), which copies
+    /// of both operands make: rows along K, in which for each [`SPLIT_DEPTH`] elements all first
+    /// summands lie behind each other, then all second and all third ones.
+    pub const fn splits_elements(&self) -> bool {
+        matches!(self.precision, Precision::Bf16x6)
+    }
+
+    /// Bytes of an element of A or B in shared memory.
+    const fn stored_bytes(&self) -> usize {
+        match self.splits_elements() {
+            true => SPLIT * DType::BF16.size_bytes(),
+            false => self.dtype.size_bytes(),
         }
     }
 

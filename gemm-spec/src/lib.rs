@@ -22,6 +22,7 @@ pub mod order;
 mod params;
 mod places;
 mod skinny;
+mod split;
 mod table;
 mod target;
 mod warp_group;
@@ -43,5 +44,6 @@ pub use params::{
 };
 pub use places::Places;
 pub use skinny::{LANES as SKINNY_LANES, THREADS as SKINNY_THREADS};
+pub use split::{SPLIT, SPLIT_DEPTH, split_cols};
 pub use table::{entries, finish, grouped, kernels, of_module, repack, scaled, variants};
 pub use target::Target;

@@ -235,6 +235,7 @@ macro_rules! repack_kernels {
         (repack_i8, "repack", i8, [128, 128, 1], [128, 128], [8, 8], 1, 1),
         (repack_f16, "repack", f16, [64, 64, 1], [64, 64], [4, 4], 1, 1),
         (repack_f32, "repack", f32, [64, 32, 1], [64, 32], [4, 2], 1, 1),
+        (repack_bf16x6, "repack", bf16x6, [64, 32, 1], [64, 32], [4, 2], 1, 1),
         }
     };
 }
@@ -293,6 +294,9 @@ macro_rules! dtype {
     (tf32) => {
         DType::F32
     };
+    (bf16x6) => {
+        DType::F32
+    };
     (f64) => {
         DType::F64
     };
@@ -301,6 +305,9 @@ macro_rules! dtype {
 macro_rules! precision {
     (tf32) => {
         Precision::Tf32
+    };
+    (bf16x6) => {
+        Precision::Bf16x6
     };
     ($other:ident) => {
         Precision::Full
@@ -401,6 +408,7 @@ static FAMILIES: &[&[Kernel]] = &[
     of_family!(WarpGroupInStep, crate::warp_group_in_step_kernels),
     of_family!(WarpGroupPingPong, crate::warp_group_ping_pong_kernels),
     of_family!(WarpGroupSwapAb, crate::warp_group_swap_ab_kernels),
+    of_family!(WarpGroupSplit, crate::warp_group_split_kernels),
     SKINNY,
 ];
 
@@ -442,9 +450,13 @@ pub fn grouped(dtype: DType, along_k: [bool; 2]) -> impl Iterator<Item = &'stati
 /// The kernels that copy an operand before a product.
 static REPACKS: &[Kernel] = of_family!(Repack, repack_kernels);
 
-/// The kernel that copies elements of as many bytes as those of `dtype`.
-pub fn repack(dtype: DType) -> Option<&'static Kernel> {
-    REPACKS.iter().find(|kernel| kernel.dtype.size_bytes() == dtype.size_bytes())
+/// The kernel that copies elements of as many bytes as those of `dtype`, for kernels that multiply
+/// them so.
+pub fn repack(dtype: DType, precision: Precision) -> Option<&'static Kernel> {
+    let is_split = (dtype, precision) == (DType::F32, Precision::Bf16x6);
+    let how = if is_split { precision } else { Precision::Full };
+    let is_for = |kernel: &&Kernel| kernel.dtype.size_bytes() == dtype.size_bytes();
+    REPACKS.iter().filter(is_for).find(|kernel| kernel.precision == how)
 }
 
 /// The kernels that finish sums in memory.

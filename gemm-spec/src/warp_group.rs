@@ -213,6 +213,20 @@ macro_rules! warp_group_scaled_kernels {
     };
 }
 
+/// Calls `$with!` once with every `warp_group` kernel of f32 that is multiplied as sums of three
+/// bf16: as [`warp_group_kernels!`](crate::warp_group_kernels); a stage has all three.
+#[macro_export]
+macro_rules! warp_group_split_kernels {
+    ($with:ident) => {
+        $with! {
+        (
+            warp_group_split_128x128_nt_bf16x6, "warp_group_split_128x128", bf16x6, Nt,
+            [128, 128, 64], 2, 2
+        ),
+        }
+    };
+}
+
 /// Calls `$with!` once with every `warp_group` kernel for a list of products: as
 /// [`warp_group_kernels!`](crate::warp_group_kernels).
 #[macro_export]

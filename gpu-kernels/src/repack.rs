@@ -14,6 +14,9 @@
 //! Where 16 bytes of the source do not start at a multiple of 16, they are cut out of the two
 //! times 16 bytes that do.
 //!
+//! Elements are written as they are, or each as three bf16 that it is the sum of
+//! ([`InSummands`]).
+//!
 //! # Mapping
 //!
 //! A block of 256 threads copies a tile. Each matrix has a layer of the grid, those of one operand
@@ -34,8 +37,9 @@
 
 use crate::pack::{Words, cut};
 use crate::{Packed, SharedTile, pack};
+use cuda_std::half::{HalfExt, bf16, f16};
 use cuda_std::{mma, thread};
-use gemm_spec::RepackParams;
+use gemm_spec::{RepackParams, SPLIT, SPLIT_DEPTH};
 
 /// Bytes of a tile's row: a line of memory.
 const LINE: usize = 128;
@@ -46,8 +50,90 @@ const WORDS: usize = LINE / 4;
 /// Threads of a block.
 const THREADS: usize = 256;
 
+/// How elements are written.
+pub trait Form {
+    /// An element.
+    type Source: Packed;
+    /// One of the target.
+    type Target: Copy;
+
+    /// Columns to which rows of the target are written that have `cols` elements.
+    #[inline(always)]
+    fn cols(cols: u64) -> u64 {
+        cols
+    }
+
+    /// Writes a pack of elements of the target's row, from column `col` on.
+    ///
+    /// # Safety
+    /// The row has them, and may be written.
+    unsafe fn write(row: *mut Self::Target, col: u64, pack: Words);
+}
+
+macro_rules! as_they_are {
+    ($($element:ident)*) => {$(
+        impl Form for $element {
+            type Source = $element;
+            type Target = $element;
+
+            #[inline(always)]
+            unsafe fn write(row: *mut $element, col: u64, pack: Words) {
+                // SAFETY: the caller's promise.
+                unsafe { pack::write_global(row.wrapping_add(col as usize).cast::<u32>(), pack) }
+            }
+        }
+    )*};
+}
+
+as_they_are! { i8 f16 f32 }
+
+/// Elements of f32 as three bf16 each, as `Kernel::splits_elements` says; with zeros to whole
+/// [`SPLIT_DEPTH`].
+pub struct InSummands;
+
+impl Form for InSummands {
+    type Source = f32;
+    type Target = bf16;
+
+    #[inline(always)]
+    fn cols(cols: u64) -> u64 {
+        cols.next_multiple_of(SPLIT_DEPTH as u64)
+    }
+
+    #[inline(always)]
+    unsafe fn write(row: *mut bf16, col: u64, pack: Words) {
+        let (block, within) = (col as usize / SPLIT_DEPTH, col as usize % SPLIT_DEPTH);
+        let first = row.wrapping_add(block * SPLIT * SPLIT_DEPTH + within);
+        let of = pack.map(|bits| summands(f32::from_bits(bits)));
+        for i in 0..SPLIT {
+            let pairs = [[of[0][i], of[1][i]], [of[2][i], of[3][i]]].map(bf16::pack_gpu);
+            let words = u64::from(pairs[0]) | u64::from(pairs[1]) << 32;
+            // SAFETY: the caller's promise; packs of four lie at multiples of 8 bytes.
+            unsafe { first.wrapping_add(i * SPLIT_DEPTH).cast::<u64>().write(words) };
+        }
+    }
+}
+
+/// Three numbers that bf16 has, whose sum is `x`: the nearest, the one nearest to what is left, and
+/// what is left then. All of it, unless that is less than bf16's least, for an `x` below 2^-110; of
+/// infinity and NaN the first is all.
+#[inline(always)]
+fn summands(x: f32) -> [f32; SPLIT] {
+    let nearest = |x: f32| bf16::from_f32_gpu(x).to_f32_gpu();
+    if x.abs() < f32::INFINITY {
+        let rounded = nearest(x);
+        // What is larger than bf16's largest is nearer to infinity.
+        let is_finite = rounded.abs() < f32::INFINITY;
+        let first = if is_finite { rounded } else { f32::from_bits(x.to_bits() & 0xffff_0000) };
+        let second = nearest(x - first);
+        [first, second, x - first - second]
+    } else {
+        [x, 0.0, 0.0]
+    }
+}
+
 /// An operand that is copied, or none: its first element and that of its copy.
-pub type Copied<T> = (*const T, *mut T, RepackParams);
+pub type Copied<F> = (*const <F as Form>::Source, *mut <F as Form>::Target, RepackParams);
 
 /// Copies the block's tile, of `N` packs for each thread: of the first operand in its layers of the
 /// grid, of the second in the others.
@@ -58,9 +144,9 @@ pub type Copied<T> = (*const T, *mut T, RepackParams);
 /// sources that may be read and targets that may be written, which nothing else touches meanwhile;
 /// the tile is the block's own shared memory, at a multiple of 16 bytes, `N * THREADS` packs.
 #[inline(always)]
-pub unsafe fn repack<T: Packed, const N: usize>(
-    first: Copied<T>,
-    second: Copied<T>,
+pub unsafe fn repack<F: Form, const N: usize>(
+    first: Copied<F>,
+    second: Copied<F>,
     tile: SharedTile<u32>,
 ) {
     let (layer, of_first) = (thread::block_idx_z(), first.2.layers as u32);
@@ -82,7 +168,7 @@ pub unsafe fn repack<T: Packed, const N: usize>(
         (either(is_first, first.0, second.0), either(is_first, first.1, second.1));
     let matrix = if is_first { layer } else { layer - of_first };
     // SAFETY: the caller's promise.
-    unsafe { copy::<T, N>((source, target, p), matrix, tile) }
+    unsafe { copy::<F, N>((source, target, p), matrix, tile) }
 }
 
 /// The first, or the second.
@@ -96,16 +182,17 @@ fn either<X>(is_first: bool, first: X, second: X) -> X {
 /// # Safety
 /// As [`repack`].
 #[inline(always)]
-unsafe fn copy<T: Packed, const N: usize>(
-    (source, target, p): Copied<T>,
+unsafe fn copy<F: Form, const N: usize>(
+    (source, target, p): Copied<F>,
     matrix: u32,
     tile: SharedTile<u32>,
 ) {
     let source = source.wrapping_offset((i64::from(matrix) * p.source_step) as isize);
     let target = target.wrapping_offset((i64::from(matrix) * p.target_step) as isize);
     let row = u64::from(thread::block_idx_y()) * rows::<N>() as u64;
-    let col = u64::from(thread::block_idx_x()) * (LINE / size_of::<T>()) as u64;
-    if row >= p.rows || col >= p.cols {
+    let col = u64::from(thread::block_idx_x()) * (LINE / size_of::<F::Source>()) as u64;
+    let cols = F::cols(p.cols);
+    if row >= p.rows || col >= cols {
         return;
     }
     let number = thread::thread_idx_x() as usize;
@@ -115,27 +202,26 @@ unsafe fn copy<T: Packed, const N: usize>(
         (i / PACKS, i % PACKS)
     });
     let of_target = |(to_row, to_pack): (usize, usize)| {
-        (row + to_row as u64, col + (to_pack * T::LANES) as u64)
+        (row + to_row as u64, col + (to_pack * F::Source::LANES) as u64)
     };
     // SAFETY: only elements of the source are read, and rows of the target written to the end of
     // their pitch; the tile is read when all of it has been written.
     unsafe {
         let packs = if p.row_stride.unsigned_abs() < p.col_stride.unsigned_abs() {
-            let from = down::<T, N>(number).map(|(pack, of_col)| {
-                let at = (row + (pack * T::LANES) as u64, col + of_col as u64);
+            let from = down::<F::Source, N>(number).map(|(pack, of_col)| {
+                let at = (row + (pack * F::Source::LANES) as u64, col + of_col as u64);
                 Pieces::down(source, &p, at)
             });
-            put::<T, N>(tile, number, read(from));
+            put::<F::Source, N>(tile, number, read(from));
             thread::sync_threads();
-            to.map(|(row, pack)| pack::read_shared(tile.add(word::<T>(row, pack * 4))))
+            to.map(|(row, pack)| pack::read_shared(tile.add(word::<F::Source>(row, pack * 4))))
         } else {
             read(to.map(|to| Pieces::across(source, &p, of_target(to))))
         };
         for v in 0..N {
             let (row, col) = of_target(to[v]);
-            if row < p.rows && col < p.cols {
-                let target = target.wrapping_add((row * p.pitch + col) as usize);
-                pack::write_global(target.cast::<u32>(), packs[v]);
+            if row < p.rows && col < cols {
+                F::write(target.wrapping_add((row * p.pitch) as usize), col, packs[v]);
             }
         }
     }
@@ -317,7 +403,7 @@ macro_rules! entries {
         $name:ident, $variant:literal, $element:ident, [$bm:literal, $bn:literal, 1], $warp:tt,
         [$tm:literal, $tn:literal], $stages:literal, $min_blocks:literal
     ),)*) => {$(
-        #[doc = concat!("`repack` for elements of the size of `", stringify!($element), "`.")]
+        #[doc = concat!("`repack` of elements as large as `", stringify!($element), "`, or to it.")]
         ///
         /// # Safety
         ///
@@ -326,34 +412,57 @@ macro_rules! entries {
         /// operands' `Kernel::launches`, with a layer for each of their matrices.
         #[cuda_std::kernel(max_threads = 256, min_blocks = $min_blocks)]
         pub unsafe fn $name(
-            a: *const $element,
-            copy_of_a: *mut $element,
+            a: *const <$element as Form>::Source,
+            copy_of_a: *mut <$element as Form>::Target,
             of_a: RepackParams,
-            b: *const $element,
-            copy_of_b: *mut $element,
+            b: *const <$element as Form>::Source,
+            copy_of_b: *mut <$element as Form>::Target,
             of_b: RepackParams,
         ) {
             const N: usize = $bm * PACKS / THREADS;
-            const { assert!($bn * size_of::<$element>() == LINE && $bm == rows::<N>()) };
+            const { assert!($bn * size_of::<<$element as Form>::Source>() == LINE) };
+            const { assert!($bm == rows::<N>()) };
             const { assert!($bm * $bn / ($tm * $tn) == THREADS) };
             let tile = cuda_std::shared_array![u32; $bm * WORDS];
             // The kernel that reads the copy may get ready; the one before has ended.
             grid::launch_dependents();
             grid::wait_for_grids();
             // SAFETY: the tile is this block's own; the rest is the host's promise, passed on.
-            unsafe { repack::<_, N>((a, copy_of_a, of_a), (b, copy_of_b, of_b), tile) }
+            unsafe { repack::<$element, N>((a, copy_of_a, of_a), (b, copy_of_b, of_b), tile) }
         }
     )*};
 }
 
 #[cfg(feature = "sm_90")]
-use cuda_std::{grid, half::f16};
+use cuda_std::grid;
+#[cfg(feature = "sm_90")]
+#[allow(non_camel_case_types)] // As it stands in the table.
+type bf16x6 = InSummands;
 #[cfg(feature = "sm_90")]
 gemm_spec::repack_kernels!(entries);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_element_is_the_sum_of_its_summands() {
+        let some = [0x3f80_0000, 0x3fff_ffff, 0x3f80_8001, 0xc049_0fdb, 0x7f7f_ffff, 0x0900_0001];
+        for bits in some.into_iter().chain((1u32..4000).map(|i| 0x2000_0000 + i * 0x3_1415)) {
+            let x = f32::from_bits(bits);
+            let of = summands(x);
+            assert_eq!(of.map(f64::from).iter().sum::<f64>(), f64::from(x), "{x:e}");
+            let is_bf16 = |x: &f32| x.is_finite() && x.to_bits().trailing_zeros() >= 16;
+            assert!(of.iter().all(is_bf16), "{x:e}: {of:?}");
+            let most = f64::from(x.abs()) / 128.0;
+            assert!(f64::from(of[1].abs()) <= most, "{x:e}");
+            assert!(f64::from(of[2].abs()) <= most / 256.0, "{x:e}");
+        }
+        let tiny = f32::from_bits(0x0012_3457);
+        assert_eq!(summands(tiny)[..2].iter().sum::<f32>() + summands(tiny)[2], tiny);
+        assert_eq!(summands(f32::NEG_INFINITY), [f32::NEG_INFINITY, 0.0, 0.0]);
+        assert!(summands(f32::NAN)[0].is_nan());
+    }
 
     #[test]
     fn packs_down_the_columns_cover_the_tile_once_and_meet_in_no_bank() {

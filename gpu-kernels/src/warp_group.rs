@@ -13,7 +13,9 @@
 //! ```
 //!
 //! With scales for blocks of 128 along K (`BlockScaled`), a step's sums start at 0 and are added to
-//! others, times the scales, while the other group multiplies.
+//! others, times the scales, while the other group multiplies. Elements of f32 that copies have
+//! made three bf16 of (`Summands`) are multiplied by six products of these, the largest of which
+//! start at 0 in each step too.
 //!
 //! Of few rows both blocks of a cluster take half of K of one tile, and their sums meet (`halves`).
 //! Of a list of products (`List`) a block goes on from the last tile of one to the first of the
@@ -44,7 +46,8 @@
 //! A ring of stages, each a tile of A and one of B in rows of 128 bytes, swizzled, as the tensor
 //! cores read them: rows run along K, or along the extent that C keeps where the matrix does; of
 //! such an A of tf32, in two boxes of 32 elements of M for each 64, and of such a B whose tiles
-//! have 32 columns in rows of 64 bytes, two in one of 128. Two barriers a stage. Behind the ring
+//! have 32 columns in rows of 64 bytes, two in one of 128; of elements that are three bf16 three
+//! such tiles of each. Two barriers a stage. Behind the ring
 //! two boxes of C for each group, which are copied out; where a tile has more, each is written
 //! again when it has been read. Threads bring to C what is less than a box and no half of one.
 //! Rows that begin anywhere are brought by four threads, and into stages with a chunk more for each
@@ -74,6 +77,7 @@ mod ping_pong;
 mod ring;
 mod rows;
 mod side;
+mod split;
 mod stream_k;
 mod summing;
 mod swapped;
@@ -93,11 +97,13 @@ pub use direct::Maps;
 use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
 pub use from_registers::{BoxesOfWords, FromRegisters};
 use gemm_spec::{DIRECT_FURTHER_BYTES, Writes, c_boxes};
-pub use geometry::{Blocks, Geometry, Parts, PingPong, SwapAb};
+use geometry::has_most_registers;
+pub use geometry::{Blocks, Geometry, Parts, PingPong, Split, SwapAb};
 use halves::Meeting;
-use ring::Ring;
+use ring::{Ring, give_back};
 use side::Part;
 pub use side::{Boxes, Side};
+pub use split::Summands;
 pub use stream_k::{Shared, StreamK};
 pub use summing::{BlockScaled, InPlace, Summing};
 pub use work::{List, OneProduct, Table, Work};
@@ -172,7 +178,7 @@ where
     W: Work<T, G>,
 {
     let rows = G::GROUPS * GROUP_ROWS + boxes_b::<T, B>(SUMS) * B::BOX;
-    rows * ROW_BYTES + if W::IS_DIRECT { DIRECT_FURTHER_BYTES } else { 0 }
+    G::TOGETHER * rows * ROW_BYTES + if W::IS_DIRECT { DIRECT_FURTHER_BYTES } else { 0 }
 }
 
 /// Computes a cluster's tiles of C, with the blocks of the cluster.
@@ -254,7 +260,7 @@ where
         let (warp, _) = warp::warp_shuffle_idx(u32::MAX, warp, 0, 32);
         match warp / 4 {
             0 => {
-                if G::IN_TURN && SUMS > 80 {
+                if has_most_registers::<G>(SUMS) {
                     registers::decrease::<24>();
                 } else if G::GROUPS > 1 && W::IS_DIRECT {
                     registers::decrease::<56>();
@@ -286,7 +292,7 @@ where
             }
             group => {
                 // One group alone has as many registers as a thread may have.
-                if G::IN_TURN && SUMS > 80 {
+                if has_most_registers::<G>(SUMS) {
                     registers::increase::<240>();
                 } else if G::GROUPS > 1 && W::IS_DIRECT {
                     registers::increase::<224>();
@@ -333,7 +339,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     // SAFETY: a stage is read when its copies have arrived, and given back when the products that
     // read it are done; the maps' and C's use is as the caller promises.
     unsafe {
-        let c = c.add(group * c_boxes(2 * SUMS, G::PARTS));
+        let (c, of_b) = (c.add(group * c_boxes(2 * SUMS, G::PARTS)), boxes_b::<T, B>(SUMS));
         let stage_bytes = stage_bytes::<T, B, G, W, SUMS>() as u32;
         let (a, b) = (A::first(stages.add(group)), B::first(stages.add(G::GROUPS)));
         if is_cleared(work.box_rows::<A, B>(), B::BOX) {
@@ -347,9 +353,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             () => {
                 next = work.next();
                 own = match next {
-                    Some(place) if W::IS_DIRECT => {
-                        own_rows::<T, A, B, G, W>(&work, place, boxes_b::<T, B>(SUMS))
-                    }
+                    Some(place) if W::IS_DIRECT => own_rows::<T, A, B, G, W>(&work, place, of_b),
                     _ => [OwnRow::NONE; 2],
                 };
             };
@@ -360,7 +364,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
         }
         go_on!();
         while let Some(mut place) = next {
-            let steps = work.steps(place.slice);
+            let steps = work.steps(place.slice) / G::TOGETHER as u32;
             let block_end = place.row + (G::GROUPS * GROUP_ROWS) as u64;
             // Afresh in lists, or what follows from it for C is kept in registers.
             let to_group = (group * GROUP_ROWS) as u32;
@@ -377,8 +381,8 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             }
             let mut sums = [T::Sum::ZERO; SUMS];
             let mut tile = summing.begin(work.params(), (place.row, place.col));
-            let mut step = 0;
             let k = if W::IS_DIRECT { k_of(work.params(), place.slice) } else { 0 };
+            let mut step = 0;
             // Boxes have to be read before they are written again. Where that is waited for early,
             // copies for the next tile wait too: between reads and writes of a C that is most of
             // what moves, memory loses less time so.
@@ -392,15 +396,17 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                     if W::IS_DIRECT {
                         let stage = stages.cast().add(further as usize);
                         let k_left = k - u64::from(step * T::DEPTH);
-                        settle::<G>(stage, G::GROUPS + boxes_b::<T, B>(SUMS), &mut own, k_left);
+                        settle::<G>(stage, G::GROUPS + of_b, &mut own, k_left);
                     }
                     let (a, b) = (A::parts(a.past(further)), B::parts(b.past(further)));
-                    S::multiply::<A, B>(&mut tile, &mut sums, a, b, $turn, step == 0);
-                    if step == 0 && waits_early {
-                        write::wait_for_copies(warp);
+                    let ready = (step == 0 && waits_early, step != 0 || holds);
+                    if S::IN_TWO {
+                        S::multiply_first::<A, B>(&mut tile, a, b);
+                        give_back(ring, warp, ready);
                     }
-                    if step != 0 || holds {
-                        ring.before().release();
+                    S::multiply::<A, B>(&mut tile, &mut sums, a, b, $turn, step == 0);
+                    if !S::IN_TWO {
+                        give_back(ring, warp, ready);
                     }
                     ring.next();
                     step += 1;
@@ -420,7 +426,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 }
             }
             // While the last products go on, where there are registers.
-            let early = W::IS_ONE && size_of::<T::Output>() == 2;
+            let early = W::IS_ONE && G::TOGETHER == 1 && size_of::<T::Output>() == 2;
             if early {
                 go_on!();
             }
@@ -443,9 +449,8 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             work.read();
             let (operands, p) = (work.operands(), work.params());
             write::finish(epilogue, p, place, &mut sums);
-            let may_meet = W::IS_ONE && S::EPILOGUES && G::GROUPS > 1;
-            let meet = may_meet && waits_early && block_end <= p.m;
-            let epilogues = S::EPILOGUES && W::EPILOGUES;
+            let (meets, epilogues) = (W::IS_ONE && G::GROUPS > 1, W::EPILOGUES && S::EPILOGUES);
+            let meet = meets && S::EPILOGUES && waits_early && block_end <= p.m;
             // Elsewhere than in kernels of one plain product whose usual C they are, registers do
             // not suffice for them.
             let word_boxes = W::IS_ONE && S::EPILOGUES && fills_words::<T, SUMS>();

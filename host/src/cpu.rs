@@ -302,7 +302,7 @@ unsafe fn multiply(product: &Product, operands: &HostOperands) {
             dtype if product.batch_invariant => with_elements!(dtype, product.output, (T, C) => {
                 tiles::multiply::<T, C>(product, operands);
             }, else => unreachable!("{NO_PRODUCT}")),
-            DType::F32 if product.precision == Precision::Full && product.fusion.is_none() => {
+            DType::F32 if product.precision != Precision::Tf32 && product.fusion.is_none() => {
                 whole::<f32>(product, operands)
             }
             DType::F64 => whole::<f64>(product, operands),

@@ -131,7 +131,10 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
 
     /// How exactly elements of f32 are multiplied; [`Precision::Full`] unless set. With
     /// [`Precision::Tf32`] a device that is faster so may cut them off to 10 bits of mantissa; what
-    /// it adds up stays f32. Elements of other types are multiplied exactly in any case.
+    /// it adds up stays f32. With [`Precision::Bf16x6`] it may multiply them as sums of three bf16,
+    /// whose sums are as exact as f32's; of elements below 2^-110 it may lose 2^-134, and it needs
+    /// memory for copies of both operands, of one and a half times their bytes. Elements of other
+    /// types are multiplied exactly in any case.
     ///
     /// ```
     /// use gemmite::{Device, Gemm, Matrix, Op, Precision, Shape};

@@ -20,7 +20,9 @@ use crate::device::DeviceInfo;
 use crate::error::Error;
 use crate::plan::{Batch, Chosen, Found, KernelChoice, PlanCache, Product, Rest, Rows, Task};
 use crate::plan::{choose_for, mappable};
-use gemm_spec::{Activation, DType, Kernel, Launch, Layout, Reads, Shape, Slices, Strides, Writes};
+use gemm_spec::{
+    Activation, DType, Kernel, Launch, Layout, Reads, SPLIT, Shape, Slices, Strides, Writes,
+};
 use join::is_shared;
 use one::{OneLaunch, as_taken};
 use std::ops::Range;
@@ -258,6 +260,9 @@ unsafe fn multiply(
     unsafe {
         let copies = copies::enqueue(driver, product, addresses, (chosen.kernel, chosen.copied))?;
         let (product, addresses) = (&copies.product, &copies.addresses);
+        // Of split elements K has as many.
+        let summands = if chosen.kernel.splits_elements() { SPLIT } else { 1 };
+        let parts = Parts { len: summands * parts.len, ..parts };
         match chosen.kernel.joins() {
             true => join::launch(driver, chosen.kernel, product, addresses),
             false => launch_all(driver, chosen.kernel, product, addresses, (parts, &[])),

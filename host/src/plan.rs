@@ -467,7 +467,8 @@ impl Plan {
         (rows, has): (Rows, (u32, u32)),
     ) -> impl Iterator<Item = &'static Kernel> + use<> {
         let shape = self.shape_of_kernel();
-        let copy = gemm_spec::repack(dtype).filter(|_| self.copied != [false; 2]);
+        let copies = self.kernel.filter(|_| self.copied != [false; 2]);
+        let copy = copies.and_then(|kernel| gemm_spec::repack(dtype, kernel.precision));
         let adding = move |parts: usize, shape: Shape| {
             (parts > 1).then(|| rows.adding(dtype.accumulator(), parts, shape, has))
         };
@@ -525,6 +526,7 @@ impl fmt::Display for Plan {
         }
         let along_k = kernel.copies_are_along_k() == Some(true);
         f.write_str(match (self.copied, along_k) {
+            ([true, true], _) if kernel.splits_elements() => "A and B split into three bf16 each, ",
             ([true, true], true) => "A and B copied along K, ",
             ([true, false], true) => "A copied along K, ",
             ([false, true], true) => "B copied along K, ",

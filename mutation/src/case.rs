@@ -329,7 +329,9 @@ impl<T: Element, C: OutputOf<T>> Case for Product<T, C> {
             let gemm = Gemm::<T, C>::default().precision(self.kernel.precision);
             let gemm = gemm.alpha(C::Scalar::from_f64(2.0));
             let gemm = match self.kernel.family {
-                // It is part of what the library does by itself; those of f32 are copied for tf32.
+                // It is part of what the library does by itself; those of f32 are copied for tf32,
+                // or split.
+                KernelFamily::Repack if self.kernel.splits_elements() => gemm,
                 KernelFamily::Repack => gemm.precision(Precision::Tf32),
                 // It adds up parts that another kernel left.
                 KernelFamily::Finish | KernelFamily::FinishOverlapped => {

@@ -97,6 +97,10 @@ impl Engine {
             return false;
         }
         let no_terms = case.k == 0 || case.alpha::<C>() == C::Scalar::ZERO;
+        if self.instance(T::DTYPE).is_some_and(|kernel| kernel.splits_elements()) {
+            // It reads copies, which are made of any.
+            return no_terms;
+        }
         let a = self.on_device(case.a::<T>().layout, case.op_a);
         let b = self.on_device(case.b::<T>().layout, case.op_b);
         // Of a C in columns the transposed product is computed, and of one that has few.

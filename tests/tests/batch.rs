@@ -94,7 +94,9 @@ fn check<T: Element, C: OutputOf<T> + Debug>(device: &Device, kernel: &str, of: 
     let (of_a, of_b) = (upload(&on_a, &a), upload(&on_b, &b));
     let into = device.upload(&expected).unwrap().into_batch(c.layout, COUNT, c.step);
     let mut into = into.unwrap();
-    let gemm = Gemm::<T, C>::default().precision(Precision::Tf32);
+    let splits = gemm_spec::Kernel::find_in(kernel, T::DTYPE, Precision::Bf16x6).is_some();
+    let how = if splits { Precision::Bf16x6 } else { Precision::Tf32 };
+    let gemm = Gemm::<T, C>::default().precision(how);
     let gemm = if *beta { gemm.beta(C::Scalar::from_f64(2.0)) } else { gemm };
     for number in 0..COUNT {
         let a = MatrixRef::new(on_a.as_slice(), a.at(number)).unwrap();
@@ -203,6 +205,9 @@ fn batches_on_the_emulator() {
         for problem in problems(&[(130, 72, 40)]) {
             check::<bf16, bf16>(&device, kernel, &problem);
         }
+    }
+    for problem in problems(&[(130, 72, 70)]) {
+        check::<f32, f32>(&device, "warp_group_split_128x128", &problem);
     }
     for problem in problems(&[(192, 192, 203)]) {
         check::<F8E4M3, bf16>(&device, "auto", &problem);

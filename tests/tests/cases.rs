@@ -166,27 +166,39 @@ each_dtype! {
     cpu_bf16_to_f32, emulator_bf16_to_f32, cuda_bf16_to_f32: bf16 => f32;
 }
 
-fn as_tf32(engines: Vec<Engine>) -> Vec<Engine> {
-    engines.into_iter().map(|engine| engine.precision(Precision::Tf32)).collect()
+/// The same of f32 that is multiplied so.
+macro_rules! precisions {
+    ($($cpu:ident, $emulator:ident, $cuda:ident: $how:ident;)*) => {$(
+        #[test]
+        fn $cpu() {
+            let engines = multiplied(cpu_engines(), Precision::$how);
+            report::<f32, f32>(run_table::<f32, f32>(&table(), &engines));
+        }
+
+        #[test]
+        fn $emulator() {
+            let engines = emulator_engines(DType::F32, Precision::$how);
+            let failed = run_table_where::<f32, f32>(&table(), &engines, is_short::<f32, f32>);
+            report::<f32, f32>(failed);
+        }
+
+        #[test]
+        fn $cuda() {
+            if let Some(device) = cuda() {
+                let engines = multiplied(cuda_engines(&device), Precision::$how);
+                report::<f32, f32>(run_table::<f32, f32>(&table(), &engines));
+            }
+        }
+    )*};
 }
 
-#[test]
-fn cpu_tf32() {
-    report::<f32, f32>(run_table::<f32, f32>(&table(), &as_tf32(cpu_engines())));
+precisions! {
+    cpu_tf32, emulator_tf32, cuda_tf32: Tf32;
+    cpu_bf16x6, emulator_bf16x6, cuda_bf16x6: Bf16x6;
 }
 
-#[test]
-fn emulator_tf32() {
-    let engines = emulator_engines(DType::F32, Precision::Tf32);
-    report::<f32, f32>(run_table_where::<f32, f32>(&table(), &engines, is_short::<f32, f32>));
-}
-
-#[test]
-fn cuda_tf32() {
-    if let Some(device) = cuda() {
-        let engines = as_tf32(cuda_engines(&device));
-        report::<f32, f32>(run_table::<f32, f32>(&table(), &engines));
-    }
+fn multiplied(engines: Vec<Engine>, how: Precision) -> Vec<Engine> {
+    engines.into_iter().map(|engine| engine.precision(how)).collect()
 }
 
 #[test]
@@ -199,7 +211,7 @@ fn emulated<T: Element>() -> Vec<(Case, &'static Kernel)> {
     let (cases, mut emulated) = (table(), Vec::new());
     let named = |engine: &Engine| engine.kernel.is_some();
     let precisions = match T::DTYPE {
-        DType::F32 => &[Precision::Full, Precision::Tf32][..],
+        DType::F32 => &[Precision::Full, Precision::Tf32, Precision::Bf16x6][..],
         _ => &[Precision::Full],
     };
     let engines = precisions.iter().flat_map(|&how| emulator_engines(T::DTYPE, how));

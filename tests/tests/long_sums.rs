@@ -70,10 +70,15 @@ fn on_cuda() {
         Some((9, 0)) => &["warp_group_64x64/40", "warp_group_128x128/9", "k11_tensor_core/33"],
         _ => &["k02_tiled_16/33"],
     };
+    let split: &[&str] = match info.compute_capability {
+        Some((9, 0)) => &["warp_group_split_128x128/5"],
+        _ => &[],
+    };
     for sizes in [(64, 64, 262_144), (128, 136, 65_544), (264, 256, 32_768), (520, 512, 16_384)] {
         all_plans(&device, &Gemm::<bf16>::new().output::<f32>(), sizes, named);
         all_plans(&device, &Gemm::<f16>::new(), sizes, named);
         all_plans(&device, &Gemm::<f32>::new().precision(Precision::Tf32), sizes, &[]);
+        all_plans(&device, &Gemm::<f32>::new().precision(Precision::Bf16x6), sizes, split);
     }
     for sizes in [(70, 61, 65_537), (128, 130, 8191)] {
         all_plans(&device, &Gemm::<bf16>::new(), sizes, &[]);

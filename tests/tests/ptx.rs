@@ -111,6 +111,8 @@ fn tensor_products(kernel: &Kernel) -> usize {
         KernelFamily::TensorCore => (),
         // A row of 128 bytes, 32 at a time; with scales in each of two accumulators.
         KernelFamily::WarpGroupScaled => return 8,
+        // Six products of summands.
+        KernelFamily::WarpGroupSplit => return 24,
         // Of both halves of a tile's rows.
         KernelFamily::WarpGroupPingPong => return 8,
         // In each of two sets of registers.
@@ -233,7 +235,8 @@ fn no_barrier_was_copied() {
                 | KernelFamily::WarpGroupHalves
                 | KernelFamily::WarpGroupInStep
                 | KernelFamily::WarpGroupPingPong
-                | KernelFamily::WarpGroupSwapAb => barriers_of_hopper(kernel),
+                | KernelFamily::WarpGroupSwapAb
+                | KernelFamily::WarpGroupSplit => barriers_of_hopper(kernel),
             };
             assert_eq!(body.matches("bar.sync").count(), expected, "{}", kernel.name);
             let products =

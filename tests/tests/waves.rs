@@ -52,7 +52,11 @@ fn product<T: Element, C: OutputOf<T> + Element<Scalar = f32> + PartialEq>(
     let gemm = Gemm::<T, C>::default().op_a(ops[0]).op_b(ops[1]);
     let gemm = gemm.alpha(2.0);
     // These numbers have few digits.
-    let gemm = if T::DTYPE == DType::F32 { gemm.precision(Precision::Tf32) } else { gemm };
+    let gemm = match T::DTYPE {
+        DType::F32 if kernel.contains("split") => gemm.precision(Precision::Bf16x6),
+        DType::F32 => gemm.precision(Precision::Tf32),
+        _ => gemm,
+    };
     let gemm = if reads_c { gemm.beta(-1.0) } else { gemm };
     let run = |gemm: &Gemm<T, C>, device: &Device| {
         let mut c = old.as_slice().to_vec();
@@ -391,6 +395,32 @@ fn cuda_from_registers() {
     let Some(device) = cuda() else { return };
     from_registers(&device, &[4, 32, 100, 160, 196, 328, 1000], [4104, 1032]);
     from_registers(&device, &[3000], [1032, 4096]);
+}
+
+/// Elements of three bf16 each, over extents around those of tiles and steps, in more tiles than
+/// there are blocks.
+fn split(device: &Device, rows: &[usize], [n, k]: [usize; 2]) {
+    let variant = "warp_group_split_128x128";
+    for (i, &m) in rows.iter().enumerate() {
+        let ops = LAYOUTS[i % 4];
+        product::<f32, f32>(device, variant, [m, n, k], (ops, i % 4), false);
+        check::<f32, f32>(device, variant, [m, n, k + 13 * i], (ops, 3 * i));
+        check::<f32, f32>(device, &format!("{variant}/2"), [m, n, k + i], (ops, 0));
+    }
+    say(&format!("elements of three bf16 on {}", device.name()));
+}
+
+#[test]
+fn emulated_split() {
+    split(&emulated(2), &[1, 65, 129, 300], [260, 321]);
+    split(&emulated_at(6, Timing::Seeded(3)), &[104], [520, 448]);
+}
+
+#[test]
+fn cuda_split() {
+    let Some(device) = cuda() else { return };
+    split(&device, &[1, 31, 100, 161, 196, 333, 1000, 2048], [4103, 1029]);
+    split(&device, &[3000, 4095], [4097, 4099]);
 }
 
 /// Blocks and groups whose rows are past the end of C give stages back that others read, more of

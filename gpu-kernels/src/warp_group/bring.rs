@@ -116,6 +116,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     let rows_a = if is_halved { HALF } else { rows_a };
     let rows_b = boxes_b::<T, B>(SUMS) as u32 * rows_b;
     let stage_bytes = stage_bytes::<T, B, G, W, SUMS>();
+    let of_tiles = stage_bytes / G::TOGETHER;
     let policy = if B_ONCE { Some(CachePolicy::evict_first()) } else { None };
     let reads = work.params().reads;
     // SAFETY: a stage is filled after all its readers have given it back; the maps' use is as the
@@ -129,11 +130,12 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
             let rank = cluster::block_rank() as usize;
             let maps = [&*operands.maps[0], &*operands.maps[1]];
             let numbers = work.numbers(tile.slice);
-            let stages = stages.cast();
+            let stages = stages.cast::<u8>();
             let from_row = |row| boxes_a::<T, G, W>(&work, row);
             let of_halves = if is_halved { from_row(tile.row + u64::from(HALF)) } else { 0 };
             let boxes_a = [from_row(tile.row), of_halves];
-            let bytes = ((boxes_a[0] + boxes_a[1]) * rows_a + rows_b) * ROW_BYTES as u32;
+            let rows = (boxes_a[0] + boxes_a[1]) * rows_a + rows_b;
+            let bytes = rows * (G::TOGETHER * ROW_BYTES) as u32;
             let copies = Copies { maps, stages, stage_bytes, tile, boxes_a, numbers, rank, policy };
             // Here, where the first copy is ready to start: so far nothing was read that the kernel
             // before this one may write. Behind the first tile it is over at once. Who reads at
@@ -152,6 +154,15 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
                 let k = k.next();
                 copies.of_a::<T, A, G>(ring, k);
                 copies.of_b::<T, B, G, SUMS>(ring, k);
+                if G::TOGETHER > 1 {
+                    for i in 1..G::TOGETHER {
+                        let stages = stages.add(i * of_tiles);
+                        let (copies, k) =
+                            (Copies { stages, ..copies }, k + (i as u32 * T::DEPTH) as i32);
+                        copies.of_a::<T, A, G>(ring, k);
+                        copies.of_b::<T, B, G, SUMS>(ring, k);
+                    }
+                }
                 ring.next();
             }
             // Behind the copies, which the groups wait for.
@@ -203,7 +214,7 @@ impl StepsOfK {
     /// Those of the work's tile, which is the last that it has come to.
     #[inline(always)]
     fn of<T: WarpGroup, B: Side<T>, G: Geometry, W: Work<T, G>>(work: &W, tile: Place) -> Self {
-        let steps = work.steps(tile.slice);
+        let steps = work.steps(tile.slice) / G::TOGETHER as u32;
         // Sums of floats of 8 bits keep few bits, and what is lost goes by the order of K; scales
         // are read in that order.
         let step = match size_of::<T>() {
@@ -212,7 +223,8 @@ impl StepsOfK {
         };
         // Elsewhere the loop of who brings is what others wait for, and its tiles share little.
         let is_turned = G::GROUPS == 2 && T::TURNS && work.is_turned();
-        StepsOfK { start: work.first_k(tile.slice), each: work.next_k(), step, steps, is_turned }
+        let each = work.next_k() * G::TOGETHER as u32;
+        StepsOfK { start: work.first_k(tile.slice), each, step, steps, is_turned }
     }
 
     /// The k at which the step begins; goes on to the next.
@@ -226,6 +238,7 @@ impl StepsOfK {
 }
 
 /// What copies of a tile's steps have in common.
+#[derive(Clone, Copy)]
 struct Copies<'a> {
     maps: [&'a TensorMap<3>; 2],
     stages: SharedTile<u8>,

@@ -41,11 +41,11 @@ pub unsafe fn clear_rows<G: Geometry>(
     stage_bytes: usize,
     (thread, threads): (u32, usize),
 ) {
-    let boxes = G::GROUPS + boxes_b;
+    let (boxes, stage_bytes) = (G::GROUPS + boxes_b, stage_bytes / G::TOGETHER);
     // SAFETY: the tiles are the block's own; the rest is the caller's promise.
     unsafe {
         let mut number = misc::afresh(0) as usize;
-        while number < G::STAGES * boxes {
+        while number < G::STAGES * G::TOGETHER * boxes {
             let (stage, i) = (number / boxes, number % boxes);
             let (row, first, end) = match i.checked_sub(G::GROUPS) {
                 None => (i * GROUP_ROWS, rows[0], GROUP_ROWS),

@@ -2,14 +2,14 @@
 
 use super::{
     BlockScaled, Element, GROUP_ROWS, InPlace, List, Maps, OneProduct, Operands, Plain, Shared,
-    StreamK, Table, WarpGroup,
+    StreamK, Summands, Table, WarpGroup,
 };
 use crate::warp_group;
 use core::ptr;
 use cuda_std::half::{bf16, f16};
 use cuda_std::tma::TensorMap;
 use cuda_std::{F8E4M3, F8E5M2};
-use gemm_spec::{GemmParams, ScaleParams};
+use gemm_spec::{GemmParams, SPLIT_DEPTH, ScaleParams};
 
 #[allow(non_camel_case_types)] // As it stands in the table.
 type tf32 = cuda_std::wgmma::Tf32;
@@ -81,6 +81,39 @@ macro_rules! scaled {
                 $crate::warp_group!(
                     @multiply $stored, $element, Blocks[$bm / 64, $cluster, $stages], $bn,
                     (OneProduct::new(&operands, &p), scales, Plain)
+                )
+            }
+        }
+    )*};
+}
+
+/// The same for elements that are sums of three bf16.
+macro_rules! split {
+    ($((
+        $name:ident, $variant:literal, bf16x6, $stored:ident,
+        [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
+    ),)*) => {$(
+        #[doc = concat!("`", $variant, "`; see the body.")]
+        ///
+        /// # Safety
+        ///
+        /// As the kernels of bf16, of matrices that are split as `Kernel::splits_elements` says.
+        #[cuda_std::kernel(max_threads = 128 + 2 * $bm, min_blocks = 1, cluster = ($cluster, 1, 1))]
+        pub unsafe fn $name(
+            #[grid_constant] a: &TensorMap<3>,
+            #[grid_constant] b: &TensorMap<3>,
+            #[grid_constant] c: &TensorMap<3>,
+            start: *mut <bf16 as Element>::Output,
+            p: GemmParams<<bf16 as Element>::Sum>,
+        ) {
+            const { assert!($bm % GROUP_ROWS == 0 && $bk == SPLIT_DEPTH) };
+            const { assert!(SPLIT_DEPTH == <bf16 as WarpGroup>::DEPTH as usize) };
+            // SAFETY: the host's promise, passed on.
+            unsafe {
+                let operands = Operands { maps: [a, b, c], start };
+                $crate::warp_group!(
+                    @multiply $stored, bf16, Split[$bm / 64, $cluster, $stages], $bn,
+                    (OneProduct::new(&operands, &p), Summands::<{ $bm + $bn }>, Plain)
                 )
             }
         }
@@ -194,6 +227,8 @@ macro_rules! stream_k {
 
 #[cfg(feature = "sm_90a_first")]
 gemm_spec::warp_group_scaled_kernels!(scaled);
+#[cfg(feature = "sm_90a_first")]
+gemm_spec::warp_group_split_kernels!(split);
 #[cfg(feature = "sm_90a_first")]
 gemm_spec::warp_group_grouped_kernels!(grouped);
 #[cfg(feature = "sm_90a_first")]

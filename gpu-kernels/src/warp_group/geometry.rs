@@ -1,5 +1,7 @@
 //! How the kernels of the family deal out their work: groups, clusters, stages.
 
+use gemm_spec::SPLIT;
+
 /// How a kernel deals out its work.
 pub trait Geometry: Copy {
     /// Groups that multiply, each 64 rows of the block's tile.
@@ -18,6 +20,8 @@ pub trait Geometry: Copy {
     const IN_TURN: bool = false;
     /// Whether C is the transposed one of what the kernel computes.
     const SWAPS: bool = false;
+    /// Tiles of each operand in a stage, one behind the other along K.
+    const TOGETHER: usize = 1;
 }
 
 /// The numbers of a [`Geometry`].
@@ -70,4 +74,23 @@ impl<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize> Geometry
     const CLUSTER: usize = CLUSTER;
     const STAGES: usize = STAGES;
     const SWAPS: bool = true;
+}
+
+/// The same of elements that are sums of as many as [`SPLIT`].
+#[derive(Clone, Copy)]
+pub struct Split<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize>;
+
+impl<const GROUPS: usize, const CLUSTER: usize, const STAGES: usize> Geometry
+    for Split<GROUPS, CLUSTER, STAGES>
+{
+    const GROUPS: usize = GROUPS;
+    const CLUSTER: usize = CLUSTER;
+    const STAGES: usize = STAGES;
+    const TOGETHER: usize = SPLIT;
+}
+
+/// Whether groups that multiply have so many sums a thread, or as many more of each step, that they
+/// take all registers that there are beside those of few copies.
+pub const fn has_most_registers<G: Geometry>(sums: usize) -> bool {
+    G::IN_TURN && sums > 80 || G::TOGETHER > 1
 }

@@ -2,7 +2,7 @@
 //! fills it to the groups that read it, and back.
 
 use super::Geometry;
-use super::write::sync;
+use super::write::{sync, wait_for_copies};
 use crate::SharedTile;
 use core::marker::PhantomData;
 use cuda_std::mbarrier::{Mbarrier, Parity};
@@ -156,6 +156,24 @@ impl<G: Geometry> Ring<G> {
                     _ => self.empty().in_block(thread).arrive(),
                 }
             }
+        }
+    }
+}
+
+/// Waits for a warp's copies of C, and gives the stage before this place back, where that is asked
+/// for.
+///
+/// # Safety
+/// By all threads of a group, which is done with that stage.
+#[inline(always)]
+pub unsafe fn give_back<G: Geometry>(ring: Ring<G>, warp: u32, (waits, gives): (bool, bool)) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if waits {
+            wait_for_copies(warp);
+        }
+        if gives {
+            ring.before().release();
         }
     }
 }

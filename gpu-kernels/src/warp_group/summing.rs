@@ -21,11 +21,27 @@ where
     /// Whether products get epilogues.
     const EPILOGUES: bool;
 
+    /// Whether there is something to multiply first, so that the stage before goes back early.
+    const IN_TWO: bool = false;
+
     /// Begins the tile of the group's rows and columns of C from `at` on.
     ///
     /// # Safety
     /// As [`multiply`](super::multiply); by all threads of the group.
     unsafe fn begin(self, p: &GemmParams<T::Sum>, at: (u64, u64)) -> Self::Tile;
+
+    /// Multiplies the part of a stage that comes first, if there is one. The products of the step
+    /// before are done when it returns.
+    ///
+    /// # Safety
+    /// By all threads of the group, on tiles that have arrived.
+    #[inline(always)]
+    unsafe fn multiply_first<A: Side<T>, B: Side<T>>(
+        _tile: &mut Self::Tile,
+        _a: [Part<T, A>; 4],
+        _b: [Part<T, B>; 4],
+    ) {
+    }
 
     /// Multiplies a stage, in accumulator number `turn`. The products of the step before are done
     /// when it returns, and added up; these go on.

@@ -6,7 +6,8 @@ use super::{EmulatorBackend, Gpu, Options};
 use crate::error::{DriverCode, Error, Kind};
 use crate::{
     Activation, Device, DeviceEpilogue, Element, F8E4M3, Gemm, HostEpilogue, Layout, Matrix,
-    MatrixMut, MatrixRef, Op, OutputOf, Progress, Shape, Streaming, Strides, bf16, random,
+    MatrixMut, MatrixRef, Op, OutputOf, Precision, Progress, Shape, Streaming, Strides, bf16,
+    random,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -189,6 +190,24 @@ fn copied_operands() {
     let found = (failed["overcome"], failed["allocate"], failed["launch"]);
     assert_eq!(found, (2, 3, 2), "{failed:?}");
     assert!(failed["encode"] >= 2, "{failed:?}");
+}
+
+/// The same for elements that are split, in whose place kernels of f32 take them whole.
+#[test]
+fn split_operands() {
+    let gemm = Gemm::<f32>::new().precision(Precision::Bf16x6);
+    let hopper = small_gpu((9, 0));
+    let splits = |&(m, k): &(usize, usize)| {
+        let (a, b) = (Layout::row_major(Shape::new(m, k)), Layout::row_major(Shape::new(k, m)));
+        let plan = gemm.plan(hopper.info(), a, b).unwrap();
+        plan.copied == [true; 2] && plan.kernel.unwrap().splits_elements() && plan.parts == 1
+    };
+    let sizes = [250, 384, 640].into_iter().flat_map(|m| [129, 257, 513].map(|k| (m, k)));
+    let (m, k) = { sizes }.find(splits).expect("elements of some are split");
+    let (a, b) = (integers::<f32>(m, k, 1), integers::<f32>(k, m, 2));
+    let failed = on_host(&gemm, a.view(), b.view(), (9, 0));
+    let found = (failed["overcome"], failed["allocate"], failed["launch"]);
+    assert_eq!(found, (2, 3, 2), "{failed:?}");
 }
 
 /// Equal shares take memory for the sums of tiles that they share, and none where they share none.

@@ -4,7 +4,8 @@ use super::{Addresses, Driver, address};
 use crate::error::{Error, Kind};
 use crate::plan::{Batch, Product, layers};
 use gemm_spec::{
-    DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Reads, RepackParams, Shape, Strides,
+    DType, Kernel, Launch, Layout, MAX_GRID_Y, Op, Reads, RepackParams, SPLIT_DEPTH, Shape,
+    Strides, split_cols,
 };
 
 /// The product with copies in the place of operands; they are given back when this is dropped.
@@ -37,7 +38,7 @@ pub(super) unsafe fn enqueue<'a>(
     let (product, addresses) = (*product, *addresses);
     let mut copies = Copies { product, addresses, driver, memory: Vec::new() };
     // `choose` has seen that there is one.
-    let kernel = gemm_spec::repack(product.dtype);
+    let kernel = gemm_spec::repack(product.dtype, reader.precision);
     let Some((kernel, along_k)) = kernel.zip(reader.copies_are_along_k()) else {
         return Ok(copies);
     };
@@ -65,6 +66,11 @@ pub(super) unsafe fn enqueue<'a>(
         of_b = pending;
         (copies.product.b, copies.product.batch.b) = (layout.apply(turn_b), step);
         copies.addresses.b = memory;
+    }
+    if kernel.splits_elements() {
+        // What is multiplied from here on is a product of these.
+        copies.product.dtype = DType::BF16;
+        copies.product.k = copies.product.a.shape.cols;
     }
     // SAFETY: the caller's promise; the memory has room for all.
     unsafe {
@@ -142,24 +148,29 @@ impl Copies<'_> {
         // One that all products share is copied once.
         let count = if step == 0 { 1 } else { batch.count };
         let shape = source.shape;
-        let (target, bytes) = in_rows(dtype, shape)?;
+        let splits = kernel.splits_elements();
+        let (target, bytes) = if splits { in_summands(shape)? } else { in_rows(dtype, shape)? };
+        let of_target = if splits { DType::BF16 } else { dtype };
+        // Tiles that write zeros behind K take part too.
+        let cols = if splits { shape.cols.next_multiple_of(SPLIT_DEPTH) } else { shape.cols };
+        let written = Shape::new(shape.rows, cols);
         let total = bytes.checked_mul(count).filter(|&total| isize::try_from(total).is_ok());
         let total = total.ok_or_else(|| Error::new(Kind::TooLarge { shape, dtype }))?;
         let memory = self.driver.allocate(total)?;
         self.memory.push(memory);
-        let target_step = (bytes / dtype.size_bytes()) as isize;
+        let target_step = (bytes / of_target.size_bytes()) as isize;
         let mut pending = Pending::new();
         for range in layers(count) {
             let source = Batch::layout(*source, step, range.start);
             let target = Batch::layout(target, target_step, range.start);
             // A shape that fits into memory has launches.
-            for launch in kernel.launches(shape).into_iter().flatten() {
+            for launch in kernel.launches(written).into_iter().flatten() {
                 let launch = Launch { layers: range.len() as u32, ..launch };
                 let (row, col) = launch.start;
                 let params = RepackParams {
                     layers: u64::from(launch.layers),
                     rows: launch.shape.rows as u64,
-                    cols: launch.shape.cols as u64,
+                    cols: (shape.cols - col) as u64,
                     row_stride: source.strides.row as i64,
                     col_stride: source.strides.col as i64,
                     pitch: target.strides.row as u64,
@@ -167,7 +178,7 @@ impl Copies<'_> {
                     target_step: target_step as i64,
                 };
                 let from = address(source_at, dtype, &source, row, col);
-                let to = address(memory, dtype, &target, row, col);
+                let to = address(memory, of_target, &target, row, col);
                 pending.push(OneLaunch { launch, from, to, params });
             }
         }
@@ -189,4 +200,12 @@ pub(super) fn in_rows(dtype: DType, shape: Shape) -> Result<(Layout, usize), Err
         }
         _ => Err(Error::new(Kind::TooLarge { shape, dtype })),
     }
+}
+
+/// Rows of bf16 of which each element of a matrix of that shape has three, one behind the other,
+/// and the bytes of all of them.
+fn in_summands(shape: Shape) -> Result<(Layout, usize), Error> {
+    let cols = split_cols(shape.cols).filter(|&cols| isize::try_from(cols).is_ok());
+    let cols = cols.ok_or_else(|| Error::new(Kind::TooLarge { shape, dtype: DType::F32 }))?;
+    in_rows(DType::BF16, Shape::new(shape.rows, cols))
 }

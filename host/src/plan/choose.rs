@@ -10,7 +10,7 @@ use crate::device::DeviceInfo;
 use crate::error::{Error, Kind};
 use gemm_spec::{
     Activation, DType, Kernel, KernelFamily, Layout, MAX_GRID_Y, Precision, Shape, Tiles,
-    is_along_k,
+    is_along_k, split_cols,
 };
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -101,7 +101,7 @@ impl Task {
         let by_rows = |i: usize| mappable_by_rows(&operands[i].0, dtype, (batch, operands[i].1));
         let row_maps = shape.is_empty() || k > 0 && by_rows(0) && by_rows(1);
         let unmapped = Some(unmapped).filter(|_| reaches_c && k > 0 && !shape.is_empty());
-        let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype).is_some());
+        let unmapped = unmapped.filter(|_| gemm_spec::repack(dtype, precision).is_some());
         let skew = |i: usize| if mapped[i] { skew(&operands[i].0, dtype) } else { 0 };
         let skew = [skew(0), skew(1)];
         let rows = Rows::of(product);
@@ -241,7 +241,7 @@ pub(crate) fn choose(
     task: &Task,
     info: &DeviceInfo,
 ) -> Result<Chosen, Error> {
-    let plain = |kernel| Chosen::new(kernel, [false; 2], 1, task, info);
+    let plain = |kernel| Chosen::new(kernel, always_copied(kernel, task), 1, task, info);
     match choice {
         KernelChoice::Auto => match fastest(task, info) {
             Some(chosen) => Ok(chosen),
@@ -256,12 +256,13 @@ pub(crate) fn choose(
             if !kernel.takes_slices() || task.batch > 1 {
                 return Err(Error::new(Kind::NotSplit { kernel: kernel.name }));
             }
-            Ok(Chosen::new(kernel, [false; 2], *parts, task, info))
+            Ok(Chosen::new(kernel, always_copied(kernel, task), *parts, task, info))
         }
         KernelChoice::Planned { variant, copied, parts } => {
             planned(variant, *copied, *parts, task, info)
         }
         KernelChoice::Spec(kernel) => {
+            let task = &task.after_copies(kernel, always_copied(kernel, task));
             let row = task.find(kernel.variant).filter(|row| *row == kernel);
             if row.is_some() || is_countable(kernel, task) {
                 check_launch(kernel, task, info)?;
@@ -306,9 +307,15 @@ fn named(name: &str, task: &Task, info: &DeviceInfo) -> Result<&'static Kernel, 
         // Stored otherwise than its instances take them, which the check below says.
         .or_else(|| task.instances(name).into_iter().flatten().next())
         .ok_or_else(|| Error::new(Kind::UnknownKernel { name: name.to_string(), dtype }))?;
-    check_launch(kernel, task, info)?;
+    check_launch(kernel, &task.after_copies(kernel, always_copied(kernel, task)), info)?;
     check_order(kernel, task)?;
     Ok(kernel)
+}
+
+/// Which of A and B are copied for a kernel in any case: both where copies make what it reads, if
+/// there is anything to copy.
+fn always_copied(kernel: &Kernel, task: &Task) -> [bool; 2] {
+    [kernel.splits_elements() && task.unmapped.is_some(); 2]
 }
 
 /// An error for a kernel whose order of sums goes by the number of rows, where it must not.
@@ -420,15 +427,16 @@ fn with_copies(
         Some(false) => i == 1 && task.along_k[i],
         _ => !task.along_k[i],
     };
+    let splits = variant.any().splits_elements();
     let tries = [
-        Some([false; 2]),
+        Some([false; 2]).filter(|_| !splits),
         unmapped.filter(|&copied| copied != [false; 2]),
         // One of both may do.
         unmapped
             .map(|[of_a, of_b]| [of_a, of_b || lies_otherwise(1)])
             .filter(|&copied| copies_are_along_k == Some(true) && Some(copied) != unmapped),
         unmapped
-            .map(|unmapped| [0, 1].map(|i| unmapped[i] || lies_otherwise(i)))
+            .map(|unmapped| [0, 1].map(|i| splits || unmapped[i] || lies_otherwise(i)))
             .filter(|&copied| copied != [false; 2] && Some(copied) != unmapped),
     ];
     let instance = move |copied| Some((instance(variant, copied, task, info)?, copied));
@@ -451,7 +459,8 @@ pub(super) fn instance(
     let kernel = task.find_in(variant)?;
     // What has maps of its own is no slower by them.
     let is_of_use = (copied == [false; 2] || kernel.copies_are_along_k().is_some())
-        && !(kernel.takes_row_maps() && task.maps);
+        && !(kernel.takes_row_maps() && task.maps)
+        && (copied == [true; 2] || !kernel.splits_elements());
     (is_of_use && check_launch(kernel, &task, info).is_ok()).then_some(kernel)
 }
 
@@ -470,7 +479,9 @@ pub(super) fn check_launch(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> R
     }
     let is_stored_so = shape.is_empty() || kernel.stored.takes(task.along_k);
     // Coordinates in maps are signed, copies' too; of nothing there are none.
-    let is_within = shape.is_empty() || shape.rows.max(shape.cols).max(task.k) <= i32::MAX as usize;
+    let k = if kernel.splits_elements() { split_cols(task.k) } else { Some(task.k) };
+    let most = k.map(|k| k.max(shape.rows).max(shape.cols));
+    let is_within = shape.is_empty() || most.is_some_and(|most| most <= i32::MAX as usize);
     let has_maps = (!kernel.takes_maps() || task.maps && is_within)
         && (!kernel.takes_row_maps() || task.row_maps && is_within);
     if !is_stored_so || !has_maps {

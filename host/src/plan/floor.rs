@@ -2,8 +2,8 @@
 
 use super::choose::Task;
 use super::model::{
-    LAUNCH, MULTIPROCESSORS, OF_COPIES, TENSOR_RATE, alone, bytes_of_sums, copying, finishing,
-    l2_ratio, least_placed, least_steps, memory_rate, of_tensor_cores, operand_bytes,
+    COPIED, LAUNCH, MULTIPROCESSORS, OF_COPIES, TENSOR_RATE, alone, bytes_of_sums, copying,
+    finishing, l2_ratio, least_placed, least_steps, memory_rate, of_tensor_cores, operand_bytes,
     steps_of_part,
 };
 use super::speed::Speed;
@@ -61,7 +61,9 @@ impl Floor<'_> {
             l2_ratio: l2_ratio(info),
             operands: operand_bytes(task).iter().sum(),
             copies: match task.unmapped {
-                Some(copied) if copied != [false; 2] => LAUNCH + copying(copied, task, info),
+                Some(copied) if copied != [false; 2] => {
+                    LAUNCH + copying(copied, COPIED, task, info)
+                }
                 _ => 0.0,
             },
         }

@@ -106,6 +106,7 @@ impl Class {
                     | WarpGroupInStep
                     | WarpGroupPingPong
                     | WarpGroupSwapAb
+                    | WarpGroupSplit
                     | Skinny
                     | Repack
                     | Finish

@@ -180,14 +180,20 @@ impl Prediction {
     }
 }
 
-/// Microseconds of copies of operands, which are one launch, but for its own.
-pub(super) fn copying(copied: [bool; 2], task: &Task, info: &DeviceInfo) -> f64 {
+/// Bytes that copies move for each byte of an operand: it is read and written; elements that become
+/// three of half their size are written one and a half times as large.
+pub(super) const COPIED: f64 = 2.0;
+pub(super) const SPLIT: f64 = 2.5;
+
+/// Microseconds of copies of operands, which are one launch, but for its own; `moved` is how many
+/// bytes move for each.
+pub(super) fn copying(copied: [bool; 2], moved: f64, task: &Task, info: &DeviceInfo) -> f64 {
     if copied == [false; 2] {
         return 0.0;
     }
     let copies = copied.into_iter().zip(operand_bytes(task));
     let bytes: f64 = copies.map(|(is, of)| if is { of } else { 0.0 }).sum();
-    COPYING + 2.0 * bytes / (COPIES[usize::from(task.batch > 1)] * memory_rate(info))
+    COPYING + moved * bytes / (COPIES[usize::from(task.batch > 1)] * memory_rate(info))
 }
 
 /// Bytes of A and of B.
@@ -269,7 +275,8 @@ pub(super) fn predict(
     };
     if copied != [false; 2] {
         prediction.launches += LAUNCH;
-        prediction.copies = copying(copied, given, info);
+        let moved = if kernel.splits_elements() { SPLIT } else { COPIED };
+        prediction.copies = copying(copied, moved, given, info);
     }
     if parts > 1 {
         let bytes = of_c + m * n * size(task.output);

@@ -109,7 +109,11 @@ impl Chosen {
     /// where there is none, and where it all takes `most` microseconds or more.
     fn cut_at(&self, of_rows: bool, most: f64, task: &Task, info: &DeviceInfo) -> Option<Chosen> {
         let Chosen { kernel, copied, parts, prediction: whole, .. } = *self;
-        let is_whole = kernel.joins() || kernel.parts_of_cluster() > 1 || kernel.swaps_operands();
+        // Nobody else reads copies of split elements.
+        let is_whole = kernel.joins()
+            || kernel.parts_of_cluster() > 1
+            || kernel.swaps_operands()
+            || kernel.splits_elements();
         if is_whole || !task.splits || task.whole {
             return None;
         }

@@ -9,7 +9,7 @@ use gemm_spec::{DType, Kernel, Precision, Shape};
 use std::sync::LazyLock;
 
 /// The variants that [`KernelChoice::Auto`] chooses among; of equals, the first.
-pub(super) const CANDIDATES: [&str; 48] = [
+pub(super) const CANDIDATES: [&str; 49] = [
     "warp_group_128x256",
     "warp_group_128x224",
     "warp_group_128x192",
@@ -41,6 +41,7 @@ pub(super) const CANDIDATES: [&str; 48] = [
     "warp_group_halves_64x160",
     "warp_group_direct_128x192",
     "warp_group_direct_64x64",
+    "warp_group_split_128x128",
     "warp_group_stream_k_128x256",
     "warp_group_stream_k_64x64",
     "k11_tensor_deep",

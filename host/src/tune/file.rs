@@ -126,7 +126,11 @@ struct Line<'a>(&'a Entry);
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Entry { task, variant, copied, parts, micros } = self.0;
-        let precision = if task.precision == Precision::Tf32 { "tf32" } else { "full" };
+        let precision = match task.precision {
+            Precision::Full => "full",
+            Precision::Tf32 => "tf32",
+            Precision::Bf16x6 => "bf16x6",
+        };
         let unmapped = task.unmapped.map_or("-", flags);
         let maps = match (task.maps, task.row_maps) {
             (true, _) => "yes",
@@ -263,6 +267,7 @@ fn entry(line: &str) -> Option<Entry> {
         precision: match precision {
             "full" => Precision::Full,
             "tf32" => Precision::Tf32,
+            "bf16x6" => Precision::Bf16x6,
             _ => return None,
         },
         shape: Shape::new(rows, cols),

@@ -70,6 +70,8 @@ pub(super) struct Rules {
     gamma_product: f64,
     gamma_c: f64,
     gamma_reference: f64,
+    /// What an element may have lost, however small it is.
+    of_element: f64,
 }
 
 impl Rules {
@@ -100,18 +102,25 @@ impl Rules {
             gamma_product: gamma(product_roundings, accumulator.unit),
             gamma_c: gamma(c_roundings, accumulator.unit),
             gamma_reference,
+            of_element: 0.0,
         }
     }
 
-    /// The same for elements that may be multiplied so: each is cut off by less than 2^-10 of it,
-    /// and what has been cut off two factors is less than 2^-9 + 2^-20 of their product.
+    /// The same for elements that may be multiplied so. With tf32 each is cut off by less than
+    /// 2^-10 of it, and what has been cut off two factors is less than 2^-9 + 2^-20 of their
+    /// product. Of sums of three bf16 less than 2^-23 of a product is left out, and tensor cores
+    /// cut off less than 2^-18 of the products that they add up from zero; and of an element below
+    /// 2^-110 what is less than half of bf16's least number.
     pub fn precision(self, precision: Precision) -> Rules {
-        let cut = match (precision, self.operands) {
-            (Precision::Tf32, DType::F32) => ldexp(1.0, -9) + ldexp(1.0, -20),
-            _ => 0.0,
+        let (cut, of_element) = match (precision, self.operands) {
+            (Precision::Tf32, DType::F32) => (ldexp(1.0, -9) + ldexp(1.0, -20), 0.0),
+            (Precision::Bf16x6, DType::F32) => {
+                (ldexp(1.0, -18) + ldexp(1.0, -23), Format::of(DType::BF16).least / 2.0)
+            }
+            _ => (0.0, 0.0),
         };
         let gamma_product = self.gamma_product + cut * (1.0 + self.gamma_product);
-        Rules { gamma_product, ..self }
+        Rules { gamma_product, of_element, ..self }
     }
 
     /// What element (i, j) may be, from its sums and C's old value (which is not looked at where C
@@ -127,6 +136,7 @@ impl Rules {
         (row, panel): (&[f64], &[[f64; PANEL]]),
     ) -> Expected {
         let (hi, lo, abs) = (sums.hi[lane], sums.lo[lane], sums.abs[lane]);
+        let cut = sums.cut[lane] + self.lost_of_elements(lane, (row, panel));
         let (beta, c) = self.beta.map_or((0.0, 0.0), |beta| (beta, c));
         // Larger than every partial result in every order; NaN where something is not finite.
         let magnitude = abs + abs * self.alpha.abs() + (beta * c).abs();
@@ -135,7 +145,7 @@ impl Rules {
             let c = self.c_term(c, false);
             let is_exact = self.sums_exactly(abs, lane, (row, panel));
             let rules = if is_exact { Rules { gamma_product: 0.0, ..*self } } else { *self };
-            return rules.finish(&sum, FINITE, (self.alpha, 0), c, sums.cut[lane]);
+            return rules.finish(&sum, FINITE, (self.alpha, 0), c, cut);
         }
         let terms = Terms::of(row, panel, lane);
         let mut signs = terms.signs.scaled_by(self.alpha);
@@ -153,7 +163,18 @@ impl Rules {
             POSITIVE | NEGATIVE | NAN
         };
         // It is not finite where a term is not, and is not looked at then.
-        self.finish(&terms.sum, may, frexp_or(self.alpha), c_sum, sums.cut[lane])
+        self.finish(&terms.sum, may, frexp_or(self.alpha), c_sum, cut)
+    }
+
+    /// What sums lose with what elements may have lost, of those that are finite.
+    fn lost_of_elements(&self, lane: usize, (row, panel): (&[f64], &[[f64; PANEL]])) -> f64 {
+        match self.of_element {
+            0.0 => 0.0,
+            lost => {
+                let of_term = |(&a, b): (&f64, &[f64; PANEL])| lost * (a.abs() + b[lane].abs());
+                row.iter().zip(panel).map(of_term).filter(|of| of.is_finite()).sum()
+            }
+        }
     }
 
     /// Whether every partial sum is a whole number that the accumulator holds, in whatever order:

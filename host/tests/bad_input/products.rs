@@ -184,7 +184,10 @@ pub fn forged_kernels(answers: &mut Answers) {
     add("a row of another name", Kernel { name: "k03_thread_column_f32", ..row });
     add("a row of no name", Kernel { name: "", variant: "", ..row });
     add("a row of another module", Kernel { target: gemm_spec::Target::Sm90a, ..row });
-    add("the kernel that copies operands", *gemm_spec::repack(DType::F32).unwrap());
+    add(
+        "the kernel that copies operands",
+        *gemm_spec::repack(DType::F32, gemm_spec::Precision::Full).unwrap(),
+    );
     add(
         "the kernel that finishes sums",
         *gemm_spec::finish(DType::F32, 1, Shape::new(1, 1), (7, 0)),

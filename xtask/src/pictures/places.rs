@@ -75,7 +75,8 @@ pub fn places(kernel: &Kernel, thread: usize) -> [Vec<usize>; 2] {
         | KernelFamily::WarpGroupHalves
         | KernelFamily::WarpGroupInStep
         | KernelFamily::WarpGroupPingPong
-        | KernelFamily::WarpGroupSwapAb => of_groups(kernel, thread),
+        | KernelFamily::WarpGroupSwapAb
+        | KernelFamily::WarpGroupSplit => of_groups(kernel, thread),
     }
 }
 
