@@ -317,9 +317,10 @@ impl Kernel {
         }
     }
 
-    /// Whether it multiplies elements of f32 as sums of bf16 ([`Precision::Bf16x6`]), which copies
-    /// of both operands make: rows along K, in which for each [`SPLIT_DEPTH`] elements all first
-    /// summands lie behind each other, then all second and all third ones.
+    /// Whether it multiplies elements of f32 as sums of bf16 ([`Precision::Bf16x6`]), or makes
+    /// copies of both operands for that: rows along K, in which for each
+    /// [`SPLIT_DEPTH`](crate::SPLIT_DEPTH) elements all first summands lie behind each other, then
+    /// all second and all third ones.
     pub const fn splits_elements(&self) -> bool {
         matches!(self.precision, Precision::Bf16x6)
     }

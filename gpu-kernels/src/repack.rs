@@ -116,15 +116,21 @@ impl Form for InSummands {
 
 /// Three numbers that bf16 has, whose sum is `x`: the nearest, the one nearest to what is left, and
 /// what is left then. All of it, unless that is less than bf16's least, for an `x` below 2^-110; of
-/// infinity and NaN the first is all.
+/// infinity and NaN the first is all. The first is 0 of 0 alone, or infinity times it were NaN.
 #[inline(always)]
 fn summands(x: f32) -> [f32; SPLIT] {
     let nearest = |x: f32| bf16::from_f32_gpu(x).to_f32_gpu();
     if x.abs() < f32::INFINITY {
-        let rounded = nearest(x);
-        // What is larger than bf16's largest is nearer to infinity.
-        let is_finite = rounded.abs() < f32::INFINITY;
-        let first = if is_finite { rounded } else { f32::from_bits(x.to_bits() & 0xffff_0000) };
+        let (rounded, sign) = (nearest(x), x.to_bits() & 0x8000_0000);
+        // What is larger than bf16's largest is nearer to infinity, and less than half of its
+        // least to 0.
+        let first = if rounded.abs() == f32::INFINITY {
+            f32::from_bits(x.to_bits() & 0xffff_0000)
+        } else if rounded == 0.0 && x != 0.0 {
+            f32::from_bits(sign | 0x0001_0000)
+        } else {
+            rounded
+        };
         let second = nearest(x - first);
         [first, second, x - first - second]
     } else {
@@ -458,8 +464,11 @@ mod tests {
             assert!(f64::from(of[1].abs()) <= most, "{x:e}");
             assert!(f64::from(of[2].abs()) <= most / 256.0, "{x:e}");
         }
-        let tiny = f32::from_bits(0x0012_3457);
-        assert_eq!(summands(tiny)[..2].iter().sum::<f32>() + summands(tiny)[2], tiny);
+        for tiny in [0x0012_3457, 0x8000_0001, 0x0000_8000].map(f32::from_bits) {
+            let [first, second, third] = summands(tiny);
+            assert!(first != 0.0 && first + second + third == tiny, "{tiny:e}");
+        }
+        assert_eq!(summands(-0.0), [0.0; 3]);
         assert_eq!(summands(f32::NEG_INFINITY), [f32::NEG_INFINITY, 0.0, 0.0]);
         assert!(summands(f32::NAN)[0].is_nan());
     }

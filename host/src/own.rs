@@ -180,7 +180,6 @@ fn parameters_of(row: &Kernel) -> Option<Vec<usize>> {
         _ if row.splits_elements() => return None,
         // Products are not computed as transposed ones, which these rows are for.
         KernelFamily::WarpGroupSwapAb
-        | KernelFamily::WarpGroupSplit
         | KernelFamily::WarpGroupScaled
         | KernelFamily::WarpGroupGrouped
         | KernelFamily::WarpGroupDirect

@@ -165,6 +165,8 @@ fn rows_are_alike_on_hopper_emulated() {
     rows_are_alike(&device, &Gemm::<bf16>::new().output::<f32>(), &[1, 70], (40, 200), NT);
     let tf32 = Gemm::<f32>::new().precision(Precision::Tf32).alpha(0.7);
     rows_are_alike(&device, &tf32, &[1, 140, 260], (136, 40), NT);
+    let split = Gemm::<f32>::new().precision(Precision::Bf16x6);
+    rows_are_alike(&device, &split, &[1, 140], (136, 40), NT);
     rows_are_alike(&device, &Gemm::<F8E4M3>::new(), &[1, 70, 140], (136, 272), NN);
     rows_are_alike(&device, &Gemm::<f64>::new(), &[1, 17, 66], (70, 90), NN);
     rows_are_alike(&device, &Gemm::<i8>::new(), &[1, 17, 66], (70, 200), NT);
