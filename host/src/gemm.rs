@@ -132,9 +132,11 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
     /// How exactly elements of f32 are multiplied; [`Precision::Full`] unless set. With
     /// [`Precision::Tf32`] a device that is faster so may cut them off to 10 bits of mantissa; what
     /// it adds up stays f32. With [`Precision::Bf16x6`] it may multiply them as sums of three bf16,
-    /// whose sums are as exact as f32's; of elements below 2^-110 it may lose 2^-134, and it needs
-    /// memory for copies of both operands, of one and a half times their bytes. Elements of other
-    /// types are multiplied exactly in any case.
+    /// whose sums are as exact as f32's but for elements below 2^-110, of which it may lose 2^-134,
+    /// and for sums within 2^-7 of f32's largest number, which may become infinite. It needs memory
+    /// for copies of both operands, 6 bytes an element, with K rounded up to a multiple of 64; rows
+    /// that have to be alike are multiplied with all digits. Elements of other types are multiplied
+    /// exactly in any case.
     ///
     /// ```
     /// use gemmite::{Device, Gemm, Matrix, Op, Precision, Shape};

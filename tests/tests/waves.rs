@@ -397,6 +397,32 @@ fn cuda_from_registers() {
     from_registers(&device, &[3000], [1032, 4096]);
 }
 
+/// Whole numbers of 20 bits in A or in B, of which second and third summands are not 0, so few in a
+/// sum that it is exact, times -1, 0 and 1 in the other.
+fn digits(device: &Device, kernel: &str, [m, n, k]: [usize; 3], (ops, of_a): ([Op; 2], bool)) {
+    let apart = (k / 6).max(1);
+    let value = |outer: usize, k: usize, has_digits: bool| {
+        let mixed = (outer * 0x9E37_79B1 + k * 0x85EB_CA77).wrapping_mul(0xC2B2_AE3D) >> 13;
+        match has_digits {
+            false => (mixed % 3) as f32 - 1.0,
+            true if (k + 5 * outer) % apart == 0 => (mixed % (1 << 20)) as f32 - 524_288.0,
+            true => 0.0,
+        }
+    };
+    let stored = |op, [rows, cols]: [usize; 2], of: &dyn Fn(usize, usize) -> f32| match op {
+        Op::None => Matrix::from_fn(Shape::new(rows, cols), of).unwrap(),
+        Op::Transpose => Matrix::from_fn(Shape::new(cols, rows), |i, j| of(j, i)).unwrap(),
+    };
+    let a = stored(ops[0], [m, k], &|i, k| value(i, k, of_a));
+    let b = stored(ops[1], [k, n], &|k, j| value(j, k, !of_a));
+    let gemm = Gemm::<f32>::new().op_a(ops[0]).op_b(ops[1]);
+    let expected = gemm.run(&Device::cpu(), &a, &b).unwrap();
+    let gemm = gemm.precision(Precision::Bf16x6).kernel(kernel);
+    let found = gemm.run(device, &a, &b).unwrap();
+    let is_right = found.as_slice() == expected.as_slice();
+    assert!(is_right, "{kernel} {m}x{n}x{k} {ops:?} on {}", device.name());
+}
+
 /// Elements of three bf16 each, over extents around those of tiles and steps, in more tiles than
 /// there are blocks.
 fn split(device: &Device, rows: &[usize], [n, k]: [usize; 2]) {
@@ -405,7 +431,10 @@ fn split(device: &Device, rows: &[usize], [n, k]: [usize; 2]) {
         let ops = LAYOUTS[i % 4];
         product::<f32, f32>(device, variant, [m, n, k], (ops, i % 4), false);
         check::<f32, f32>(device, variant, [m, n, k + 13 * i], (ops, 3 * i));
-        check::<f32, f32>(device, &format!("{variant}/2"), [m, n, k + i], (ops, 0));
+        for of_a in [true, false] {
+            digits(device, variant, [m, n, k + 5 * i], (ops, of_a));
+            digits(device, &format!("{variant}/2"), [m, n, k + i], (ops, of_a));
+        }
     }
     say(&format!("elements of three bf16 on {}", device.name()));
 }

@@ -78,7 +78,7 @@ impl Torch {
             [Peer::Torch, Peer::Triton].into_iter().filter(|peer| peers.contains(peer)).collect();
         let unasked = match case.row {
             row if row.precision != Precision::Full => {
-                Some("it is asked for all digits of f32 alone; its tf32 is cuBLAS's")
+                Some("f32 is multiplied with all of its digits here; its tf32 is cuBLAS's")
             }
             row if row.epilogue.is_fused() => Some("its epilogues are kernels of their own"),
             _ => None,

@@ -115,7 +115,7 @@ fn read_plan<T: Element>(bytes: &mut Bytes<'_>) -> bool {
             (a, b)
         }
     };
-    let precision = bytes.one_of(&[Precision::Full, Precision::Full, Precision::Tf32]);
+    let precision = bytes.one_of(&[Precision::Full, Precision::Tf32, Precision::Bf16x6]);
     let mut gemm = Gemm::<T>::new().precision(precision).kernel(choice(bytes));
     if bytes.byte().is_multiple_of(4) {
         gemm = gemm.op_a(bytes.op()).op_b(bytes.op());

@@ -15,8 +15,9 @@ use gemm_spec::GemmParams;
 /// three products that are left out are less than 2^-23 of all (docs/numerics.md has the bounds).
 ///
 /// Infinities and NaN have no second summands, but meet those of the other operand, which may be 0
-/// or negative: where that makes the small sums infinite or NaN they are left out, and the large
-/// ones say what f32 does.
+/// or negative. Where that makes the small sums infinite or NaN, the large ones are so too and say
+/// what f32 does. (First summands are rounded: sums of magnitudes within 2^-7 of f32's largest
+/// number may become infinite where f32's do not.)
 ///
 /// The large products come first, so that the stage before goes back when they are started: with
 /// two stages, who brings the next one has no more time than one takes.
@@ -100,7 +101,8 @@ where
         unsafe { wgmma::wait_group::<0, _>(&mut tile.small) };
         for i in 0..SUMS {
             let small = tile.small[i];
-            sums[i] += if small.abs() < f32::INFINITY { small } else { 0.0 };
+            let counts = small.abs() < f32::INFINITY || sums[i].abs() < f32::INFINITY;
+            sums[i] += if counts { small } else { 0.0 };
         }
     }
 

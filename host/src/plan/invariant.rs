@@ -122,10 +122,10 @@ const TENSOR_CORE: &str = "k11_tensor_core";
 /// first k, run where these do, and are no reason to turn a product; nor are clusters in step,
 /// which always do, nor groups that take turns, which are not taken there. Shares of a tile's
 /// steps, which go by the number of tiles, keep no order, nor do halves, whose tiles' columns go
-/// by it.
+/// by it, nor what multiplies split elements.
 fn warp_groups() -> impl Iterator<Item = &'static str> {
     let is_one = |variant: &str| {
-        let others = ["direct", "stream_k", "halves", "in_step", "ping_pong", "swap_ab"];
+        let others = ["direct", "stream_k", "halves", "in_step", "ping_pong", "swap_ab", "split"];
         variant.starts_with("warp_group") && !others.iter().any(|other| variant.contains(other))
     };
     CANDIDATES.into_iter().filter(move |variant| is_one(variant))
@@ -175,7 +175,7 @@ pub(super) fn may_be_chosen(kernel: &Kernel, task: &Task, info: &DeviceInfo) -> 
 pub(super) fn keeps_order(kernel: &Kernel, task: &Task) -> bool {
     match task.rows {
         Rows::Free => true,
-        _ if kernel.joins() || kernel.parts_of_cluster() > 1 => false,
+        _ if kernel.joins() || kernel.parts_of_cluster() > 1 || kernel.splits_elements() => false,
         Rows::Alike => !begins_anywhere(kernel, task.shape),
         // The kernel has some epilogues itself, others come behind it.
         Rows::AlikeAndFused => !kernel.has_epilogues(),
@@ -325,6 +325,14 @@ mod tests {
         );
         let tf32 = Gemm::<f32>::new().precision(gemm_spec::Precision::Tf32);
         assert!(chosen(&hopper, &tf32, Op::None, (4096, 4096))[0].0.takes_maps());
+        // Elements that may be split are multiplied whole, and no other way is taken by name.
+        let split = Gemm::<f32>::new().precision(gemm_spec::Precision::Bf16x6);
+        let kernels = chosen(&hopper, &split, Op::None, (4096, 4096));
+        assert!(kernels.iter().all(|(kernel, _)| Class::OneByOne.has(kernel)));
+        let named = split.kernel("warp_group_split_128x128");
+        let square = Layout::row_major(Shape::new(512, 512));
+        assert!(named.plan(&hopper, square, square).is_ok());
+        assert!(named.batch_invariant(true).plan(&hopper, square, square).is_err());
     }
 
     #[test]

@@ -70,8 +70,8 @@ pub(super) struct Rules {
     gamma_product: f64,
     gamma_c: f64,
     gamma_reference: f64,
-    /// What an element may have lost, however small it is.
-    of_element: f64,
+    /// Whether elements may be multiplied as sums of three bf16.
+    splits: bool,
 }
 
 impl Rules {
@@ -102,25 +102,23 @@ impl Rules {
             gamma_product: gamma(product_roundings, accumulator.unit),
             gamma_c: gamma(c_roundings, accumulator.unit),
             gamma_reference,
-            of_element: 0.0,
+            splits: false,
         }
     }
 
     /// The same for elements that may be multiplied so. With tf32 each is cut off by less than
     /// 2^-10 of it, and what has been cut off two factors is less than 2^-9 + 2^-20 of their
     /// product. Of sums of three bf16 less than 2^-23 of a product is left out, and tensor cores
-    /// cut off less than 2^-18 of the products that they add up from zero; and of an element below
-    /// 2^-110 what is less than half of bf16's least number.
+    /// cut off less than 2^-18 of the products that they add up from zero; and half of bf16's least
+    /// number may be lost of an element below 2^-110.
     pub fn precision(self, precision: Precision) -> Rules {
-        let (cut, of_element) = match (precision, self.operands) {
-            (Precision::Tf32, DType::F32) => (ldexp(1.0, -9) + ldexp(1.0, -20), 0.0),
-            (Precision::Bf16x6, DType::F32) => {
-                (ldexp(1.0, -18) + ldexp(1.0, -23), Format::of(DType::BF16).least / 2.0)
-            }
-            _ => (0.0, 0.0),
+        let (cut, splits) = match (precision, self.operands) {
+            (Precision::Tf32, DType::F32) => (ldexp(1.0, -9) + ldexp(1.0, -20), false),
+            (Precision::Bf16x6, DType::F32) => (ldexp(1.0, -18) + ldexp(1.0, -23), true),
+            _ => (0.0, false),
         };
         let gamma_product = self.gamma_product + cut * (1.0 + self.gamma_product);
-        Rules { gamma_product, of_element, ..self }
+        Rules { gamma_product, splits, ..self }
     }
 
     /// What element (i, j) may be, from its sums and C's old value (which is not looked at where C
@@ -166,15 +164,23 @@ impl Rules {
         self.finish(&terms.sum, may, frexp_or(self.alpha), c_sum, cut)
     }
 
-    /// What sums lose with what elements may have lost, of those that are finite.
+    /// What a sum loses with small elements that are split.
     fn lost_of_elements(&self, lane: usize, (row, panel): (&[f64], &[[f64; PANEL]])) -> f64 {
-        match self.of_element {
-            0.0 => 0.0,
-            lost => {
-                let of_term = |(&a, b): (&f64, &[f64; PANEL])| lost * (a.abs() + b[lane].abs());
-                row.iter().zip(panel).map(of_term).filter(|of| of.is_finite()).sum()
-            }
+        if !self.splits {
+            return 0.0;
         }
+        let least = Format::of(DType::BF16).least;
+        let small = |x: f64| if x != 0.0 && x.abs() < ldexp(1.0, -110) { least / 2.0 } else { 0.0 };
+        let of_term = |(&a, b): (&f64, &[f64; PANEL])| {
+            let b = b[lane];
+            small(a) * b.abs() + small(b) * a.abs()
+        };
+        row.iter().zip(panel).map(of_term).filter(|of| of.is_finite()).sum()
+    }
+
+    /// By how much more than an element its first summand may be, of two: they are rounded.
+    fn of_first_summands(&self) -> f64 {
+        if self.splits { (1.0 + ldexp(1.0, -8)).powi(2) } else { 1.0 }
     }
 
     /// Whether every partial sum is a whole number that the accumulator holds, in whatever order:
@@ -185,7 +191,7 @@ impl Rules {
         self.alpha == 1.0
             && self.beta.is_none()
             && !self.operands.is_fp8()
-            && abs < 1.0 / self.accumulator.unit
+            && abs * self.of_first_summands() < 1.0 / self.accumulator.unit
             && row.iter().zip(panel).all(|(&a, b)| is_short(a) && is_short(b[lane]))
     }
 
@@ -242,7 +248,8 @@ impl Rules {
     /// What roundings among the accumulator's subnormal numbers add at most, the reference's own
     /// included.
     fn underflow(&self) -> f64 {
-        let k = self.k as f64;
+        // Six instructions cut off where one multiplication rounds; half is the reference's.
+        let k = self.k as f64 * if self.splits { 6.5 } else { 1.0 };
         let scaling = if self.k > 0 && self.alpha != 1.0 { 1.0 } else { 0.0 };
         let c_scaling = if self.beta.is_some_and(|beta| beta != 1.0) { 1.0 } else { 0.0 };
         (k * self.alpha.abs() + scaling + c_scaling) * self.accumulator.least
@@ -257,7 +264,7 @@ impl Rules {
         let (positive, negative) =
             if self.alpha < 0.0 { (negative, positive) } else { (positive, negative) };
         let c = ldexp(c.hi, c.exp);
-        let slack = 1.0 + self.gamma_product;
+        let slack = (1.0 + self.gamma_product) * self.of_first_summands();
         let exceeds = |terms: f64| terms * slack >= self.accumulator.overflow;
         (exceeds(positive + c.max(0.0)), exceeds(negative + (-c).max(0.0)))
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::matrix::Matrix;
 use crate::{bf16, f16, random, reference};
-use gemm_spec::Layout;
+use gemm_spec::{Layout, Precision};
 
 const M: usize = 37;
 const N: usize = 41;
@@ -351,4 +351,43 @@ fn shapes_that_do_not_fit_are_mismatches() {
     let long = MatrixRef::new(&[1.0f32], layout(1, 1 << 23)).unwrap();
     let zero = Matrix::zeros(Shape::new(1, 1)).unwrap();
     assert!(text(&Problem::product(long, long.t()), zero.view()).contains("too large"));
+}
+
+/// What is allowed of f32 as it is, and as sums of three bf16.
+#[test]
+fn split_elements_have_bounds_of_their_own() {
+    let passes = |a: &[f32], b: &[f32], c: f32| {
+        let a = Matrix::from_fn(Shape::new(1, a.len()), |_, k| a[k]).unwrap();
+        let b = Matrix::from_fn(Shape::new(b.len(), 1), |k, _| b[k]).unwrap();
+        let c = Matrix::from_fn(Shape::new(1, 1), |_, _| c).unwrap();
+        [Precision::Full, Precision::Bf16x6].map(|precision| {
+            let problem = Problem { precision, ..Problem::product(a.view(), b.view()) };
+            check(&problem, c.view(), Rows::All).is_ok()
+        })
+    };
+    let (both, neither, split_alone) = ([true; 2], [false; 2], [false, true]);
+    // First summands are rounded: 512 times 2048, 16 times, fill 24 bits.
+    let (mut a, mut b) = ([511.0; 17], [2047.0; 17]);
+    (a[16], b[16]) = (1.0, 1.0);
+    assert_eq!(passes(&a, &b, 16_736_273.0), both);
+    assert_eq!(passes(&a, &b, 16_736_272.0), split_alone);
+    assert_eq!(passes(&a[..9], &b[..9], 511.0 * 2047.0 * 9.0 - 1.0), neither);
+    let large = (1.996_093_75 * 2f32.powi(64), 2f32.powi(63));
+    assert_eq!(passes(&[large.0], &[large.1], large.0 * large.1), both);
+    assert_eq!(passes(&[large.0], &[large.1], f32::INFINITY), split_alone);
+    assert_eq!(passes(&[large.0], &[0.98 * large.1], f32::INFINITY), neither);
+    // What is lost of small elements, and of others not, whatever they meet.
+    let small = 1.234_567_8 * 2f32.powi(-120);
+    assert_eq!(passes(&[small], &[1e30], small * 1e30 + 4e-11), split_alone);
+    assert_eq!(passes(&[small], &[1e30], small * 1e30 + 6e-11), neither);
+    assert_eq!(passes(&[1e38, 1e-3], &[0.0, 1.0], 0.0), neither);
+    // Six products among subnormal numbers.
+    let [x, y] = [57 << 23 | 0x42_48E5, 56 << 23 | 0x5E_4CA3].map(f32::from_bits);
+    assert_eq!(passes(&[x], &[y], f32::from_bits(675)), both);
+    assert_eq!(passes(&[x], &[y], f32::from_bits(672)), split_alone);
+    assert_eq!(passes(&[x], &[y], f32::from_bits(660)), neither);
+    // A part of a product that is no more than what is left out of all.
+    assert_eq!(passes(&[3.141_592_7], &[2.718_281_7], 8.539_734), both);
+    assert_eq!(passes(&[3.141_592_7], &[2.718_281_7], 8.539_75), split_alone);
+    assert_eq!(passes(&[3.141_592_7], &[2.718_281_7], 8.539_80), neither);
 }
