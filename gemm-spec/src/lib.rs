@@ -10,6 +10,9 @@
 #[cfg(test)]
 extern crate std;
 
+#[macro_use]
+mod elements;
+
 mod boxes;
 mod dtype;
 mod epilogue;

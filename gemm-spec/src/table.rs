@@ -269,51 +269,6 @@ macro_rules! finish_overlapped_kernels {
     };
 }
 
-macro_rules! dtype {
-    (i8) => {
-        DType::I8
-    };
-    (i32) => {
-        DType::I32
-    };
-    (F8E4M3) => {
-        DType::F8E4M3
-    };
-    (F8E5M2) => {
-        DType::F8E5M2
-    };
-    (f16) => {
-        DType::F16
-    };
-    (bf16) => {
-        DType::BF16
-    };
-    (f32) => {
-        DType::F32
-    };
-    (tf32) => {
-        DType::F32
-    };
-    (bf16x6) => {
-        DType::F32
-    };
-    (f64) => {
-        DType::F64
-    };
-}
-
-macro_rules! precision {
-    (tf32) => {
-        Precision::Tf32
-    };
-    (bf16x6) => {
-        Precision::Bf16x6
-    };
-    ($other:ident) => {
-        Precision::Full
-    };
-}
-
 /// Rows of the table from a family's list; the family comes from the caller.
 macro_rules! rows {
     ($(($name:ident, $variant:literal, $element:ident, $tile:literal, $order:ident),)*) => {

@@ -77,7 +77,7 @@ fn numbers_that_bf16_has_not(device: &Device) {
     // The first summand of the least number of f32 is bf16's least, not 0.
     assert_eq!([one(inf, f32::from_bits(1)), one(-f32::from_bits(1 << 14), inf)], [inf, -inf]);
     assert!(one(inf, 0.0).is_nan() && one(f32::NAN, 1.0).is_nan() && one(inf, f32::NAN).is_nan());
-    assert_eq!(one(f32::from_bits(0x7F80_0001), 2.0).is_nan(), true);
+    assert!(one(f32::from_bits(0x7F80_0001), 2.0).is_nan());
     assert_eq!(
         [one(f32::MAX, 1.0), one(f32::MAX, 2.0), one(-f32::MAX, 0.5)],
         [f32::MAX, inf, -f32::MAX / 2.0]

@@ -405,7 +405,7 @@ fn digits(device: &Device, kernel: &str, [m, n, k]: [usize; 3], (ops, of_a): ([O
         let mixed = (outer * 0x9E37_79B1 + k * 0x85EB_CA77).wrapping_mul(0xC2B2_AE3D) >> 13;
         match has_digits {
             false => (mixed % 3) as f32 - 1.0,
-            true if (k + 5 * outer) % apart == 0 => (mixed % (1 << 20)) as f32 - 524_288.0,
+            true if (k + 5 * outer).is_multiple_of(apart) => (mixed % (1 << 20)) as f32 - 524_288.0,
             true => 0.0,
         }
     };

@@ -93,7 +93,6 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("warp_group_128x160", _) if !kernel.stored.b_is_along_k() => (tensor(665.0), 0.27, 1.5, 1),
         ("warp_group_128x160", _) => (tensor(740.0), 0.27, 1.5, 1),
         ("warp_group_128x128", _) => (tensor(740.0), 0.25, 2.1, 1),
-        // Six products of 16 bits.
         ("warp_group_split_128x128", _) => (138.0, 1.75, 2.0, 1),
         ("warp_group_in_step_64x128", _) => (tensor(740.0), 0.17, 1.7, 1),
         ("warp_group_64x256", _) => (tensor(615.0), 0.3, 1.5, 1),
