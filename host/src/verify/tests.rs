@@ -372,7 +372,7 @@ fn split_elements_have_bounds_of_their_own() {
     assert_eq!(passes(&a, &b, 16_736_273.0), both);
     assert_eq!(passes(&a, &b, 16_736_272.0), split_alone);
     assert_eq!(passes(&a[..9], &b[..9], 511.0 * 2047.0 * 9.0 - 1.0), neither);
-    let large = (1.996_093_75 * 2f32.powi(64), 2f32.powi(63));
+    let large = (2f32.powi(65) - 2f32.powi(56), 2f32.powi(63));
     assert_eq!(passes(&[large.0], &[large.1], large.0 * large.1), both);
     assert_eq!(passes(&[large.0], &[large.1], f32::INFINITY), split_alone);
     assert_eq!(passes(&[large.0], &[0.98 * large.1], f32::INFINITY), neither);
@@ -387,7 +387,8 @@ fn split_elements_have_bounds_of_their_own() {
     assert_eq!(passes(&[x], &[y], f32::from_bits(672)), split_alone);
     assert_eq!(passes(&[x], &[y], f32::from_bits(660)), neither);
     // A part of a product that is no more than what is left out of all.
-    assert_eq!(passes(&[3.141_592_7], &[2.718_281_7], 8.539_734), both);
-    assert_eq!(passes(&[3.141_592_7], &[2.718_281_7], 8.539_75), split_alone);
-    assert_eq!(passes(&[3.141_592_7], &[2.718_281_7], 8.539_80), neither);
+    let (x, y) = (1.7, 5.3);
+    assert_eq!(passes(&[x], &[y], x * y), both);
+    assert_eq!(passes(&[x], &[y], x * y + 2e-5), split_alone);
+    assert_eq!(passes(&[x], &[y], x * y + 6e-5), neither);
 }
