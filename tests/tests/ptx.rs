@@ -147,7 +147,9 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
         let of_boxes = if kernel.dtype.size_bytes() == 4 { 1 + boxes } else { 2 * boxes };
         return rows / 64 * (1 + of_boxes + 2 + from_registers) + 2;
     }
-    let outputs = kernel.dtype.outputs().iter();
+    // What multiplies split elements is a kernel of bf16, and could write what these do.
+    let dtype = if kernel.splits_elements() { DType::BF16 } else { kernel.dtype };
+    let outputs = dtype.outputs().iter();
     let by_boxes = outputs.clone().filter(|output| output.size_bytes() == 2).count();
     let has_words =
         matches!(kernel.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupHalves)
