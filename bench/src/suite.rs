@@ -180,13 +180,12 @@ impl Cells {
     /// Appends a row for every combination of the cells' values.
     fn expand(&self, rows: &mut Vec<Row>) -> Result<()> {
         for dtype in self.dtype.split_whitespace() {
-            let (dtype, precision) = match dtype {
-                "tf32" => (DType::F32, Precision::Tf32),
-                "bf16x6" => (DType::F32, Precision::Bf16x6),
-                name => {
-                    let dtype = name.parse().ok().with_context(|| format!("no dtype: {name}"))?;
-                    (dtype, Precision::Full)
-                }
+            let hows = [Precision::Tf32, Precision::Bf16x6];
+            let how = hows.into_iter().find(|how| how.name(DType::F32) == dtype);
+            let (dtype, precision) = match (how, dtype.parse()) {
+                (Some(precision), _) => (DType::F32, precision),
+                (None, Ok(dtype)) => (dtype, Precision::Full),
+                (None, Err(_)) => bail!("no dtype: {dtype}"),
             };
             for layout in self.layout.split_whitespace() {
                 for m in self.m.split_whitespace() {

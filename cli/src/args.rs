@@ -147,12 +147,8 @@ pub struct ExplainArgs {
     /// Products of that shape in one call, their matrices one behind the other
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub batch: usize,
-    /// Multiply f32 as tf32 where that is faster
-    #[arg(long, conflicts_with = "bf16x6")]
-    pub tf32: bool,
-    /// Multiply f32 as sums of three bf16 where that is faster
-    #[arg(long)]
-    pub bf16x6: bool,
+    #[command(flatten)]
+    pub digits: Digits,
     /// The plan of this kernel, as in k02_tiled_16, or with K in parts, as in k02_tiled_16/4
     /// [default: the library's choice]
     #[arg(long, value_name = "NAME")]
@@ -197,7 +193,7 @@ pub struct TuneArgs {
     )]
     pub sizes: Vec<usize>,
     /// The products of a suite: its name, as in llm, or its CSV file
-    #[arg(long, value_name = "SUITE")]
+    #[arg(long, value_name = "SUITE", conflicts_with_all = ["tf32", "bf16x6"])]
     pub suite: Option<String>,
     /// The dtype of A and B
     #[arg(long, default_value = "f32", value_parser = dtype_parser(), conflicts_with = "suite")]
@@ -205,12 +201,8 @@ pub struct TuneArgs {
     /// How A and B are stored: n in rows, t transposed, A's letter first
     #[arg(long, default_value = "nn", value_name = "nn|nt|tn|tt", conflicts_with = "suite")]
     pub layout: Ops,
-    /// Multiply f32 as tf32 where that is faster
-    #[arg(long, conflicts_with_all = ["suite", "bf16x6"])]
-    pub tf32: bool,
-    /// Multiply f32 as sums of three bf16 where that is faster
-    #[arg(long, conflicts_with = "suite")]
-    pub bf16x6: bool,
+    #[command(flatten)]
+    pub digits: Digits,
     /// The GPU: cuda or cuda:N
     #[arg(long, default_value = "cuda", value_name = "DEVICE")]
     pub device: DeviceChoice,
@@ -385,16 +377,29 @@ pub fn open_device(choice: DeviceChoice) -> Result<Device> {
     })
 }
 
-/// How exactly to multiply, of `--tf32`, `--bf16x6` and `--dtype`.
-pub fn precision(tf32: bool, bf16x6: bool, dtype: DType) -> Result<Precision> {
-    let precision = match (tf32, bf16x6) {
-        (true, _) => Precision::Tf32,
-        (_, true) => Precision::Bf16x6,
-        _ => return Ok(Precision::Full),
-    };
-    let name = precision.name(DType::F32);
-    ensure!(dtype == DType::F32, "--{name} is for f32, and the matrices are of {dtype}");
-    Ok(precision)
+/// How exactly f32 is multiplied.
+#[derive(clap::Args)]
+pub struct Digits {
+    /// Multiply f32 as tf32 where that is faster
+    #[arg(long, conflicts_with = "bf16x6")]
+    tf32: bool,
+    /// Multiply f32 as sums of three bf16 where that is faster
+    #[arg(long)]
+    bf16x6: bool,
+}
+
+impl Digits {
+    /// What was asked for, of matrices of that dtype.
+    pub fn precision(&self, dtype: DType) -> Result<Precision> {
+        let precision = match (self.tf32, self.bf16x6) {
+            (true, _) => Precision::Tf32,
+            (_, true) => Precision::Bf16x6,
+            _ => return Ok(Precision::Full),
+        };
+        let name = precision.name(DType::F32);
+        ensure!(dtype == DType::F32, "--{name} is for f32, and the matrices are of {dtype}");
+        Ok(precision)
+    }
 }
 
 /// Takes the plans of `--tuning`, and says for how many products.

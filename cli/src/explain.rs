@@ -39,7 +39,7 @@ fn explain<T: Element>(args: &ExplainArgs, device: &Device, out: &mut impl Write
         gemmite::Op::Transpose => Layout::row_major(shape.transposed()),
     };
     let (a, b) = (stored(op_a, Shape::new(m, k)), stored(op_b, Shape::new(k, n)));
-    let precision = args::precision(args.tf32, args.bf16x6, args.dtype)?;
+    let precision = args.digits.precision(args.dtype)?;
     let gemm = Gemm::<T>::new().op_a(op_a).op_b(op_b).precision(precision);
     let gemm = gemm.batch_invariant(args.batch_invariant);
     let gemm = match &args.kernel {

@@ -11,7 +11,7 @@ use gemmite_bench::text;
 use gemmite_bench::timing::Effort;
 use gemmite_bench::tune;
 
-use crate::args::{self, TuneArgs};
+use crate::args::TuneArgs;
 use crate::output::Output;
 
 /// Plans of a product that are listed.
@@ -74,7 +74,7 @@ fn rows(args: &TuneArgs) -> Result<Vec<Row>> {
     // Three, as the arguments are declared.
     let [m, n, k] = [0, 1, 2].map(|i| args.sizes[i]);
     let row = Row::new(args.dtype, args.layout, [m, n, k])?;
-    let precision = args::precision(args.tf32, args.bf16x6, args.dtype)?;
+    let precision = args.digits.precision(args.dtype)?;
     Ok(vec![Row { precision, ..row }])
 }
 

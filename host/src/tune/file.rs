@@ -121,16 +121,17 @@ impl fmt::Display for Tuning {
     }
 }
 
+/// What a line calls them.
+const PRECISIONS: [(&str, Precision); 3] =
+    [("full", Precision::Full), ("tf32", Precision::Tf32), ("bf16x6", Precision::Bf16x6)];
+
 struct Line<'a>(&'a Entry);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Entry { task, variant, copied, parts, micros } = self.0;
-        let precision = match task.precision {
-            Precision::Full => "full",
-            Precision::Tf32 => "tf32",
-            Precision::Bf16x6 => "bf16x6",
-        };
+        let named = PRECISIONS.iter().find(|(_, how)| *how == task.precision);
+        let (precision, _) = named.ok_or(fmt::Error)?;
         let unmapped = task.unmapped.map_or("-", flags);
         let maps = match (task.maps, task.row_maps) {
             (true, _) => "yes",
@@ -264,12 +265,7 @@ fn entry(line: &str) -> Option<Entry> {
     };
     let task = Task {
         dtype: dtype.parse().ok()?,
-        precision: match precision {
-            "full" => Precision::Full,
-            "tf32" => Precision::Tf32,
-            "bf16x6" => Precision::Bf16x6,
-            _ => return None,
-        },
+        precision: PRECISIONS.into_iter().find(|(name, _)| *name == precision)?.1,
         shape: Shape::new(rows, cols),
         k,
         output: output.parse().ok()?,
