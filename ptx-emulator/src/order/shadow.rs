@@ -1,6 +1,7 @@
 //! Shadow memory: for each word, the last write and the reads since.
 
 use super::ops::Ops;
+use std::ops::RangeInclusive;
 
 /// The agent of a stamp that is an operation's; its time is the operation's number.
 pub(super) const OP: u16 = u16::MAX;
@@ -78,6 +79,16 @@ impl Shadow {
         &mut self.cells[word]
     }
 
+    /// Words that lie together, the last of which is the last that is used.
+    #[inline(always)]
+    pub(super) fn cells(&mut self, words: RangeInclusive<u64>) -> &mut [Cell] {
+        let (first, last) = (*words.start() as usize, *words.end() as usize);
+        if last >= self.cells.len() {
+            self.grow(last);
+        }
+        &mut self.cells[first..=last]
+    }
+
     /// The bytes up to the last word that may have been accessed.
     pub(super) fn used_bytes(&self) -> u32 {
         self.cells.len() as u32 * 4
@@ -89,10 +100,50 @@ impl Shadow {
     }
 }
 
+/// The reads of a word, of which most have few: those need no memory of their own.
+#[derive(Clone, Debug)]
+struct Reads {
+    few: [Stamp; Self::FEW],
+    count: usize,
+    /// All of them, where they are more.
+    many: Vec<Stamp>,
+}
+
+impl Reads {
+    const FEW: usize = 4;
+
+    const NONE: Reads = Reads { few: [Stamp::NONE; Self::FEW], count: 0, many: Vec::new() };
+
+    fn stamps(&self) -> &[Stamp] {
+        if self.many.is_empty() { &self.few[..self.count] } else { &self.many }
+    }
+
+    fn stamps_mut(&mut self) -> &mut [Stamp] {
+        if self.many.is_empty() { &mut self.few[..self.count] } else { &mut self.many }
+    }
+
+    fn push(&mut self, stamp: Stamp) {
+        if self.many.is_empty() && self.count < Self::FEW {
+            self.few[self.count] = stamp;
+            self.count += 1;
+            return;
+        }
+        if self.many.is_empty() {
+            self.many.extend(self.few);
+        }
+        self.many.push(stamp);
+    }
+
+    fn clear(&mut self) {
+        self.count = 0;
+        self.many.clear();
+    }
+}
+
 /// Lists of reads, and split words.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    lists: Vec<Vec<Stamp>>,
+    lists: Vec<Reads>,
     free_lists: Vec<u32>,
     splits: Vec<[Cell; 4]>,
     free_splits: Vec<u32>,
@@ -103,7 +154,7 @@ impl Tables {
     #[inline(always)]
     pub(super) fn reads<'a>(&'a self, cell: &'a Cell) -> &'a [Stamp] {
         match cell.read.agent {
-            MANY => &self.lists[cell.read.time as usize],
+            MANY => self.lists[cell.read.time as usize].stamps(),
             _ => std::slice::from_ref(&cell.read),
         }
     }
@@ -176,12 +227,14 @@ impl Tables {
         let old = cell.read;
         if old.agent != MANY {
             let list = self.new_list();
-            self.lists[list as usize].extend([old, stamp]);
+            for read in [old, stamp] {
+                self.lists[list as usize].push(read);
+            }
             cell.read = Stamp { agent: MANY, time: list, ..Stamp::NONE };
             return;
         }
         let list = &mut self.lists[old.time as usize];
-        for read in list.iter_mut() {
+        for read in list.stamps_mut() {
             if read.agent != stamp.agent || read.flags != stamp.flags {
                 continue;
             }
@@ -203,7 +256,7 @@ impl Tables {
 
     fn new_list(&mut self) -> u32 {
         self.free_lists.pop().unwrap_or_else(|| {
-            self.lists.push(Vec::new());
+            self.lists.push(Reads::NONE);
             self.lists.len() as u32 - 1
         })
     }
@@ -236,7 +289,8 @@ impl Tables {
             OP => ops.forget(cell.read.time),
             MANY => {
                 let list = &mut self.lists[cell.read.time as usize];
-                list.iter().filter(|read| read.agent == OP).for_each(|read| ops.forget(read.time));
+                let of_ops = list.stamps().iter().filter(|read| read.agent == OP);
+                of_ops.for_each(|read| ops.forget(read.time));
                 list.clear();
                 self.free_lists.push(cell.read.time);
             }

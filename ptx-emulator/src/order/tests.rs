@@ -88,6 +88,39 @@ fn a_write_waits_for_all_readers() {
     assert_eq!((race.other.warp, race.other.writes), (3, false));
 }
 
+/// Also of more readers than a word remembers without a list.
+#[test]
+fn each_of_many_readers_counts() {
+    const WARPS: usize = 9;
+    for unordered in 0..WARPS - 1 {
+        let mut order = Order::new(&[ALL; WARPS], 1, 4096);
+        let writer = WARPS - 1;
+        for warp in 0..writer {
+            row(&mut order, warp, 0, Kind::Read, 1 + warp as u32).unwrap();
+        }
+        for warp in (0..writer).filter(|&warp| warp != unordered) {
+            order.release(warp, ALL, BARRIER, 0);
+        }
+        order.acquire(writer, ALL, BARRIER, 0);
+        let race = row(&mut order, writer, 0, Kind::Write, 20).unwrap_err();
+        assert_eq!((race.other.warp, race.other.line), (unordered as u32, 1 + unordered as u32));
+    }
+}
+
+#[test]
+fn global_memory_is_checked_past_the_end_of_a_page() {
+    for address in [4 * PAGE - 8, 4 * PAGE - 2, 4 * PAGE, 8 * PAGE - 4] {
+        let write = access(Kind::Write, 1);
+        for at in 4 * PAGE - 8..8 * PAGE + 16 {
+            let mut order = block();
+            order.access(lane(0, 0), Space::Global, address, 4 * PAGE as u32 + 4, write).unwrap();
+            let second = order.access(lane(1, 0), Space::Global, at, 1, write);
+            let is_there = (address..address + 4 * PAGE + 4).contains(&at);
+            assert_eq!(second.is_err(), is_there, "{at} of {address}");
+        }
+    }
+}
+
 #[test]
 fn lanes_of_a_warp_need_a_warp_barrier() {
     let mut order = block();
