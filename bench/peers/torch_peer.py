@@ -55,7 +55,7 @@ if triton:
     def matmul_kernel(
         a_ptr, b_ptr, c_ptr, m, n, k, alpha, beta,
         a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row, c_col,
-        READS_C: tl.constexpr, EXACT: tl.constexpr, WHOLE: tl.constexpr,
+        READS_C: tl.constexpr, PRECISION: tl.constexpr, WHOLE: tl.constexpr,
         BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
     ):
         """One block of C: blocks that run together lie in bands of GROUP rows of blocks."""
@@ -82,8 +82,8 @@ if triton:
             left = k - start
             a_tile = tl.load(a, mask=terms[None, :] < left, other=0.0)
             b_tile = tl.load(b, mask=terms[:, None] < left, other=0.0)
-            if EXACT:
-                sums = tl.dot(a_tile, b_tile, sums, input_precision="ieee")
+            if PRECISION is not None:
+                sums = tl.dot(a_tile, b_tile, sums, input_precision=PRECISION)
             elif WHOLE:
                 sums = tl.dot(a_tile, b_tile, sums, out_dtype=tl.int32)
             else:
@@ -112,6 +112,14 @@ if triton:
         (64, 64, 128, 8, 4, 4),
     ]
     TILES_F32 = [(64, 64, 16, 8, 3, 4), (128, 64, 16, 8, 3, 8), (16, 32, 64, 1, 4, 2)]
+    # Of f32 as sums of three bf16.
+    TILES_SPLIT = [
+        (128, 256, 32, 8, 3, 8),
+        (128, 128, 32, 8, 3, 8),
+        (128, 128, 32, 8, 3, 4),
+        (128, 64, 32, 8, 3, 4),
+        (64, 64, 32, 8, 4, 4),
+    ]
 
 
 class Case:
@@ -192,11 +200,16 @@ class Case:
         matmul_kernel[grid](
             a, b, c, m, n, k, float(self.request["alpha"]), float(beta or 0),
             *a.stride(), *b.stride(), *c.stride(),
-            READS_C=beta is not None, EXACT=self.dtype == torch.float32,
+            READS_C=beta is not None, PRECISION=self.precision(),
             WHOLE=self.dtype == torch.int8,
             BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=group,
             num_stages=stages, num_warps=warps,
         )
+
+    def precision(self):
+        """How Triton multiplies f32: exactly, or as sums of three bf16, which torch has not."""
+        how = {"f32": "ieee", "bf16x6": "bf16x6"}
+        return how.get(self.request["precision"])
 
     def is_plain(self):
         """Whether neither alpha nor C takes part."""
@@ -234,6 +247,8 @@ class Case:
     def tuned(self):
         """The Triton kernel with the fastest of its tiles."""
         tiles = {torch.float32: TILES_F32, torch.int8: TILES_8_BIT}.get(self.dtype, TILES_16_BIT)
+        if self.precision() == "bf16x6":
+            tiles = TILES_SPLIT
         best = None
         for tile in tiles:
             run = lambda a, b, c, tile=tile: self.triton_run(a, b, c, tile)

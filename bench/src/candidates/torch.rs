@@ -77,7 +77,7 @@ impl Torch {
         let asked: Vec<Peer> =
             [Peer::Torch, Peer::Triton].into_iter().filter(|peer| peers.contains(peer)).collect();
         let unasked = match case.row {
-            row if row.precision != Precision::Full => {
+            row if row.precision == Precision::Tf32 => {
                 Some("f32 is multiplied with all of its digits here; its tf32 is cuBLAS's")
             }
             row if row.epilogue.is_fused() => Some("its epilogues are kernels of their own"),
@@ -185,6 +185,7 @@ impl<'a, T: Element> Loaded<'a, T> {
         let [a, b, c] = &paths;
         let request = json!({
             "op": "case", "dtype": T::DTYPE.name(), "output": T::DTYPE.output().name(),
+            "precision": case.row.precision.name(T::DTYPE),
             "layout": case.row.ops().to_string(),
             "m": m, "n": n, "k": k, "batch": batch, "lda": lda, "ldb": ldb, "ldc": ldc,
             "alpha": epilogue.alpha, "beta": epilogue.beta, "a": a, "b": b, "c": c,

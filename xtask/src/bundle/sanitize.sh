@@ -24,7 +24,7 @@ export GEMMITE_REQUIRE_CUDA=1 RAYON_NUM_THREADS=1
 # that takes long are in all parts.
 parts() {
     case $tool$1 in
-        racecheckf64 | racecheck*f16) echo 33 ;;
+        racecheckf64 | racecheck*f16 | racecheckbf16x6) echo 33 ;;
         racecheck[fi]32) echo 23 ;;
         racecheck*8*) echo 11 ;;
         *) echo 3 ;;
