@@ -231,6 +231,8 @@ class Case:
                 if dtype == "f8e5m2" or self.request["layout"] != "nt":
                     raise NotImplementedError("torch._scaled_mm takes e4m3 in layout nt")
                 self.one = torch.ones((), device="cuda")
+            if self.precision() == "bf16x6":
+                self.notes["torch"] = "in f32"
             self.runs[name] = self.torch_run
         else:
             if not triton:
