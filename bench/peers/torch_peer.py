@@ -248,9 +248,8 @@ class Case:
 
     def tuned(self):
         """The Triton kernel with the fastest of its tiles."""
-        tiles = {torch.float32: TILES_F32, torch.int8: TILES_8_BIT}.get(self.dtype, TILES_16_BIT)
-        if self.precision() == "bf16x6":
-            tiles = TILES_SPLIT
+        tiles = {"f32": TILES_F32, "bf16x6": TILES_SPLIT, "i8": TILES_8_BIT}
+        tiles = tiles.get(self.request["precision"], TILES_16_BIT)
         best = None
         for tile in tiles:
             run = lambda a, b, c, tile=tile: self.triton_run(a, b, c, tile)

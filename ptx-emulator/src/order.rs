@@ -166,7 +166,7 @@ impl Order {
         while word <= last {
             // As many as lie together.
             let cells = match space {
-                Space::Shared(block) => self.shared[block as usize].cells(word..=last),
+                Space::Shared(block) => self.shared[block as usize].cells(word..last + 1),
                 Space::Global => {
                     let page = self.global.entry(word / PAGE);
                     let page = page.or_insert_with(|| vec![Cell::EMPTY; PAGE as usize].into());
@@ -241,8 +241,8 @@ impl Order {
 
     /// Forgets what was accessed in these bytes of shared memory: they become another object.
     pub fn forget(&mut self, block: u32, address: u64, bytes: u32) {
-        for word in address / 4..(address + u64::from(bytes)).div_ceil(4) {
-            let cell = self.shared[block as usize].cell(word as usize);
+        let words = address / 4..(address + u64::from(bytes)).div_ceil(4);
+        for cell in self.shared[block as usize].cells(words) {
             self.tables.clear(cell, &self.ops);
         }
     }

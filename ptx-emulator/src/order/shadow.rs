@@ -1,7 +1,7 @@
 //! Shadow memory: for each word, the last write and the reads since.
 
 use super::ops::Ops;
-use std::ops::RangeInclusive;
+use std::ops::Range;
 
 /// The agent of a stamp that is an operation's; its time is the operation's number.
 pub(super) const OP: u16 = u16::MAX;
@@ -71,22 +71,14 @@ impl Shadow {
         Shadow { cells: Vec::new(), words }
     }
 
+    /// Words that lie together.
     #[inline(always)]
-    pub(super) fn cell(&mut self, word: usize) -> &mut Cell {
-        if word >= self.cells.len() {
-            self.grow(word);
+    pub(super) fn cells(&mut self, words: Range<u64>) -> &mut [Cell] {
+        let words = words.start as usize..words.end as usize;
+        if words.end > self.cells.len() {
+            self.grow(words.end);
         }
-        &mut self.cells[word]
-    }
-
-    /// Words that lie together, the last of which is the last that is used.
-    #[inline(always)]
-    pub(super) fn cells(&mut self, words: RangeInclusive<u64>) -> &mut [Cell] {
-        let (first, last) = (*words.start() as usize, *words.end() as usize);
-        if last >= self.cells.len() {
-            self.grow(last);
-        }
-        &mut self.cells[first..=last]
+        &mut self.cells[words]
     }
 
     /// The bytes up to the last word that may have been accessed.
@@ -95,8 +87,8 @@ impl Shadow {
     }
 
     #[cold]
-    fn grow(&mut self, word: usize) {
-        self.cells.resize(self.words.max(word + 1), Cell::EMPTY);
+    fn grow(&mut self, words: usize) {
+        self.cells.resize(self.words.max(words), Cell::EMPTY);
     }
 }
 
