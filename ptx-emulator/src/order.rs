@@ -120,8 +120,8 @@ pub struct Order {
     tables: Tables,
 }
 
-/// Words of a page of global shadow: few, since a cluster sees parts of rows and makes its own.
-const PAGE: u64 = 128;
+/// Words of a page of global shadow.
+const PAGE: u64 = 1024;
 
 impl Order {
     /// For a cluster whose warps, one block's after the other's, have these lanes, and whose
@@ -164,25 +164,21 @@ impl Order {
         let (mut word, last) = (address / 4, (address + u64::from(bytes) - 1) / 4);
         let (mut first, end) = (address % 4, address + u64::from(bytes));
         while word <= last {
-            // As many as lie together.
-            let cells = match space {
-                Space::Shared(block) => self.shared[block as usize].cells(word..last + 1),
+            let past = (end - word * 4).min(4);
+            let cell = match space {
+                Space::Shared(block) => self.shared[block as usize].cell(word as usize),
                 Space::Global => {
                     let page = self.global.entry(word / PAGE);
                     let page = page.or_insert_with(|| vec![Cell::EMPTY; PAGE as usize].into());
-                    let past = (word % PAGE + last - word + 1).min(PAGE);
-                    &mut page[(word % PAGE) as usize..past as usize]
+                    &mut page[(word % PAGE) as usize]
                 }
             };
-            for cell in cells {
-                let past = (end - word * 4).min(4);
-                let result = match (first, past) {
-                    (0, 4) => who.whole(cell, &mut self.tables),
-                    _ => who.part(cell, (1u8 << past) - (1 << first), &mut self.tables),
-                };
-                result.map_err(|other| who.race(other, space, word * 4 + first))?;
-                (word, first) = (word + 1, 0);
-            }
+            let result = match (first, past) {
+                (0, 4) => who.whole(cell, &mut self.tables),
+                _ => who.part(cell, (1u8 << past) - (1 << first), &mut self.tables),
+            };
+            result.map_err(|other| who.race(other, space, word * 4 + first))?;
+            (word, first) = (word + 1, 0);
         }
         Ok(())
     }
@@ -241,8 +237,8 @@ impl Order {
 
     /// Forgets what was accessed in these bytes of shared memory: they become another object.
     pub fn forget(&mut self, block: u32, address: u64, bytes: u32) {
-        let words = address / 4..(address + u64::from(bytes)).div_ceil(4);
-        for cell in self.shared[block as usize].cells(words) {
+        for word in address / 4..(address + u64::from(bytes)).div_ceil(4) {
+            let cell = self.shared[block as usize].cell(word as usize);
             self.tables.clear(cell, &self.ops);
         }
     }

@@ -1,7 +1,6 @@
 //! Shadow memory: for each word, the last write and the reads since.
 
 use super::ops::Ops;
-use std::ops::Range;
 
 /// The agent of a stamp that is an operation's; its time is the operation's number.
 pub(super) const OP: u16 = u16::MAX;
@@ -71,14 +70,12 @@ impl Shadow {
         Shadow { cells: Vec::new(), words }
     }
 
-    /// Words that lie together.
     #[inline(always)]
-    pub(super) fn cells(&mut self, words: Range<u64>) -> &mut [Cell] {
-        let words = words.start as usize..words.end as usize;
-        if words.end > self.cells.len() {
-            self.grow(words.end);
+    pub(super) fn cell(&mut self, word: usize) -> &mut Cell {
+        if word >= self.cells.len() {
+            self.grow(word);
         }
-        &mut self.cells[words]
+        &mut self.cells[word]
     }
 
     /// The bytes up to the last word that may have been accessed.
@@ -87,55 +84,15 @@ impl Shadow {
     }
 
     #[cold]
-    fn grow(&mut self, words: usize) {
-        self.cells.resize(self.words.max(words), Cell::EMPTY);
-    }
-}
-
-/// The reads of a word, of which most have few: those need no memory of their own.
-#[derive(Clone, Debug)]
-struct Reads {
-    few: [Stamp; Self::FEW],
-    count: usize,
-    /// All of them, where they are more.
-    many: Vec<Stamp>,
-}
-
-impl Reads {
-    const FEW: usize = 4;
-
-    const NONE: Reads = Reads { few: [Stamp::NONE; Self::FEW], count: 0, many: Vec::new() };
-
-    fn stamps(&self) -> &[Stamp] {
-        if self.many.is_empty() { &self.few[..self.count] } else { &self.many }
-    }
-
-    fn stamps_mut(&mut self) -> &mut [Stamp] {
-        if self.many.is_empty() { &mut self.few[..self.count] } else { &mut self.many }
-    }
-
-    fn push(&mut self, stamp: Stamp) {
-        if self.many.is_empty() && self.count < Self::FEW {
-            self.few[self.count] = stamp;
-            self.count += 1;
-            return;
-        }
-        if self.many.is_empty() {
-            self.many.extend(self.few);
-        }
-        self.many.push(stamp);
-    }
-
-    fn clear(&mut self) {
-        self.count = 0;
-        self.many.clear();
+    fn grow(&mut self, word: usize) {
+        self.cells.resize(self.words.max(word + 1), Cell::EMPTY);
     }
 }
 
 /// Lists of reads, and split words.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    lists: Vec<Reads>,
+    lists: Vec<Vec<Stamp>>,
     free_lists: Vec<u32>,
     splits: Vec<[Cell; 4]>,
     free_splits: Vec<u32>,
@@ -146,7 +103,7 @@ impl Tables {
     #[inline(always)]
     pub(super) fn reads<'a>(&'a self, cell: &'a Cell) -> &'a [Stamp] {
         match cell.read.agent {
-            MANY => self.lists[cell.read.time as usize].stamps(),
+            MANY => &self.lists[cell.read.time as usize],
             _ => std::slice::from_ref(&cell.read),
         }
     }
@@ -219,14 +176,12 @@ impl Tables {
         let old = cell.read;
         if old.agent != MANY {
             let list = self.new_list();
-            for read in [old, stamp] {
-                self.lists[list as usize].push(read);
-            }
+            self.lists[list as usize].extend([old, stamp]);
             cell.read = Stamp { agent: MANY, time: list, ..Stamp::NONE };
             return;
         }
         let list = &mut self.lists[old.time as usize];
-        for read in list.stamps_mut() {
+        for read in list.iter_mut() {
             if read.agent != stamp.agent || read.flags != stamp.flags {
                 continue;
             }
@@ -248,7 +203,7 @@ impl Tables {
 
     fn new_list(&mut self) -> u32 {
         self.free_lists.pop().unwrap_or_else(|| {
-            self.lists.push(Reads::NONE);
+            self.lists.push(Vec::new());
             self.lists.len() as u32 - 1
         })
     }
@@ -281,8 +236,7 @@ impl Tables {
             OP => ops.forget(cell.read.time),
             MANY => {
                 let list = &mut self.lists[cell.read.time as usize];
-                let of_ops = list.stamps().iter().filter(|read| read.agent == OP);
-                of_ops.for_each(|read| ops.forget(read.time));
+                list.iter().filter(|read| read.agent == OP).for_each(|read| ops.forget(read.time));
                 list.clear();
                 self.free_lists.push(cell.read.time);
             }

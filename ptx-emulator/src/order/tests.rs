@@ -88,7 +88,6 @@ fn a_write_waits_for_all_readers() {
     assert_eq!((race.other.warp, race.other.writes), (3, false));
 }
 
-/// Also of more readers than a word remembers without memory of their own.
 #[test]
 fn each_of_many_readers_counts() {
     const WARPS: usize = 9;
