@@ -2,6 +2,7 @@
 
 use crate::case::Case;
 use crate::place::Placed;
+use gemm_spec::Target;
 use gemmite::cuda::cust::{
     self,
     context::Context,
@@ -74,9 +75,9 @@ impl Engine {
         gemm_spec::Kernel::find_in(self.kernel?, dtype, self.precision)
     }
 
-    /// Whether its kernel has an instance for `dtype`.
+    /// Whether its kernel has an instance for `dtype` that its device runs.
     pub fn computes(&self, dtype: DType) -> bool {
-        self.kernel.is_none() || self.instance(dtype).is_some()
+        self.kernel.is_none() || self.instance(dtype).is_some_and(|of| runs(&self.device, of))
     }
 
     /// Whether its kernel takes operands as tensor maps.
@@ -314,9 +315,10 @@ pub fn cpu_engines() -> Vec<Engine> {
     [Path::Host, Path::Device].map(|path| Engine::new(&Device::cpu(), None, path)).into()
 }
 
-/// The library's own choice and every variant of the table on a GPU.
+/// The library's own choice and every variant of the table that a GPU runs.
 pub fn cuda_engines(device: &Device) -> Vec<Engine> {
-    let kernels = || std::iter::once(None).chain(gemm_spec::variants().map(Some));
+    let named = variants_on(device);
+    let kernels = || std::iter::once(None).chain(named.iter().copied().map(Some));
     [Path::Host, Path::Device, Path::Raw]
         .into_iter()
         .flat_map(|path| kernels().map(move |kernel| (kernel, path)))
@@ -324,20 +326,50 @@ pub fn cuda_engines(device: &Device) -> Vec<Engine> {
         .collect()
 }
 
-/// The first GPU. `None`, and a counted and printed skip, where there is none.
+/// The first GPU. `None`, and a counted and printed skip, where there is none; a skip too where it
+/// does not run every kernel.
 ///
 /// # Panics
 /// Where there is a GPU that does not work, and where there is none and the environment says
 /// `GEMMITE_REQUIRE_CUDA=1`: a machine that has to have one can't pass by skipping.
 pub fn cuda() -> Option<Device> {
     match Device::cuda(0) {
-        Ok(device) => Some(device),
+        Ok(device) => {
+            let (of, all) = (variants_on(&device).len(), gemm_spec::variants().count());
+            if let Some((major, minor)) = device.info().compute_capability.filter(|_| of < all) {
+                let why = format!("the GPU has compute capability {major}.{minor}");
+                skip(&format!("{} of {all} kernels", all - of), &why);
+            }
+            Some(device)
+        }
         Err(error) if error.is_no_device() && !cuda_is_required() => {
             skip("engine cuda", &error.to_string());
             None
         }
         Err(error) => panic!("engine cuda: {error}"),
     }
+}
+
+/// The first GPU, if it is of compute capability 9.0, whose own kernels run on no other. Where it
+/// is another, [`cuda`] has counted a skip.
+///
+/// # Panics
+/// As [`cuda`].
+pub fn hopper() -> Option<Device> {
+    let least = Target::Sm90a.min_capability();
+    cuda().filter(|device| device.info().compute_capability == Some(least))
+}
+
+/// The variants of the table that a GPU runs, for whatever dtype.
+pub fn variants_on(device: &Device) -> Vec<&'static str> {
+    let is_run =
+        |variant: &&str| gemm_spec::kernels().any(|of| of.variant == *variant && runs(device, of));
+    gemm_spec::variants().filter(is_run).collect()
+}
+
+/// Whether a device has the compute capability that a kernel is for.
+pub fn runs(device: &Device, kernel: &gemm_spec::Kernel) -> bool {
+    device.info().compute_capability.is_some_and(|has| kernel.target.runs_on(has))
 }
 
 /// Whether the environment says `GEMMITE_REQUIRE_CUDA=1`: a missing GPU is then a failure.

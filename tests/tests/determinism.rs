@@ -6,7 +6,7 @@ use gemmite::{
     Activation, Device, Element, Epilogue, F8E4M3, Gemm, Matrix, MatrixRef, Op, OutputOf,
     Precision, Shape, bf16, f16, random,
 };
-use gemmite_tests::{cuda, say};
+use gemmite_tests::{cuda, say, variants_on};
 
 /// As bits: NaN equals itself, and 0 is not -0.
 fn bits<C: Element>(c: &Matrix<C>) -> Vec<u8> {
@@ -48,6 +48,17 @@ fn is_the_same_emulated<T: Element>(kernels: &[&str]) {
 #[test]
 fn emulator_bf16() {
     is_the_same_emulated::<bf16>(&["warp_group_64x64", "warp_group_64x64/2", "k11_tensor_core/3"]);
+}
+
+/// Whose blocks wait for what others have summed up: halves of K, and equal shares.
+const HALVES: &str = "warp_group_halves_64x64";
+const SHARES: &str = "warp_group_stream_k_64x64";
+
+#[test]
+fn emulator_sums_of_several_blocks() {
+    is_the_same_emulated::<bf16>(&[HALVES, SHARES, "warp_group_in_step_64x128/3"]);
+    // So many parts are added by another kernel than few.
+    is_the_same_emulated::<f32>(&["k02_tiled_16/9"]);
 }
 
 #[test]
@@ -96,11 +107,21 @@ fn cuda_from_run_to_run() {
         is_the_same_on(&devices, &Gemm::<T>::new(), (100, 100, 60_000));
     }
     let Some(device) = cuda() else { return };
-    one::<bf16>(&device, &["auto", "k11_tensor_core", "k11_tensor_core/7", "skinny_rows"]);
+    let hopper = ["warp_group_128x128/3", "warp_group_in_step_64x128/3", HALVES, SHARES];
+    let bf16 = ["k11_tensor_core", "k11_tensor_core/7", "skinny_rows"].into_iter().chain(hopper);
+    one::<bf16>(&device, &runnable(&device, bf16.chain(["auto"])));
     one::<f32>(&device, &["auto", "k10_grouped_order/5", "k02_tiled_16"]);
     one::<f64>(&device, &["auto", "k02_tiled_16/3"]);
     one::<i8>(&device, &["auto", "k07_warp_tile/4"]);
     one::<F8E4M3>(&device, &["auto", "k07_warp_tile"]);
+}
+
+/// Of the names of plans those that the device has a kernel for.
+fn runnable<'a>(device: &Device, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let variants = variants_on(device);
+    let is_run =
+        |name: &&str| *name == "auto" || variants.contains(&name.split('/').next().unwrap());
+    names.filter(is_run).collect()
 }
 
 /// Rows of a product with `rows` of them, for each of that list: those of the one with the most.
@@ -253,7 +274,8 @@ fn rows_are_alike_on_cuda() {
     let rows = [1, 17, 64, 65, 256, 257, 600];
     let tf32 = Gemm::<f32>::new().precision(Precision::Tf32);
     rows_are_alike(&device, &tf32, &rows, (1024, 4096), NT);
-    for kernel in ["k11_tensor_core/5", "skinny_rows/3", "warp_group_64x64/4"] {
+    let named = ["k11_tensor_core/5", "skinny_rows/3", "warp_group_64x64/4"].into_iter();
+    for kernel in runnable(&device, named) {
         let gemm = Gemm::<bf16>::new().kernel(kernel);
         rows_are_alike(&device, &gemm, &rows, (1024, 4096), NN);
     }

@@ -1,7 +1,8 @@
 //! The runner catches what it is there to catch: each test breaks a right product in one way.
 
-use gemmite::{Element, Op, bf16, f16};
-use gemmite_tests::{Case, Data, GUARD, Place, Placed, cpu_engines, run_case_with};
+use gemmite::{DType, Device, Element, Op, bf16, f16};
+use gemmite_tests::{Case, Data, Engine, GUARD, Place, Placed, cpu_engines, cuda_engines};
+use gemmite_tests::{run_case_with, variants_on};
 
 /// Multiplies rightly, lets `spoil` at the three buffers, and gives the runner's verdict.
 fn verdict<T: Element>(
@@ -111,4 +112,23 @@ fn a_wrong_transpose_is_found() {
     let failure =
         run_case_with::<f64, f64>(&case, |a, b, c| engine.run(&other, a, b, c)).unwrap_err();
     assert!(failure.contains("wrong"), "{failure}");
+}
+
+/// Engines and names of kernels are those that the GPU runs, and what it lacks is a skip.
+#[test]
+fn kernels_for_other_gpus_are_left_out() {
+    let [volta, ampere, hopper] =
+        [(7, 0), (8, 0), (9, 0)].map(|arch| Device::emulator(arch).unwrap());
+    assert!(variants_on(&hopper).into_iter().eq(gemm_spec::variants()));
+    let on_ampere = variants_on(&ampere);
+    assert!(on_ampere.contains(&"k11_tensor_core") && !on_ampere.contains(&"warp_group_64x64"));
+    let engines = cuda_engines(&ampere);
+    assert_eq!(engines.len(), 3 * (on_ampere.len() + 1), "three ways to each");
+    let computes = |dtype| {
+        let of = |engine: &&Engine| engine.kernel == Some("k11_tensor_core");
+        engines.iter().find(of).unwrap().computes(dtype)
+    };
+    // That of f64 needs Hopper's instruction.
+    assert!(computes(DType::BF16) && !computes(DType::F64));
+    assert!(!variants_on(&volta).contains(&"k11_tensor_core"));
 }

@@ -6,7 +6,7 @@ use gemmite::{
     Device, F8E4M3, Gemm, Layout, Matrix, MatrixMut, Op, OutputOf, Shape, Strides, bf16, f16,
     random,
 };
-use gemmite_tests::{cuda, say};
+use gemmite_tests::{hopper, say};
 
 /// One product.
 #[derive(Clone, Copy, Debug)]
@@ -145,10 +145,8 @@ fn emulator_scaled() {
 
 #[test]
 fn cuda_scaled() {
-    // The kernel is for one compute capability.
-    if let Some(device) = cuda().filter(|gpu| gpu.info().compute_capability == Some((9, 0))) {
-        on(&device);
-    }
+    let Some(device) = hopper() else { return };
+    on(&device);
 }
 
 /// A wrong scale shows, and so does one that belongs to the next row, block of K or of columns.

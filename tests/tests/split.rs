@@ -2,8 +2,8 @@
 //! what becomes of numbers that bf16 has not.
 
 use gemmite::emulator::Options;
-use gemmite::{Device, DeviceKind, Gemm, Matrix, Op, Precision, Shape, random};
-use gemmite_tests::{cuda, say};
+use gemmite::{Device, Gemm, Matrix, Op, Precision, Shape, random};
+use gemmite_tests::{hopper, say};
 
 const VARIANT: &str = "warp_group_split_128x128";
 
@@ -101,11 +101,7 @@ fn emulated() {
 
 #[test]
 fn on_cuda() {
-    let Some(device) = cuda() else { return };
-    let is_hopper = device.info().compute_capability == Some((9, 0));
-    if !is_hopper || !matches!(device.info().kind, DeviceKind::Cuda { .. }) {
-        return;
-    }
+    let Some(device) = hopper() else { return };
     numbers_that_bf16_has_not(&device);
     for k in [64, 512, 4096, 32_768] {
         is_as_exact(&device, "k10_grouped_order", (500, 700, k));

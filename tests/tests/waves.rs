@@ -8,7 +8,7 @@ use gemmite::{DType, Element, F8E4M3, Kernel, Plan, random};
 use gemmite::{
     Device, DeviceKind, Gemm, Layout, Matrix, MatrixMut, Op, OutputOf, Shape, Strides, bf16, f16,
 };
-use gemmite_tests::{cuda, say, timing};
+use gemmite_tests::{hopper, say, timing};
 
 /// Few multiprocessors, so that small products have several waves.
 fn emulated(multiprocessors: u32) -> Device {
@@ -103,7 +103,7 @@ fn emulated_shares() {
 
 #[test]
 fn cuda_shares() {
-    let Some(device) = cuda() else { return };
+    let Some(device) = hopper() else { return };
     shares(
         &device,
         &[
@@ -164,7 +164,7 @@ fn emulated_odd_rows_of_three_clusters() {
 
 #[test]
 fn cuda_odd_rows_of_tiles() {
-    let Some(device) = cuda() else { return };
+    let Some(device) = hopper() else { return };
     let shapes =
         [[4104, 4096, 128], [304, 9000, 128], [136, 4360, 144], [72, 17_160, 320], [8, 34_000, 80]];
     beside(&device, &shapes);
@@ -198,12 +198,10 @@ fn emulated_clusters_in_step() {
 
 #[test]
 fn cuda_clusters_in_step() {
-    let Some(device) = cuda() else { return };
+    let Some(device) = hopper() else { return };
     let (info, clusters) = (device.info(), device.info().places().clusters_of_eight);
-    if info.compute_capability == Some((9, 0)) {
-        assert_eq!(info.clusters_of_eight, Some(clusters), "the driver says how many there are");
-        assert!(clusters > 0 && 8 * clusters <= info.multiprocessors.unwrap(), "{clusters}");
-    }
+    assert_eq!(info.clusters_of_eight, Some(clusters), "the driver says how many there are");
+    assert!(clusters > 0 && 8 * clusters <= info.multiprocessors.unwrap(), "{clusters}");
     in_step(&device, &[[520, 264, 328], [512, 512, 8200], [1040, 2056, 1032], [16, 304, 20_000]]);
 }
 
@@ -262,13 +260,13 @@ fn emulated_parts_of_halves() {
 
 #[test]
 fn cuda_parts_of_halves() {
-    let Some(device) = cuda() else { return };
+    let Some(device) = hopper() else { return };
     parts_of_halves(&device);
 }
 
 #[test]
 fn cuda_halves() {
-    let Some(device) = cuda() else { return };
+    let Some(device) = hopper() else { return };
     let shapes = [
         [8, 4096, 1024],
         [16, 12_288, 528],
@@ -308,7 +306,7 @@ fn emulated_last_rows() {
 
 #[test]
 fn cuda_last_rows() {
-    let Some(device) = cuda() else { return };
+    let Some(device) = hopper() else { return };
     last_rows(&device, &[65, 96, 160, 288, 400, 1312], [5000, 1032]);
 }
 
@@ -346,7 +344,7 @@ fn emulated_swapped_with_late_warps() {
 
 #[test]
 fn cuda_swapped() {
-    let Some(device) = cuda() else { return };
+    let Some(device) = hopper() else { return };
     swapped(&device, &[1, 8, 79, 160, 193, 328, 1000], [4104, 1032]);
     swapped(&device, &[40, 320, 3000], [1032, 4096]);
     // A wave of tiles of 80 and of 96 rows, whose clusters have places.
@@ -392,7 +390,7 @@ fn emulated_from_registers() {
 
 #[test]
 fn cuda_from_registers() {
-    let Some(device) = cuda() else { return };
+    let Some(device) = hopper() else { return };
     from_registers(&device, &[4, 32, 100, 160, 196, 328, 1000], [4104, 1032]);
     from_registers(&device, &[3000], [1032, 4096]);
 }
@@ -447,7 +445,7 @@ fn emulated_split() {
 
 #[test]
 fn cuda_split() {
-    let Some(device) = cuda() else { return };
+    let Some(device) = hopper() else { return };
     split(&device, &[1, 31, 100, 161, 196, 333, 1000, 2048], [4103, 1029]);
     split(&device, &[3000, 4095], [4097, 4099]);
 }
