@@ -45,8 +45,8 @@ NUMPY = {
 }
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 VIEW = {"u2": torch.int16, "u4": torch.int32, "u8": torch.int64, "i4": torch.int32}
-# A busy wait of some 100 microseconds for each run: longer than Python takes to enqueue it.
-HOLD_CYCLES = 200_000
+# A busy wait of some 100 microseconds for a run: longer than Python takes to enqueue it.
+HOLD_CYCLES, HOLD_MS = 200_000, 0.1
 L2_FOLD = 40
 
 if triton:
@@ -136,7 +136,7 @@ class Case:
         self.c_initial = flat["c"].clone()
         strides = {name: -(-flat[name].numel() // 256) * 256 for name in names}
         size = sum(strides[name] * flat[name].element_size() for name in names)
-        l2 = torch.cuda.get_device_properties(0).L2_cache_size
+        l2 = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
         free, _ = torch.cuda.mem_get_info()
         copies = min(-(-L2_FOLD * l2 // size) + 1, free // 2 // size)
         self.copies = max(copies, 1)
@@ -149,6 +149,8 @@ class Case:
         self.turn = 0
         self.views = [self.view(copy) for copy in range(self.copies)]
         self.runs = {}
+        # The least time of a run so far, in milliseconds, by the function that runs it.
+        self.least_ms = {}
         self.notes = {}
 
     def read(self, path, dtype):
@@ -178,7 +180,11 @@ class Case:
     def torch_run(self, a, b, c):
         alpha, beta = self.request["alpha"], self.request["beta"]
         if self.dtype == torch.int8:
-            torch._int_mm(a, b, out=c)
+            try:
+                torch._int_mm(a, b, out=c)
+            except RuntimeError as error:
+                # It asks for more than 16 rows and for multiples of 8.
+                raise NotImplementedError(str(error).splitlines()[0]) from error
         elif self.dtype in FP8:
             one = self.one
             torch._scaled_mm(
@@ -253,16 +259,25 @@ class Case:
         best = None
         for tile in tiles:
             run = lambda a, b, c, tile=tile: self.triton_run(a, b, c, tile)
-            self.sample(run, 1)
+            try:
+                self.sample(run, 1)
+            except triton.runtime.errors.OutOfResources as error:
+                too_large = error
+                continue
             ms = min(self.sample(run, 1) for _ in range(5))
             if best is None or ms < best[0]:
                 best = (ms, tile, run)
+        if best is None:
+            raise NotImplementedError(f"no tile fits this GPU: {too_large}")
         self.notes["triton"] = "tile %dx%dx%d, group %d, stages %d, warps %d" % best[1]
         return best[2]
 
     def sample(self, run, runs):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(HOLD_CYCLES * (runs + 2))
+        # While a run computes the next is enqueued, so that the GPU needs to be held for no more
+        # than what the host is behind by at the end.
+        behind = max(0, 1 - self.least_ms.get(run, 0) / HOLD_MS)
+        torch.cuda._sleep(int(HOLD_CYCLES * (runs * behind + 3)))
         # The first is not timed, as in GpuWork::sample.
         for number in range(runs + 1):
             if number == 1:
@@ -271,7 +286,9 @@ class Case:
             self.turn = (self.turn + 1) % self.copies
         end.record()
         end.synchronize()
-        return start.elapsed_time(end)
+        ms = start.elapsed_time(end)
+        self.least_ms[run] = min(self.least_ms.get(run, ms), ms / runs)
+        return ms
 
     def product(self, name, path):
         run = self.candidate(name)  # tuning, if any, leaves its results in C
@@ -287,6 +304,7 @@ class Case:
 def answer(request, state):
     operation = request["op"]
     if operation == "hello":
+        torch.cuda.set_device(request["device"])
         versions = {"torch": torch.__version__}
         if triton:
             versions["triton"] = triton.__version__

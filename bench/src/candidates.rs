@@ -52,11 +52,20 @@ impl Absence {
         Absence { state: State::Unsupported, reason: reason.into() }
     }
 
-    /// It gave up.
-    pub fn failed(error: &anyhow::Error) -> Absence {
-        Absence { state: State::Failed, reason: format!("{error:#}") }
+    /// It gave up, or says itself why it does not take part.
+    pub fn of(error: &anyhow::Error) -> Absence {
+        let state = error.downcast_ref::<Absence>().map_or(State::Failed, |absence| absence.state);
+        Absence { state, reason: format!("{error:#}") }
     }
 }
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Absence {}
 
 impl<'a, T: Element> Entrant<'a, T> {
     /// A peer that takes part.

@@ -115,6 +115,20 @@ impl MeasureArgs {
         Ok((bench, Options { effort, sustained, graphs, reads, data, peers, kernels, plans }))
     }
 
+    /// What a measurement has beside the usual candidates and plans, for a record.
+    pub fn beside(&self) -> Vec<String> {
+        // Folders are the machine's own.
+        let name = |path: &PathBuf| path.file_name().map(|name| name.display().to_string());
+        let tuning = self.tuning.as_ref().and_then(name).map(|name| {
+            format!("tuning: where the library chooses, plans of {name}, but of batches its own")
+        });
+        let trial = self.ptx.as_ref().and_then(name).map(|name| format!("on trial: {name}"));
+        let kernels =
+            (!self.kernel.is_empty()).then(|| format!("beside: {}", self.kernel.join(" ")));
+        let plans = (self.plans > 0).then(|| format!("beside: {} other plans of ours", self.plans));
+        [tuning, trial, kernels, plans].into_iter().flatten().collect()
+    }
+
     fn peers(&self, there: &[Peer], device: &str) -> Result<Vec<Peer>> {
         let Some(asked) = &self.against else { return Ok(there.to_vec()) };
         if asked.iter().map(String::as_str).eq(["none"]) {

@@ -77,6 +77,12 @@ pub fn text(before: &Record, after: &Record) -> String {
         let mark = if a == b { "" } else { "  <- differs" };
         let _ = writeln!(text, "{key:<8} {a}  |  {b}{mark}");
     }
+    for (mark, only, other) in [('-', before, after), ('+', after, before)] {
+        let is_new = |fact: &&(String, String)| fact.0 == "method" && !other.facts.contains(fact);
+        for (_, method) in only.facts.iter().filter(is_new) {
+            let _ = writeln!(text, "method   {mark} {method}");
+        }
+    }
     let pairs = pairs(before, after);
     let mut moved: Vec<&Pair<'_>> = pairs.iter().filter(|pair| pair.moved()).collect();
     moved.sort_by(|a, b| a.speed().total_cmp(&b.speed()));
@@ -168,6 +174,17 @@ mod tests {
         assert!(text.find("slower").unwrap() < text.find("faster").unwrap());
         assert!(text.contains("2 of 4 times moved beyond the noise; 1 are in the first"), "{text}");
         assert!(text.contains("at least 2 %\n"), "no launches on the CPU: {text}");
+    }
+
+    #[test]
+    fn methods_that_differ_are_told() {
+        let [mut before, mut after] = [(); 2].map(|()| record(&[("same", "timed,1.0,1.0,1.0")]));
+        let method = |text: &str| ("method".to_owned(), text.to_owned());
+        before.facts.extend([method("burst: 5 rounds"), method("clock: events")]);
+        after.facts.extend([method("clock: events"), method("tuning: plans of a.txt")]);
+        let text = text(&before, &after);
+        let told: Vec<&str> = text.lines().filter(|line| line.starts_with("method")).collect();
+        assert_eq!(told, ["method   - burst: 5 rounds", "method   + tuning: plans of a.txt"]);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use cust::stream::{Stream, StreamFlags};
 use gemmite::cuda::{L2Promotion, Reads, TensorElement, TensorLayout, TensorSwizzle};
 use gemmite::{Device, Element, Gemm, Layout, Op, Shape, bf16};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -310,14 +310,19 @@ impl Operands {
 /// Enqueues one product on the operands at three addresses, or the whole batch of products.
 pub type Launch<'a> = Box<dyn FnMut([u64; 3], &Stream) -> Result<()> + 'a>;
 
+/// As many graphs of [`MAX_RUNS`](crate::timing::MAX_RUNS) runs use tens of thousands of copies:
+/// all that there are, but of the smallest products.
+const MAX_GRAPHS: usize = 256;
+
 /// A candidate that runs in this process.
 pub struct GpuWork<'a, T: Element> {
     gpu: &'a Gpu,
     operands: &'a Operands,
     case: &'a Case<T>,
     launch: Launch<'a>,
-    /// Recorded samples by their runs, while they are replayed.
-    replays: Option<HashMap<u32, Replay>>,
+    /// Recorded samples by their runs, while they are replayed: so many that they use every copy
+    /// of the operands, in turn.
+    replays: Option<HashMap<u32, VecDeque<Replay>>>,
 }
 
 impl<'a, T: Element> GpuWork<'a, T> {
@@ -343,11 +348,21 @@ impl<T: Element> Work for GpuWork<'_, T> {
         let enqueue_one = |stream: &Stream| (launch.borrow_mut())(operands.next(), stream);
         let enqueue = |stream: &Stream| (0..runs).try_for_each(|_| enqueue_one(stream));
         let Some(replays) = replays else { return gpu.time(enqueue_one, enqueue) };
-        let replay = match replays.entry(runs) {
+        let replays = match replays.entry(runs) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Replay::record(&gpu.stream, enqueue)?),
+            Entry::Vacant(entry) => {
+                let graphs = operands.copies().div_ceil(runs as usize).min(MAX_GRAPHS);
+                let record = |_| {
+                    let replay = Replay::record(&gpu.stream, &enqueue)?;
+                    // The first time it is brought to the GPU.
+                    replay.enqueue(&gpu.stream)?;
+                    Ok(replay)
+                };
+                entry.insert((0..graphs).map(record).collect::<Result<_>>()?)
+            }
         };
-        gpu.time(enqueue_one, |stream| replay.enqueue(stream))
+        replays.rotate_left(1);
+        gpu.time(enqueue_one, |stream| replays[0].enqueue(stream))
     }
 
     fn replay(&mut self, on: bool) -> bool {

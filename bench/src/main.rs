@@ -121,6 +121,7 @@ fn run_suites(args: &RunArgs) -> Result<bool> {
     fact("suites", names.join(" "));
     fact("data", options.data.to_string());
     run::method(&options).into_iter().for_each(|line| fact("method", line));
+    args.measure.beside().into_iter().for_each(|line| fact("method", line));
     let mut rows = Vec::new();
     for suite in &suites {
         let (taken, left_out) = run::within(suite, args.max_gflop);

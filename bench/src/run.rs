@@ -1,6 +1,8 @@
 //! A run: every row of the suites, every candidate verified, then timed in turn.
 
 mod facts;
+#[cfg(test)]
+mod tests;
 
 use crate::candidates::cublas::{Cublas, CublasLt};
 use crate::candidates::nvcc::Nvcc;
@@ -72,7 +74,7 @@ impl Bench {
             cublas: asked(&[Peer::Cublas]).then(|| Cublas::open(&gpu, &folders)),
             cublaslt: asked(&[Peer::CublasLt]).then(|| CublasLt::open(&folders)),
             nvcc: asked(&[Peer::Nvcc]).then(|| Nvcc::build(&gpu)),
-            torch: asked(&[Peer::Torch, Peer::Triton]).then(Torch::start),
+            torch: asked(&[Peer::Torch, Peer::Triton]).then(|| Torch::start(ordinal)),
             trial: None,
             peers: peers.to_vec(),
             watch: Watch::new(&gpu),
@@ -204,6 +206,14 @@ struct Runner<'a, T: Element> {
     candidate: Option<Box<dyn Candidate<T> + 'a>>,
 }
 
+impl<T: Element> Runner<'_, T> {
+    /// Whether it is the library's choice, and cannot be timed: no other kernel of ours may stand
+    /// for it, in whatever mode.
+    fn is_our_absent_choice(&self) -> bool {
+        self.candidate.is_none() && self.line.candidate == ours::AUTO
+    }
+}
+
 /// Verifies every candidate and times those that are right.
 pub fn measure<T: Element>(
     suite: &str,
@@ -247,7 +257,7 @@ pub fn measure<T: Element>(
                     enter(&mut line, times, &case.row, &seen);
                 }
                 lines.push(line);
-            } else if mode == Mode::Burst {
+            } else if mode == Mode::Burst || runner.is_our_absent_choice() {
                 lines.push(line);
             }
         }
@@ -269,7 +279,7 @@ fn verified<'a, T: Element>(suite: &str, case: &Case<T>, entrant: Entrant<'a, T>
     };
     let judged = candidate
         .product()
-        .map_err(|error| (State::Failed, error))
+        .map_err(|error| (Absence::of(&error).state, error))
         .and_then(|out| case.verify(&out).map_err(|error| (State::Refused, error)));
     match judged {
         Ok(error_over_bound) => {
@@ -373,7 +383,8 @@ pub fn method(options: &Options) -> Vec<String> {
          that launches do not count, behind one untimed run of the candidate; on the CPU: the \
          system's monotonic clock"
             .to_owned(),
-        "operands on a GPU: as many copies as outgrow its L2 cache forty times, used in turn"
+        "operands on a GPU: as many copies as outgrow its L2 cache forty times, used in turn, in \
+         graphs too"
             .to_owned(),
         "verification: each candidate's product, into a poisoned C, before it is timed: sampled \
          rows against the reference, and every element written"
@@ -431,141 +442,4 @@ pub fn check_kernels(kernels: &[String]) -> Result<()> {
         ensure!(known, "no kernel is called {name}; there are: {}", all());
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gemmite::DType;
-    use std::time::Duration;
-
-    fn options() -> Options {
-        let effort = Effort {
-            rounds: 3,
-            min_rounds: 3,
-            budget: Duration::from_millis(50),
-            ..Effort::STANDARD
-        };
-        let peers = Peer::ON_CPU.to_vec();
-        let (data, kernels) = (Data::Normal, Vec::new());
-        Options {
-            effort,
-            sustained: None,
-            graphs: false,
-            reads: Reads::InOrder,
-            data,
-            peers,
-            kernels,
-            plans: 0,
-        }
-    }
-
-    fn row(dtype: DType) -> Row {
-        Row::new(dtype, "nt".parse().unwrap(), [30, 20, 40]).unwrap()
-    }
-
-    #[test]
-    fn a_row_on_the_cpu_has_times_and_reasons() {
-        let lines = Bench::Cpu.row("test", row(DType::F32), &options()).unwrap();
-        let names: Vec<&str> = lines.iter().map(|line| line.candidate.as_str()).collect();
-        assert_eq!(names, ["gemmite", "gemm", "matrixmultiply", "ndarray"]);
-        for line in &lines {
-            assert_eq!(line.state, State::Timed, "{line:?}");
-            assert!(line.median_ms.unwrap() > 0.0 && line.p10_ms <= line.p90_ms);
-            assert!(line.error_over_bound.unwrap() <= 1.0);
-        }
-        let lines = Bench::Cpu.row("test", row(DType::BF16), &options()).unwrap();
-        assert_eq!(lines[0].state, State::Timed);
-        assert!(lines[1..].iter().all(|line| line.state == State::Unsupported));
-        let mut with_c = row(DType::F64);
-        with_c.epilogue.beta = Some(0.5);
-        let lines = Bench::Cpu.row("test", with_c, &options()).unwrap();
-        assert_eq!(lines[0].state, State::Timed);
-        assert!(lines[1..].iter().all(|line| line.state == State::Unsupported));
-    }
-
-    /// Computes what `spoil` makes of the right product.
-    struct Spoiled<'a> {
-        right: Vec<f32>,
-        spoil: &'a dyn Fn(&mut Vec<f32>),
-        samples: usize,
-    }
-
-    impl Work for Spoiled<'_> {
-        fn sample(&mut self, runs: u32) -> Result<Duration> {
-            self.samples += 1;
-            assert_eq!(self.samples, 0, "a wrong candidate was timed, {runs} runs");
-            Ok(Duration::from_millis(1))
-        }
-    }
-
-    impl Candidate<f32> for Spoiled<'_> {
-        fn product(&mut self) -> Result<Vec<f32>> {
-            let mut out = self.right.clone();
-            (self.spoil)(&mut out);
-            Ok(out)
-        }
-    }
-
-    #[test]
-    fn what_is_wrong_gets_no_time() {
-        let case = Case::<f32>::generate(row(DType::F32), Data::Normal).unwrap();
-        let entrant = ours::on_cpu(&case);
-        let right = entrant.candidate.ok().unwrap().product().unwrap();
-        type Spoil<'a> = &'a dyn Fn(&mut Vec<f32>);
-        // What is wrong, and whether it is so many times the bound.
-        let spoils: [(&str, Spoil<'_>, bool); 4] = [
-            ("one element", &|out| out[123] += 1.0, true),
-            ("all but the poison", &|out| out.copy_from_slice(&case.c), false),
-            ("a row too few", &|out| out.truncate(out.len() - 20), false),
-            ("NaN", &|out| out[599] = f32::NAN, false),
-        ];
-        for (name, spoil, has_ratio) in spoils {
-            let work = Spoiled { right: right.clone(), spoil, samples: 0 };
-            let entrants = vec![Entrant::peer(name, String::new(), work)];
-            let lines = measure("test", &case, entrants, &options(), None);
-            assert_eq!(lines[0].state, State::Refused, "{name}");
-            assert_eq!(lines[0].median_ms, None, "{name}");
-            assert!(!lines[0].note.is_empty());
-            let ratio = lines[0].error_over_bound;
-            assert_eq!(ratio.is_some(), has_ratio, "{name}");
-            assert!(ratio.is_none_or(|ratio| ratio > 1.0), "{name}: {ratio:?}");
-        }
-    }
-
-    #[test]
-    fn one_product_of_a_batch_misses_by_so_many_bounds() {
-        let case = Case::<f32>::generate(Row { batch: 3, ..row(DType::F32) }, Data::Normal);
-        let case = case.unwrap();
-        let right = ours::on_cpu(&case).candidate.ok().unwrap().product().unwrap();
-        let spoil = |out: &mut Vec<f32>| out[2 * 600 + 7] += 1.0;
-        let work = Spoiled { right, spoil: &spoil, samples: 0 };
-        let entrants = vec![Entrant::peer("spoiled", String::new(), work)];
-        let line = measure("test", &case, entrants, &options(), None).remove(0);
-        assert!(line.note.starts_with("product 2: "), "{}", line.note);
-        assert!(line.error_over_bound.unwrap() > 1.0);
-    }
-
-    #[test]
-    fn sustained_lines_come_beside_the_burst() {
-        let options = Options { sustained: Some(0.05), graphs: true, ..options() };
-        let lines = Bench::Cpu.row("test", row(DType::F64), &options).unwrap();
-        let modes = |mode| lines.iter().filter(|line| line.mode == mode).count();
-        assert_eq!((modes(Mode::Burst), modes(Mode::Sustained)), (4, 4));
-        assert_eq!(modes(Mode::Graph), 0, "the CPU has none");
-    }
-
-    #[test]
-    fn numbers_are_short_and_rows_can_be_left_out() {
-        assert_eq!(significant(0.123_456_789), 0.12346);
-        assert!(method(&options()).iter().any(|line| line.contains("0.25 us a launch")));
-        let suite = Suite::find("square").unwrap();
-        let (rows, left_out) = within(&suite, Some(1.0));
-        assert_eq!(rows.len() + left_out, suite.rows.len());
-        assert!(rows.iter().all(|row| row.flop() <= 1e9) && left_out > 0);
-        assert!(check_kernels(&["k02_tiled_16".into()]).is_ok());
-        assert!(check_kernels(&["k99".into()]).is_err());
-        let error = check_kernels(&["warp_group_scaled_128x128".into()]).unwrap_err().to_string();
-        assert!(error.contains("is for operands with scales"), "{error}");
-    }
 }

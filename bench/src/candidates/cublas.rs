@@ -12,7 +12,7 @@ use super::{Absence, Entrant, Peer};
 use crate::case::Case;
 use crate::gpu::{Gpu, GpuWork, Operands};
 use crate::suite::Row;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use cust::memory::DeviceBuffer;
 use ffi::{Functions, LtFunctions};
 use gemmite::{DType, Element, Op, Precision};
@@ -133,8 +133,12 @@ fn operation(op: Op) -> c_int {
 
 /// Turns a status into an error that names the call.
 fn check(call: &str, status: c_int) -> Result<()> {
-    ensure!(status == 0, "{call} answered {status} ({})", ffi::status_name(status));
-    Ok(())
+    let answer = || format!("{call} answered {status} ({})", ffi::status_name(status));
+    match status {
+        0 => Ok(()),
+        ffi::NOT_SUPPORTED => Err(Absence::unsupported(answer()).into()),
+        _ => Err(anyhow!(answer())),
+    }
 }
 
 /// cuBLAS with a handle on the run's stream.
@@ -150,7 +154,7 @@ impl Cublas {
     /// Opens the library and makes a handle.
     pub fn open(gpu: &Gpu, python_folders: &[PathBuf]) -> Result<Cublas, Absence> {
         let library = open("libcublas", python_folders)?;
-        Cublas::with(library, gpu).map_err(|error| Absence::failed(&error))
+        Cublas::with(library, gpu).map_err(|error| Absence::of(&error))
     }
 
     fn with(library: Library, gpu: &Gpu) -> Result<Cublas> {
@@ -263,7 +267,7 @@ impl Cublas {
         }
         let call = Call {
             ops: [case.row.op_a, case.row.op_b],
-            sizes: Sizes::of(&case.row).map_err(|error| Absence::failed(&error))?,
+            sizes: Sizes::of(&case.row).map_err(|error| Absence::of(&error))?,
             strides: case.row.batch_strides().map(|stride| stride as i64),
             types: Types::of(T::DTYPE, case.row.precision)?,
             scalars: Scalars::of(case),

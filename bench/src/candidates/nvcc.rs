@@ -35,7 +35,7 @@ impl Nvcc {
         let version = String::from_utf8_lossy(&version.stdout).into_owned();
         let version = version.split_once("release ").and_then(|(_, rest)| rest.split(',').next());
         let version = version.unwrap_or("unknown").to_owned();
-        let module = build(gpu).map_err(|error| Absence::failed(&error))?;
+        let module = build(gpu).map_err(|error| Absence::of(&error))?;
         Ok(Nvcc { module, version })
     }
 

@@ -46,17 +46,20 @@ struct Worker {
     process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
-    folder: tempfile::TempDir,
+    /// Where operands and results travel: memory first, where the system has it as a folder.
+    folders: Vec<tempfile::TempDir>,
+    /// Which of them has room for the case that is loaded.
+    used: usize,
 }
 
 impl Torch {
-    /// Starts Python.
-    pub fn start() -> Result<Torch, Absence> {
+    /// Starts Python, for the CUDA device of that number.
+    pub fn start(ordinal: usize) -> Result<Torch, Absence> {
         let mut worker = match Worker::start() {
             Ok(worker) => worker,
             Err(error) => return Err(Absence::missing(format!("{error:#}"))),
         };
-        let hello = worker.ask(&json!({ "op": "hello" }));
+        let hello = worker.ask(&json!({ "op": "hello", "device": ordinal }));
         let hello = hello.map_err(|error| Absence::missing(format!("{error:#}")))?;
         let text = |key: &str| hello[key].as_str().map(ToOwned::to_owned);
         if let Some(reason) = text("missing") {
@@ -90,7 +93,7 @@ impl Torch {
         let loaded = match Loaded::new(self, case) {
             Ok(loaded) => Rc::new(loaded),
             Err(error) => {
-                let absent = |peer: Peer| Entrant::absent(peer.name(), Absence::failed(&error));
+                let absent = |peer: Peer| Entrant::absent(peer.name(), Absence::of(&error));
                 return asked.into_iter().map(absent).collect();
             }
         };
@@ -103,7 +106,7 @@ impl Torch {
 
     fn entrant<'a, T: Element>(&self, peer: Peer, loaded: &Rc<Loaded<'a, T>>) -> Entrant<'a, T> {
         // The first product compiles and tunes, or says that there is none.
-        let out = loaded.torch.worker.borrow().folder.path().join("c");
+        let out = loaded.torch.worker.borrow().path("c");
         let request = json!({ "op": "product", "candidate": peer.name(), "out": out });
         match loaded.torch.worker.borrow_mut().ask(&request) {
             Ok(answer) if answer["unsupported"].is_string() => {
@@ -114,15 +117,16 @@ impl Torch {
                 let note = answer["note"].as_str().unwrap_or_default().to_owned();
                 Entrant::peer(peer.name(), note, PythonWork { loaded: Rc::clone(loaded), peer })
             }
-            Err(error) => Entrant::absent(peer.name(), Absence::failed(&error)),
+            Err(error) => Entrant::absent(peer.name(), Absence::of(&error)),
         }
     }
 }
 
 impl Worker {
     fn start() -> Result<Worker> {
-        let folder = tempfile::Builder::new().prefix("gemmite-").tempdir_in(shared_memory())?;
-        let program = folder.path().join("torch_peer.py");
+        let folder = |at: &Path| tempfile::Builder::new().prefix("gemmite-").tempdir_in(at);
+        let on_disk = folder(&std::env::temp_dir())?;
+        let program = on_disk.path().join("torch_peer.py");
         std::fs::write(&program, PROGRAM)?;
         let mut process = python()
             .arg("-u")
@@ -133,7 +137,30 @@ impl Worker {
             .context("Python does not start")?;
         let requests = process.stdin.take().context("no pipe")?;
         let answers = BufReader::new(process.stdout.take().context("no pipe")?);
-        Ok(Worker { process, requests, answers, folder })
+        let in_memory = folder(Path::new("/dev/shm")).ok();
+        let folders = in_memory.into_iter().chain([on_disk]).collect();
+        Ok(Worker { process, requests, answers, folders, used: 0 })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folders[self.used].path().join(name)
+    }
+
+    /// Writes operands into the first folder that has room for all of them.
+    fn write(&mut self, operands: [(&str, &[u8]); 3]) -> Result<[PathBuf; 3]> {
+        let mut full = None;
+        for used in 0..self.folders.len() {
+            self.used = used;
+            let paths = operands.map(|(name, _)| self.path(name));
+            let mut files = paths.iter().zip(operands);
+            match files.try_for_each(|(path, (_, bytes))| std::fs::write(path, bytes)) {
+                Ok(()) => return Ok(paths),
+                Err(error) => full = Some(error),
+            }
+            // What was written of them takes room from everybody else.
+            paths.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        }
+        Err(full.context("no folder")?).context("writing the operands for Python")
     }
 
     fn ask(&mut self, request: &Value) -> Result<Value> {
@@ -160,12 +187,6 @@ impl Drop for Worker {
     }
 }
 
-/// A folder that is memory where the system has one, since operands take gigabytes.
-fn shared_memory() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
-}
-
 /// A case that the Python process holds.
 struct Loaded<'a, T: Element> {
     torch: &'a Torch,
@@ -175,12 +196,8 @@ struct Loaded<'a, T: Element> {
 impl<'a, T: Element> Loaded<'a, T> {
     fn new(torch: &'a Torch, case: &'a Case<T>) -> Result<Self> {
         let mut worker = torch.worker.borrow_mut();
-        let path = |name: &str| worker.folder.path().join(name);
-        let paths = [path("a"), path("b"), path("c0")];
         let [a, b] = [&case.a, &case.b].map(|data| bytemuck::cast_slice::<T, u8>(data));
-        for (path, bytes) in paths.iter().zip([a, b, bytemuck::cast_slice(&case.c)]) {
-            std::fs::write(path, bytes).context("writing the operands for Python")?;
-        }
+        let paths = worker.write([("a", a), ("b", b), ("c0", bytemuck::cast_slice(&case.c))])?;
         let Row { m, n, k, batch, leading: [lda, ldb, ldc], epilogue, .. } = case.row;
         let [a, b, c] = &paths;
         let request = json!({
@@ -223,7 +240,7 @@ impl<T: Element> Work for PythonWork<'_, T> {
 impl<T: Element> Candidate<T> for PythonWork<'_, T> {
     fn product(&mut self) -> Result<Vec<T::Output>> {
         let mut worker = self.loaded.torch.worker.borrow_mut();
-        let out = worker.folder.path().join("c");
+        let out = worker.path("c");
         worker.ask(&json!({ "op": "product", "candidate": self.peer.name(), "out": out }))?;
         let bytes = std::fs::read(&out)?;
         std::fs::remove_file(&out)?;

@@ -58,7 +58,7 @@ impl Trial {
                     let work = GpuWork::new(gpu, operands, case, Box::new(launch));
                     Ok(Box::new(work) as Box<dyn super::Candidate<T> + 'a>)
                 }
-                Err(error) => Err(Absence::failed(&error)),
+                Err(error) => Err(Absence::of(&error)),
             };
             Entrant { name: name.clone(), side: Side::Ours, note: String::new(), candidate }
         };
@@ -95,7 +95,9 @@ fn launch<'a, T: Element>(
     let row = &case.row;
     let shape = Shape::new(row.m, row.n);
     let launches: Vec<_> = kernel.launches(shape).context("no grid")?.collect();
-    ensure!(launches.len() == 1 && row.batch == 1, "only products of one launch are tried");
+    if launches.len() != 1 || row.batch != 1 || row.epilogue.is_fused() {
+        return Err(Absence::unsupported("only plain products of one launch are tried").into());
+    }
     let [a, b, c] = row.layouts();
     let strides = [a.apply(row.op_a), b.apply(row.op_b), c].map(|layout| layout.strides);
     let (alpha, beta) = (case.alpha(), case.beta());

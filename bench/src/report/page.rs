@@ -121,8 +121,8 @@ fn roofline(record: &Record, rows: &[Row]) -> Markup {
             @match bandwidth(record) {
                 Some(bandwidth) => {
                     "The slope is the bandwidth of a copy in device memory, measured in the same \
-                     run: " (digits(bandwidth)) " GB/s. Points may lie above it where operands \
-                     stay in the cache."
+                     run: " (digits(bandwidth)) " GB/s. Points may lie above it where a row reads \
+                     more than it writes, which memory does faster than a copy."
                 }
                 None => {
                     "There is no slope, because the record has no bandwidth of a copy \

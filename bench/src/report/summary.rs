@@ -105,11 +105,12 @@ pub fn best_rate(record: &Record, dtype: &str) -> f64 {
     lines.fold(0.0, f64::max)
 }
 
-/// What a timed line reaches of the lower one of its roofs.
+/// What a timed line reaches of the lower one of its roofs; all of it where it reads faster than a
+/// copy does, half of which is written.
 fn share_of_roofs(record: &Record, line: &Line) -> Option<f64> {
     let operations = tflops(line)? / best_rate(record, &line.dtype);
     let bytes = line.gbps? / bandwidth(record)?;
-    Some(operations.max(bytes)).filter(|share| share.is_finite() && *share > 0.0)
+    Some(operations.max(bytes).min(1.0)).filter(|share| share.is_finite() && *share > 0.0)
 }
 
 /// Our speed over the peer's, from two timed lines.
@@ -379,6 +380,9 @@ mod tests {
         // Five sixths of another bandwidth.
         record.facts[0].1 = "60".into();
         assert!((summaries(&record)[0].at_roofs.unwrap() - 0.6).abs() < 1e-12);
+        // Read faster than a copy.
+        record.facts[0].1 = "40".into();
+        assert_eq!(summaries(&record)[0].at_roofs, Some(0.5));
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub const COMPUTE_32F: c_int = 68;
 pub const COMPUTE_32F_FAST_TF32: c_int = 77;
 pub const COMPUTE_64F: c_int = 70;
 pub const COMPUTE_32I: c_int = 72;
+/// Of cublasStatus_t.
+pub const NOT_SUPPORTED: c_int = 15;
 /// cublasOperation_t.
 pub const OP_N: c_int = 0;
 pub const OP_T: c_int = 1;
@@ -55,7 +57,7 @@ pub fn status_name(status: c_int) -> &'static str {
         11 => "mapping error",
         13 => "execution failed",
         14 => "internal error",
-        15 => "not supported",
+        NOT_SUPPORTED => "not supported",
         16 => "licence error",
         _ => "unknown status",
     }

@@ -38,7 +38,7 @@ impl CublasLt {
             check("cublasLtCreate", unsafe { (functions.create)(&raw mut handle) })?;
             Ok(CublasLt { functions, handle, workspace, version })
         };
-        with().map_err(|error: anyhow::Error| Absence::failed(&error))
+        with().map_err(|error: anyhow::Error| Absence::of(&error))
     }
 
     /// `cublaslt_first`, the heuristic's first candidate, and `cublaslt_best`, the fastest of all
@@ -62,7 +62,7 @@ impl CublasLt {
                 return absent(Absence::unsupported("the heuristic has no candidate"));
             }
             Ok(algos) => algos,
-            Err(error) => return absent(Absence::failed(&error)),
+            Err(error) => return absent(Absence::of(&error)),
         };
         let work = |index: usize| problem.clone().work(gpu, operands, case, algos[index]);
         let count = algos.len();
@@ -71,7 +71,7 @@ impl CublasLt {
                 let note = format!("candidate {} of {count}", best + 1);
                 Entrant::peer(&names[1], note, work(best))
             }
-            Err(error) => Entrant::absent(&names[1], Absence::failed(&error)),
+            Err(error) => Entrant::absent(&names[1], Absence::of(&error)),
         };
         vec![Entrant::peer(&names[0], format!("candidate 1 of {count}"), work(0)), best]
     }
@@ -146,7 +146,7 @@ impl<'a> Problem<'a> {
             problem.describe(types, case)?;
             problem.set_epilogue(epilogue, operands.bias())
         };
-        describe().map_err(|error| Absence::failed(&error))?;
+        describe().map_err(|error| Absence::of(&error))?;
         Ok(problem)
     }
 
@@ -273,8 +273,7 @@ impl<'a> Problem<'a> {
             check("cublasLtMatmulPreferenceSetAttribute", workspace.max(scheme))?;
             status
         };
-        const NOT_SUPPORTED: c_int = 15;
-        if status == NOT_SUPPORTED {
+        if status == ffi::NOT_SUPPORTED {
             return Ok(Vec::new());
         }
         check("cublasLtMatmulAlgoGetHeuristic", status)?;
