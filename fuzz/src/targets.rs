@@ -4,11 +4,12 @@ mod layouts;
 mod products;
 mod ptx;
 mod texts;
+mod tunings;
 
 use crate::Target;
 
 /// Every target, in the order in which they run.
-pub static ALL: [Target; 9] = [
+pub static ALL: [Target; 10] = [
     texts::NPY,
     texts::NAMES,
     texts::RECORD,
@@ -18,6 +19,7 @@ pub static ALL: [Target; 9] = [
     layouts::VIEWS,
     layouts::PLANS,
     products::PRODUCTS,
+    tunings::TUNING,
 ];
 
 /// The target of that name.

@@ -10,7 +10,7 @@ const INPUTS: u64 = 3000;
 fn no_input_fails_and_what_fails_is_seen() {
     for target in &targets::ALL {
         let inputs = match target.name {
-            "run" | "record" => INPUTS / 10,
+            "run" | "record" | "tuning" => INPUTS / 10,
             _ => INPUTS,
         };
         let summary = run(target, 0, 0..inputs).unwrap_or_else(|failure| panic!("{failure}"));

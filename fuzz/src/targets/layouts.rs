@@ -129,7 +129,9 @@ fn read_plan<T: Element>(bytes: &mut Bytes<'_>) -> bool {
 }
 
 fn choice(bytes: &mut Bytes<'_>) -> KernelChoice {
-    let kernel = KERNELS[(bytes.below(256) << 8 | bytes.below(256)) % KERNELS.len()];
+    let any =
+        |bytes: &mut Bytes<'_>| KERNELS[(bytes.below(256) << 8 | bytes.below(256)) % KERNELS.len()];
+    let kernel = any(bytes);
     match bytes.byte() % 8 {
         0 | 1 => KernelChoice::Named(kernel.variant.to_owned()),
         2 | 3 => KernelChoice::Split { variant: kernel.variant.to_owned(), parts: bytes.number() },
@@ -143,7 +145,7 @@ fn choice(bytes: &mut Bytes<'_>) -> KernelChoice {
                 let which = bytes.below(numbers.len());
                 *numbers[which] = bytes.number();
             }
-            let other = KERNELS[bytes.below(KERNELS.len().min(256))];
+            let other = any(bytes);
             if bytes.byte().is_multiple_of(2) {
                 forged.family = other.family;
             }

@@ -3,6 +3,8 @@
 use crate::Target;
 use crate::bytes::Bytes;
 use gemmite::{Device, Gemm, Layout, MatrixMut, MatrixRef, Op, Shape};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 /// Elements of each buffer.
 const LEN: usize = 256;
@@ -25,11 +27,15 @@ pub const PRODUCTS: Target = Target {
         let layouts = [bytes.near(a), bytes.near(b), bytes.near(Shape::new(m, n))];
         let (alpha, beta) = (bytes.below(7) as i32 - 3, bytes.below(7) as i32 - 3);
         let beta = Some(beta).filter(|_| bytes.byte().is_multiple_of(2));
-        let data: [Vec<i32>; 3] =
-            std::array::from_fn(|_| (0..LEN).map(|_| i32::from(bytes.byte() as i8)).collect());
-        read(&data, layouts, [op_a, op_b], (alpha, beta))
+        read(&data(bytes.byte()), layouts, [op_a, op_b], (alpha, beta))
     },
 };
+
+/// What A, B and C hold. An input is too short to say it byte by byte.
+fn data(seed: u8) -> [Vec<i32>; 3] {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed.into());
+    std::array::from_fn(|_| (0..LEN).map(|_| rng.random_range(-128..128)).collect())
+}
 
 fn read(
     [a, b, c]: &[Vec<i32>; 3],
@@ -69,4 +75,20 @@ fn read(
 
 fn of_f64(numbers: &[i32]) -> Vec<f64> {
     numbers.iter().copied().map(f64::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_differ_and_are_hardly_ever_zero() {
+        for seed in 0..=255 {
+            let [a, b, c] = data(seed);
+            assert!(a != b && b != c && a != c);
+            for buffer in [a, b, c] {
+                assert!(buffer.iter().filter(|x| **x == 0).count() < 10, "{seed}");
+            }
+        }
+    }
 }
