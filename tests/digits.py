@@ -112,8 +112,8 @@ def products(np, command, pixels):
         def bound(left, right, k, alpha=1.0):
             magnitude = abs(alpha) * (np.abs(left) @ np.abs(right))
             roundings = k + (alpha != 1.0)
-            # NumPy's own error, and that of the magnitude: a sum of positive terms in f64.
-            return (gamma(roundings, unit) + 4 * gamma(k + 2, numpy_unit)) * magnitude
+            # NumPy's own sums; what is added to k is for alpha and for the magnitude, in f64 too.
+            return (gamma(roundings, unit) + gamma(k + 2, numpy_unit)) * magnitude
 
         # As the command gets them: rounded to the dtype.
         x = pixels.astype(dtype)

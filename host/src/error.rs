@@ -121,6 +121,11 @@ pub(crate) enum Kind {
         free_text(*free)
     )]
     OutOfMemory { place: String, wanted: usize, free: Option<(usize, usize)> },
+    #[error(
+        "out of memory on {place}, for the code of {module}; use smaller matrices, free others, \
+        or load kernels first (`Gemm::load`)"
+    )]
+    CodeMemory { place: String, module: String },
     #[error("{operand} lies on another device than this call's: upload it to {expected}")]
     DifferentDevices { operand: Operand, expected: String },
     #[error("the stream belongs to another device than the matrices ({expected})")]
@@ -363,7 +368,13 @@ impl Error {
 
     /// Host or device memory ran out; the device can still be used.
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(*self.kind(), Kind::OutOfMemory { .. } | Kind::PanelMemory { .. })
+        use Kind::*;
+        matches!(*self.kind(), OutOfMemory { .. } | CodeMemory { .. } | PanelMemory { .. })
+    }
+
+    /// What ran out is memory for matrices, copies or sums, and not for a kernel's code.
+    pub(crate) fn is_out_of_data_memory(&self) -> bool {
+        matches!(*self.kind(), Kind::OutOfMemory { .. })
     }
 
     /// The kernel is unknown, this device cannot run it, or its tiles could run nowhere; the device

@@ -179,8 +179,9 @@ pub(crate) unsafe fn enqueue(
     let takes_memory = parts > 1 || chosen.copied != [false; 2] || joins;
     // SAFETY: the caller's promise.
     match unsafe { enqueue_chosen(driver, &product, &addresses, chosen) } {
-        // There is no memory, and nothing has been launched that writes to C.
-        Err(error) if error.is_out_of_memory() && takes_memory && may_change => {
+        // There is no memory, and nothing has been launched that writes to C. Of memory for a
+        // kernel's code, which may be loaded later, that is not so.
+        Err(error) if error.is_out_of_data_memory() && takes_memory && may_change => {
             let task = task.in_place();
             let chosen = choose_for(&product, choice, &task, choose)?;
             // SAFETY: the caller's promise.

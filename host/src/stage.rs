@@ -51,17 +51,7 @@ pub(crate) unsafe fn multiply_host<S: Stage + Sync>(
     streaming: &Streaming<'_>,
 ) -> Result<(), Error> {
     let (dtype, shape) = (product.dtype, product.shape());
-    // Before any copy: a choice that cannot run shall not cost one.
-    let travelled = |layout: &Layout| match product.k {
-        0 => Ok(*layout),
-        _ => fitting(dtype, layout).map(|transfer| transfer.copy),
-    };
-    let (a, b) = (travelled(&product.a)?, travelled(&product.b)?);
-    let c = fitting(product.output, &product.c)?.copy;
-    let info = device.device_info();
-    let on_device = Product { a, b, c, ..*product };
-    let turned = on_device.is_taken_turned(kernel, info);
-    choose(kernel, &Task::turned_if(turned, &on_device), info)?;
+    check_choice(device.device_info(), product, kernel)?;
     if shape.is_empty() {
         streaming.say(Progress { done: 1, all: 1 });
         return Ok(());
@@ -98,6 +88,20 @@ pub(crate) unsafe fn multiply_host<S: Stage + Sync>(
     }
     streaming.say(Progress { done: 1, all: 1 });
     Ok(())
+}
+
+/// Checks, before any copy, that the choice runs on operands as they lie when they have travelled: one
+/// that does not shall not cost a copy.
+fn check_choice(info: &DeviceInfo, product: &Product, kernel: &KernelChoice) -> Result<(), Error> {
+    let travelled = |layout: &Layout| match product.k {
+        0 => Ok(*layout),
+        _ => fitting(product.dtype, layout).map(|transfer| transfer.copy),
+    };
+    let (a, b) = (travelled(&product.a)?, travelled(&product.b)?);
+    let c = fitting(product.output, &product.c)?.copy;
+    let on_device = Product { a, b, c, ..*product };
+    let turned = on_device.is_taken_turned(kernel, info);
+    choose(kernel, &Task::turned_if(turned, &on_device), info).map(drop)
 }
 
 /// The same with A and B on the device already, where `product` has them.

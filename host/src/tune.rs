@@ -27,6 +27,7 @@ use crate::error::{Error, Kind};
 use crate::gemm::Gemm;
 use crate::plan::{Chosen, KernelChoice, Plan, Task, candidates};
 use crate::ptx;
+use crate::verify;
 use gemm_spec::Layout;
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -111,6 +112,9 @@ pub fn tune<T: Element, C: OutputOf<T>>(
     }
     if product.k == 0 || product.shape().is_empty() {
         return Err(nothing("the product has no sums"));
+    }
+    if !verify::has_bound(T::DTYPE, product.k) {
+        return Err(nothing("its sums are so long that no check of them could fail"));
     }
     let turned = product.is_taken_turned(&KernelChoice::Auto, device.info());
     let task = Task::turned_if(turned, &product);

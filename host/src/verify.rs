@@ -103,6 +103,11 @@ impl Rows {
     }
 }
 
+/// Whether sums of `k` terms have a bound that something wrong exceeds.
+pub(crate) fn has_bound(dtype: DType, k: usize) -> bool {
+    dtype.is_integer() || k <= bound::max_k(dtype)
+}
+
 /// Checks `out` element by element against the product that `problem` asks for.
 ///
 /// The time is that of m * n * k multiplications in f64 on all cores for [`Rows::All`]. Beside the
@@ -200,7 +205,7 @@ impl<'a, T: Element, C: OutputOf<T>> Checked<'a, T, C> {
             (Some(_), c) => c,
         };
         let k = if alpha == 0.0 { 0 } else { a.shape().cols };
-        if !T::DTYPE.is_integer() && k > bound::max_k(T::DTYPE) {
+        if !has_bound(T::DTYPE, k) {
             return Err(Mismatch::unbounded(T::DTYPE, k, bound::max_k(T::DTYPE)));
         }
         // Rows of A and columns of B are copied, at least one of them; views may repeat more.

@@ -30,7 +30,6 @@ fn on_cuda<T: Element, C: OutputOf<T>>() {
 fn on_emulator<T: Element, C: OutputOf<T>>() {
     let mut engines = emulator_engines(T::DTYPE, Precision::Full);
     let is_usual = C::DTYPE == T::DTYPE.output();
-    let is_twin = [DType::F16, DType::F8E5M2].contains(&T::DTYPE);
     if !is_usual {
         let mut seen = HashSet::new();
         engines.retain(|engine| {
@@ -39,9 +38,14 @@ fn on_emulator<T: Element, C: OutputOf<T>>() {
         });
     }
     let is_one = |case: &Case, engine: &Engine| {
-        is_short::<T, C>(case, engine) && (is_usual && !is_twin || concerns_c(case))
+        is_short::<T, C>(case, engine) && (is_usual && !is_twin(T::DTYPE) || concerns_c(case))
     };
     report::<T, C>(run_table_where::<T, C>(&table(), &engines, is_one));
+}
+
+/// Whether its kernels are those of another dtype but for the elements.
+fn is_twin(dtype: DType) -> bool {
+    [DType::F16, DType::F8E5M2].contains(&dtype)
 }
 
 /// One kernel of each way in which entry points are made, with K in parts.
@@ -216,7 +220,9 @@ fn emulated<T: Element>() -> Vec<(Case, &'static Kernel)> {
     };
     let engines = precisions.iter().flat_map(|&how| emulator_engines(T::DTYPE, how));
     for engine in engines.filter(named) {
-        let short = cases.iter().filter(|case| is_short::<T, T::Output>(case, &engine));
+        let short = cases.iter().filter(|case| {
+            is_short::<T, T::Output>(case, &engine) && (!is_twin(T::DTYPE) || concerns_c(case))
+        });
         emulated.extend(short.filter_map(|case| {
             Some((case.clone(), emulated_kernel::<T, T::Output>(case, &engine)?))
         }));

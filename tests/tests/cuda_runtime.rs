@@ -88,6 +88,22 @@ fn streams_keep_each_matrixs_order() {
 ///
 /// N.B. This does not provoke the race that `CudaQueue::order` closes: with that lock taken out it
 /// passed too, hundreds of rounds, on an H100.
+/// A matrix that streams without end read keeps the marks of a few, and not of all.
+#[test]
+fn streams_come_and_go() {
+    let Some(device) = cuda() else { return };
+    let (a, b) = (device.upload(&numbers::<f32>(70, 50, 1)), device.upload(&numbers(50, 60, 2)));
+    let (a, b, mut c) = (a.unwrap(), b.unwrap(), device.uninit(Shape::new(70, 60)).unwrap());
+    for _ in 0..200 {
+        let stream = device.stream().unwrap();
+        Gemm::new().enqueue(&stream, &a, &b, &mut c).unwrap();
+        stream.synchronize().unwrap();
+    }
+    // As its text shows, which is all that can be seen of them.
+    let marks = format!("{a:?}").matches("Mark {").count();
+    assert!((1..=16).contains(&marks), "{marks} marks");
+}
+
 #[test]
 fn threads_share_a_stream() {
     let Some(device) = cuda() else { return };

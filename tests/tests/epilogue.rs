@@ -4,7 +4,7 @@
 use gemmite::emulator::{Options, Timing};
 use gemmite::verify::{Problem, Rows, check_fused};
 use gemmite::{
-    Activation, Device, DeviceEpilogue, Element, F8E4M3, Gemm, HostEpilogue, Layout, Matrix,
+    Activation, DType, Device, DeviceEpilogue, Element, F8E4M3, Gemm, HostEpilogue, Layout, Matrix,
     MatrixRef, Op, OutputOf, Shape, bf16, f16, random,
 };
 use gemmite_tests::{cuda, timing, variants_on};
@@ -135,8 +135,13 @@ impl<T: Element, C: OutputOf<T> + Element<Scalar = f32>> Operands<T, C> {
         let places = (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j)));
         let largest = places.map(|at| c[at].to_f64().abs()).fold(0.0, f64::max);
         let expected = if steps.amax { largest } else { 0.0 };
-        // C is rounded, amax is not; a bf16 has 8 digits.
-        let is_near = (f64::from(amax) - expected).abs() <= expected / 256.0;
+        // C is rounded, amax is not; an f16 has 11 digits and a bf16 has 8.
+        let unit = match C::DTYPE {
+            DType::F32 => 0.0,
+            DType::F16 => f64::exp2(-11.0),
+            _ => f64::exp2(-8.0),
+        };
+        let is_near = (f64::from(amax) - expected).abs() <= expected * unit;
         if is_near { Ok(()) } else { Err(format!("amax is {amax} and C has {expected}")) }
     }
 }
@@ -352,14 +357,72 @@ fn on_cuda() {
     }
     for kernel in variants.into_iter().filter(|name| name.starts_with("warp_group")) {
         let mut instances = gemm_spec::kernels().filter(|of| of.variant == kernel);
-        if gemm_spec::Kernel::find(kernel, gemmite::DType::BF16).is_some() {
+        if gemm_spec::Kernel::find(kernel, DType::BF16).is_some() {
             let ops = if instances.any(|of| of.stored.takes([true; 2])) { NT } else { TN };
             check::<bf16, bf16>(&engine(kernel), &[(264, 520, 96)], ops);
         }
-        if gemm_spec::Kernel::find(kernel, gemmite::DType::F8E4M3).is_some() {
+        if gemm_spec::Kernel::find(kernel, DType::F8E4M3).is_some() {
             check::<F8E4M3, bf16>(&engine(kernel), &[(264, 528, 96)], NT);
         }
     }
+}
+
+/// Where a sum is longer than f32 has digits, and its parts are what it is made of.
+fn whole_numbers_are_rounded_once(device: &Device) {
+    // 2^24 + 1, and then -2^24: 1.
+    let half = |last| [[127, 127]; 1040].into_iter().chain([[127, 1]; 24]).chain([[last, 1]]);
+    let rest = 2112 - 1040 - 25;
+    let of = |last| half(last).chain(vec![[0, 0]; rest]).collect::<Vec<[i8; 2]>>();
+    let (plus, minus) = (of(9), of(8));
+    let a = plus.iter().map(|x| x[0]).chain(minus.iter().map(|x| -x[0]));
+    let b = plus.iter().chain(&minus).map(|x| x[1]);
+    let a = Matrix::from_vec(Shape::new(1, 4224), a.collect()).unwrap();
+    let b = Matrix::from_vec(Shape::new(4224, 1), b.collect()).unwrap();
+    for kernel in ["auto", "k02_tiled_16", "k02_tiled_16/2", "k02_tiled_16/33"] {
+        let gemm = Gemm::<i8>::new().output::<f32>().kernel(kernel);
+        let relu = HostEpilogue::new().activation(Activation::Relu);
+        let c = gemm.fused(relu).run(device, &a, &b).unwrap();
+        assert_eq!(c[(0, 0)], 1.0, "{kernel} on {device}");
+    }
+}
+
+#[test]
+fn whole_numbers_are_rounded_once_emulated() {
+    whole_numbers_are_rounded_once(&emulated((9, 0), "auto").device);
+}
+
+#[test]
+fn whole_numbers_are_rounded_once_on_cuda() {
+    cuda().iter().for_each(whole_numbers_are_rounded_once);
+}
+
+/// An amax is raised and never lowered, and NaN is more than any number.
+fn amax_is_a_maximum(device: &Device) {
+    let one = |x: f32| Matrix::from_fn(Shape::new(3, 5), |_, _| x).unwrap();
+    let (a, b) = (one(1.0), one(-2.0).t().to_matrix().unwrap());
+    let run = |residual: &Matrix<f32>, before: f32, kernel: &str| {
+        let mut amax = before;
+        let epilogue = HostEpilogue::new().residual(residual).amax(&mut amax);
+        Gemm::new().kernel(kernel).fused(epilogue).run(device, &a, &b).unwrap();
+        amax
+    };
+    let kernels = ["auto", "k02_tiled_16"];
+    let is_cpu = device.info().compute_capability.is_none();
+    for kernel in &kernels[..if is_cpu { 1 } else { 2 }] {
+        let zero = Matrix::zeros(Shape::new(3, 3)).unwrap();
+        assert_eq!(run(&zero, 3.0, kernel), 10.0, "{kernel} on {device}");
+        assert_eq!(run(&zero, 11.0, kernel), 11.0, "{kernel} on {device}");
+        let nan = |i, j| if (i, j) == (1, 2) { f32::NAN } else { 0.0 };
+        let nan = Matrix::from_fn(Shape::new(3, 3), nan).unwrap();
+        assert!(run(&nan, 11.0, kernel).is_nan(), "{kernel} on {device}");
+    }
+}
+
+#[test]
+fn amax_is_a_maximum_on_every_engine() {
+    amax_is_a_maximum(&Device::cpu());
+    amax_is_a_maximum(&emulated((9, 0), "auto").device);
+    cuda().iter().for_each(amax_is_a_maximum);
 }
 
 /// What does not fit is refused by name.

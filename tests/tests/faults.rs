@@ -3,8 +3,9 @@
 
 use gemmite::cuda::{RawOperands, Reads, cust};
 use gemmite::{Device, Gemm, Layout, Matrix, Shape, matmul, random};
-use gemmite_tests::{cuda, say};
+use gemmite_tests::{cuda, say, variants_on};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The fault that a child has to bring about.
@@ -60,6 +61,12 @@ fn assert_ends_well(child: Child) {
     assert!(output.status.success(), "{}\n{}\n{}", output.status, text[0], text[1]);
 }
 
+/// The GPU for one test at a time: others would miss what one has taken.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Whether as much is free as was, within a while and what the driver keeps for itself.
 fn assert_given_back(before: usize) {
     let end = Instant::now() + Duration::from_secs(20);
@@ -77,6 +84,7 @@ fn child() {
         Ok("traps") => lose_the_context("traps"),
         Ok("writes_nowhere") => lose_the_context("writes_nowhere"),
         Ok("foreign") => foreign_addresses(),
+        Ok("full") => full(),
         Ok("works") => work_for(Duration::from_secs(5)),
         Ok("works on") => work_for(Duration::from_secs(600)),
         Ok("no device") => no_device(),
@@ -121,6 +129,13 @@ fn lose_the_context(kernel: &str) {
     ] {
         assert!(error.is_context_lost(), "{error}");
     }
+    // Nor can code be loaded, and that is not the code's fault.
+    let layouts = [a.view().layout(), b.view().layout()];
+    for kernel in ["k03_thread_column", "k05_vector_loads"] {
+        let gemm = Gemm::<f32>::new().kernel(kernel);
+        let error = gemm.load(&device, layouts[0], layouts[1]).unwrap_err();
+        assert!(error.is_context_lost() && !error.is_jit(), "{error}");
+    }
     // Another handle is of the same context.
     if let Ok(again) = Device::cuda(0) {
         assert!(Gemm::<f32>::new().run(&again, &a, &b).unwrap_err().is_context_lost());
@@ -156,6 +171,44 @@ fn foreign_addresses() {
     say(&format!("fault: foreign addresses: {error}"));
 }
 
+/// All of the memory taken, so that the driver has none for a kernel's code: an error of its kind, or
+/// a right product, and all is well when memory is free again.
+fn full() {
+    let device = Device::cuda(0).unwrap();
+    let (a, b) = (numbers(70, 50, 1), numbers(50, 60, 2));
+    let expected = matmul(&Device::cpu(), &a, &b).unwrap();
+    let (on_a, on_b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
+    let mut c = device.uninit(expected.shape()).unwrap();
+    let (mut taken, mut rows) = (Vec::new(), 1 << 20);
+    while rows > 0 {
+        match device.uninit::<i32>(Shape::new(rows, 1 << 14)) {
+            Ok(matrix) => taken.push(matrix),
+            Err(error) => {
+                assert!(error.is_out_of_memory(), "{error}");
+                rows /= 2;
+            }
+        }
+    }
+    let (mut right, mut wrong) = (0, Vec::new());
+    for kernel in variants_on(&device) {
+        match Gemm::new().kernel(kernel).run_device(&on_a, &on_b, &mut c) {
+            Ok(()) => {
+                assert_eq!(c.download().unwrap(), expected, "{kernel}");
+                right += 1;
+            }
+            Err(error) if error.is_unsupported() => {}
+            Err(error) => {
+                assert!(error.is_out_of_memory() && !error.is_jit(), "{error}");
+                wrong.push(error.to_string());
+            }
+        }
+    }
+    let last = wrong.last().map_or("none refused", String::as_str);
+    say(&format!("fault: full: {right} right, {} without memory: {last}", wrong.len()));
+    drop(taken);
+    assert!(is_right(&device));
+}
+
 /// Right products for so long.
 fn work_for(time: Duration) {
     let device = Device::cuda(0).unwrap();
@@ -180,6 +233,7 @@ fn no_device() {
 #[test]
 fn a_lost_context_is_an_error_in_its_process_and_nothing_elsewhere() {
     let Some(device) = cuda() else { return };
+    let _turn = turn();
     assert!(is_right(&device));
     let before = free_memory();
     for fault in ["traps", "writes_nowhere", "foreign"] {
@@ -190,8 +244,19 @@ fn a_lost_context_is_an_error_in_its_process_and_nothing_elsewhere() {
 }
 
 #[test]
+fn a_full_gpu_is_an_error_of_its_kind() {
+    let Some(device) = cuda() else { return };
+    let _turn = turn();
+    let before = free_memory();
+    assert_ends_well(start("full"));
+    assert!(is_right(&device));
+    assert_given_back(before);
+}
+
+#[test]
 fn two_processes_share_a_gpu() {
     let Some(device) = cuda() else { return };
+    let _turn = turn();
     let before = free_memory();
     let children = [start("works"), start("works")];
     assert!(is_right(&device));
@@ -202,6 +267,7 @@ fn two_processes_share_a_gpu() {
 #[test]
 fn a_process_that_is_killed_leaves_nothing() {
     let Some(device) = cuda() else { return };
+    let _turn = turn();
     assert!(is_right(&device));
     let before = free_memory();
     let mut child = start("works on");
@@ -221,6 +287,7 @@ fn a_process_that_is_killed_leaves_nothing() {
 #[test]
 fn a_process_without_a_gpu_computes_on_the_cpu() {
     let Some(_) = cuda() else { return };
+    let _turn = turn();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child", "--nocapture"]).env(FAULT, "no device");
     command.env("CUDA_VISIBLE_DEVICES", "").stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -230,6 +297,7 @@ fn a_process_without_a_gpu_computes_on_the_cpu() {
 #[test]
 fn devices_come_and_go() {
     let Some(device) = cuda() else { return };
+    let _turn = turn();
     assert!(is_right(&device));
     drop(device);
     let cycle = || assert!(is_right(&Device::cuda(0).unwrap()));

@@ -60,6 +60,35 @@ fn panels_on_the_emulator() {
     assert!(check::<i8, i32>(&device, (129, 200, 40), [none, none], 60_000) > 2);
 }
 
+/// A kernel that was named takes operands that lie as they do, whichever is larger; one that does not
+/// is refused before anything is copied.
+#[test]
+fn named_kernels_get_what_they_are_named_for() {
+    let device = Device::emulator((9, 0)).unwrap();
+    let a: Matrix<bf16> = random::integers(Shape::new(40, 64), 1, -3..=3).unwrap();
+    let b: Matrix<bf16> = random::integers(Shape::new(64, 224), 2, -3..=3).unwrap();
+    let of = |kernel: &str, op_b| Gemm::<bf16>::new().kernel(kernel).op_b(op_b);
+    let run = |gemm: &Gemm<bf16>, b: &Matrix<bf16>| {
+        let n = b.shape().rows * b.shape().cols / 64;
+        let mut c = Matrix::zeros(Shape::new(40, n)).unwrap();
+        let panels = Mutex::new(0);
+        let count = |progress: Progress| *panels.lock().unwrap() = progress.all;
+        let streaming = Streaming::new().memory(40_000).progress(&count);
+        gemm.run_streamed(&device, &a, b, &mut c, &streaming)?;
+        Ok::<_, gemmite::Error>((c, panels.into_inner().unwrap()))
+    };
+    // For a B along N alone.
+    let (c, panels) = run(&of("warp_group_64x32", Op::None), &b).unwrap();
+    assert!(panels > 1);
+    assert_eq!(c, Gemm::new().run(&Device::cpu(), &a, &b).unwrap());
+    let along_k = b.t().to_matrix().unwrap();
+    let error = run(&of("warp_group_64x32", Op::Transpose), &along_k).unwrap_err();
+    assert!(error.is_unsupported(), "{error}");
+    // The last panel has 8 columns, of which the transposed product is computed.
+    let few = b.view().block(0..64, 0..200).unwrap().to_matrix().unwrap();
+    assert!(run(&of("warp_group_64x32", Op::None), &few).unwrap_err().is_unsupported());
+}
+
 #[test]
 fn panels_on_cuda() {
     let Some(device) = cuda() else { return };

@@ -1,7 +1,7 @@
 //! A device's primary context, and what is kept with it.
 
 use super::backend::CudaBackend;
-use super::driver::{Check, Current, failure};
+use super::driver::{Check, Current, OUT_OF_MEMORY, failure};
 use super::module::{self, Modules};
 use super::stream::CudaStream;
 use crate::backend::Backend;
@@ -23,6 +23,7 @@ use std::sync::{
 #[derive(Debug)]
 pub(super) struct CudaContext {
     info: DeviceInfo,
+    has_memory_pools: bool,
     context: Context,
     /// Emptied before the context goes.
     modules: Mutex<Modules>,
@@ -55,6 +56,11 @@ impl CudaContext {
     /// Makes the context current on this thread for the guard's life.
     pub(super) fn make_current(&self) -> Result<Current, Error> {
         Current::new(&self.context, self.name())
+    }
+
+    /// Whether memory can be allocated in a stream's order.
+    pub(super) fn has_memory_pools(&self) -> bool {
+        self.has_memory_pools
     }
 
     pub(super) fn plans(&self) -> &PlanCache {
@@ -195,11 +201,23 @@ fn create(ordinal: usize) -> Result<CudaContext, Error> {
     unsafe { sys::cuCtxSetCurrent(before) }.check("cuCtxSetCurrent", what)?;
     let (modules, idle, plans) = (Mutex::default(), Mutex::default(), PlanCache::default());
     let (order, graphs) = (RwLock::default(), AtomicUsize::default());
-    let mut context = CudaContext { info, context, modules, idle, plans, order, graphs };
+    let has_memory_pools = has_memory_pools(device);
+    let mut context =
+        CudaContext { info, has_memory_pools, context, modules, idle, plans, order, graphs };
     let current = context.make_current()?;
     context.info.clusters_of_eight = module::clusters_of_eight(&context);
     drop(current);
     Ok(context)
+}
+
+/// Whether memory can be allocated in a stream's order; drivers before CUDA 11.2 do not know what
+/// is asked for, and some virtual GPUs do not have it.
+fn has_memory_pools(device: Device) -> bool {
+    let asked = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
+    let mut value = 0;
+    // SAFETY: `value` may be written to, and the device is one of the driver's.
+    let answer = unsafe { sys::cuDeviceGetAttribute(&mut value, asked, device.as_raw()) };
+    answer == sys::CUresult::CUDA_SUCCESS && value != 0
 }
 
 fn describe(ordinal: usize, device: Device) -> Result<DeviceInfo, Error> {
@@ -265,7 +283,7 @@ pub(super) fn allocation_failure(
     context: &CudaContext,
     wanted: usize,
 ) -> Error {
-    if cuda_driver_loader::last_error() != super::driver::OUT_OF_MEMORY {
+    if cuda_driver_loader::last_error() != OUT_OF_MEMORY {
         return failure(call, format!("allocating {wanted} bytes on {}", context.name()));
     }
     Error::new(Kind::OutOfMemory {

@@ -115,6 +115,21 @@ impl Event {
             .check("cuStreamWaitEvent", || self.context.name().to_string())
     }
 
+    /// Whether the work has got past this point. The context is current.
+    pub(super) fn is_past(&self) -> bool {
+        // Of another thread's capture the call is none of a driver's business, and it is harmless.
+        let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the event is alive; the thread's mode is exchanged for another one and back.
+        unsafe {
+            let exchanged = sys::cuThreadExchangeStreamCaptureMode(&mut mode);
+            let is_past = sys::cuEventQuery(self.raw) == CUresult::CUDA_SUCCESS;
+            if exchanged == CUresult::CUDA_SUCCESS {
+                let _ = sys::cuThreadExchangeStreamCaptureMode(&mut mode);
+            }
+            is_past
+        }
+    }
+
     /// Waits for this point. A lost context counts as waited for: nothing runs in it any more.
     pub(super) fn wait(&self) {
         // SAFETY: the event is alive.

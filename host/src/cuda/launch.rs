@@ -33,13 +33,23 @@ impl Driver for CudaDriver<'_> {
     }
 
     /// In the stream's order, which takes no synchronisation (CUDA driver API, "Stream Ordered
-    /// Memory Allocator").
+    /// Memory Allocator"), where the driver has that.
     fn allocate(&self, bytes: usize) -> Result<u64, Error> {
         let mut address = 0;
         // SAFETY: the context is current, and the stream is its own.
-        match unsafe { sys::cuMemAllocAsync(&mut address, bytes, self.stream) } {
+        let (call, result) = unsafe {
+            // What is recorded keeps its memory, which that call alone can see to.
+            match self.context.has_memory_pools() || self.is_recorded() {
+                true => {
+                    let result = sys::cuMemAllocAsync(&mut address, bytes, self.stream);
+                    ("cuMemAllocAsync", result)
+                }
+                false => ("cuMemAlloc", sys::cuMemAlloc_v2(&mut address, bytes)),
+            }
+        };
+        match result {
             sys::CUresult::CUDA_SUCCESS => Ok(address),
-            _ => Err(allocation_failure("cuMemAllocAsync", self.context, bytes)),
+            _ => Err(allocation_failure(call, self.context, bytes)),
         }
     }
 
@@ -49,9 +59,16 @@ impl Driver for CudaDriver<'_> {
     }
 
     fn release(&self, address: u64) {
-        // SAFETY: it was allocated on this stream, and is freed once. There is nothing to be done
-        // about a failure, which only an earlier fault of the context makes.
-        let _ = unsafe { sys::cuMemFreeAsync(address, self.stream) };
+        // SAFETY: it was allocated on this stream, and is freed once, behind what uses it. There is
+        // nothing to be done about a failure, which only an earlier fault of the context makes.
+        unsafe {
+            if self.context.has_memory_pools() || self.is_recorded() {
+                let _ = sys::cuMemFreeAsync(address, self.stream);
+            } else {
+                let _ = sys::cuStreamSynchronize(self.stream);
+                let _ = sys::cuMemFree_v2(address);
+            }
+        }
     }
 
     unsafe fn launch(
@@ -76,6 +93,15 @@ impl Driver for CudaDriver<'_> {
 }
 
 impl CudaDriver<'_> {
+    /// Whether work on the stream is recorded and not run.
+    fn is_recorded(&self) -> bool {
+        use sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as NONE;
+        let mut status = NONE;
+        // SAFETY: the stream is alive, and `status` may be written to.
+        let _ = unsafe { sys::cuStreamIsCapturing(self.stream, &mut status) };
+        status != NONE
+    }
+
     /// Kernels of compute capability 9.0 start while the one before them in the stream ends, and
     /// wait for it before they touch memory.
     ///

@@ -103,10 +103,14 @@ impl Buffer {
         pending.write.iter().chain(&pending.reads).try_for_each(|mark| mark.block(stream))
     }
 
-    /// Keeps the mark of a read.
+    /// Keeps the mark of a read. The context is current.
     pub(super) fn reading(&self, mark: Mark) {
         let reads = &mut lock(&self.pending).reads;
         reads.retain(|old| old.stream != mark.stream);
+        // Streams come and go, and a matrix that is never written to has readers without end.
+        if reads.len() == reads.capacity() {
+            reads.retain(|old| !old.event.is_past());
+        }
         reads.push(mark);
     }
 

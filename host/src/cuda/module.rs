@@ -1,10 +1,10 @@
 //! Modules: a kernel's machine code, or its PTX, compiled by the driver.
 
 use super::context::CudaContext;
-use super::driver::{Check, last_failure};
+use super::driver::{Check, OUT_OF_MEMORY, failure, last_failure};
 use super::launch_ex::clusters_at_once;
 use crate::device::Device;
-use crate::error::{DriverCode, Error, Kind};
+use crate::error::{DriverCode, Error, Kind, is_sticky};
 use crate::{cubin, ptx};
 use cust::module::Module;
 use cust::sys::{self, CUfunction, CUjit_option};
@@ -38,7 +38,7 @@ impl Modules {
             return Ok(*function);
         }
         let name = ptx::file_name(kernel);
-        let module = match machine_code(context, kernel) {
+        let module = match machine_code(context, kernel)? {
             Some(module) => module,
             None => load(context, &name, &ptx::of_kernel(kernel))?,
         };
@@ -58,12 +58,33 @@ impl Modules {
 ///
 /// `CUDA_FORCE_PTX_JIT` is the driver's own variable (CUDA Programming Guide, environment
 /// variables); set, it has programs compile their PTX, to see whether they have any.
-fn machine_code(context: &CudaContext, kernel: &Kernel) -> Option<Module> {
+fn machine_code(context: &CudaContext, kernel: &Kernel) -> Result<Option<Module>, Error> {
     if std::env::var_os("CUDA_FORCE_PTX_JIT").is_some_and(|value| value != "0") {
-        return None;
+        return Ok(None);
     }
-    let code = cubin::of_kernel(kernel, context.info().compute_capability?)?;
-    Module::from_cubin(&code, &[]).ok()
+    let capability = context.info().compute_capability;
+    let Some(code) = capability.and_then(|of| cubin::of_kernel(kernel, of)) else {
+        return Ok(None);
+    };
+    match Module::from_cubin(&code, &[]) {
+        Ok(module) => Ok(Some(module)),
+        Err(_) => refused(context, kernel.name, "cuModuleLoadDataEx").map_or(Ok(None), Err),
+    }
+}
+
+/// Why a module was not loaded, where that is not for what it says: there is no memory for it, or
+/// the context is lost.
+fn refused(context: &CudaContext, name: &str, call: &'static str) -> Option<Error> {
+    match cuda_driver_loader::last_error() {
+        OUT_OF_MEMORY => Some(Error::new(Kind::CodeMemory {
+            place: context.name().to_string(),
+            module: name.to_string(),
+        })),
+        code if is_sticky(code) => {
+            Some(failure(call, format!("loading {name} on {}", context.name())))
+        }
+        _ => None,
+    }
 }
 
 /// Clusters of eight blocks that run at one time on the context's device, as the driver says it of
@@ -73,7 +94,7 @@ pub(super) fn clusters_of_eight(context: &CudaContext) -> Option<u32> {
     let capability = context.info().compute_capability?;
     let has_eight = |kernel: &&Kernel| kernel.cluster() == 8 && kernel.target.runs_on(capability);
     let kernel = gemm_spec::kernels().find(has_eight)?;
-    let module = machine_code(context, kernel)?;
+    let module = machine_code(context, kernel).ok()??;
     let function = Function(module.get_function(kernel.name).ok()?.to_raw());
     allow_shared(context, kernel, function).ok()?;
     // SAFETY: the function is of the module, which is loaded.
@@ -138,8 +159,9 @@ fn load(context: &CudaContext, name: &str, ptx: &str) -> Result<Module, Error> {
         return Err(jit_error(DriverCode { call, code, name, text }, String::new()));
     };
     Module::from_ptx_cstr(&source, &[]).map_err(|_| {
-        let driver = last_failure("cuModuleLoadDataEx");
-        jit_error(driver, compiler_log(&source))
+        let call = "cuModuleLoadDataEx";
+        let driver = last_failure(call);
+        refused(context, name, call).unwrap_or_else(|| jit_error(driver, compiler_log(&source)))
     })
 }
 

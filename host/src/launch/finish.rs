@@ -24,8 +24,11 @@ pub(super) unsafe fn enqueue(
         // Epilogues compute in f32.
         false => DType::F32,
     };
+    // Parts of whole numbers are added up as such, and rounded to f32 once.
+    let is_added_first = dtype != product.dtype.accumulator() && product.dtype.is_integer();
+    let count = if is_added_first { 1 } else { chosen.parts };
     let (sums, bytes) = copies::in_rows(dtype, shape)?;
-    let total = bytes.checked_mul(chosen.parts).filter(|&total| isize::try_from(total).is_ok());
+    let total = bytes.checked_mul(count).filter(|&total| isize::try_from(total).is_ok());
     let total = total.ok_or_else(|| Error::new(Kind::TooLarge { shape, dtype }))?;
     let len = part_len(chosen.kernel, product.k, chosen.parts);
     let parts = match chosen.parts {
@@ -44,8 +47,12 @@ pub(super) unsafe fn enqueue(
     let places = Addresses { c: memory, sources: Default::default(), amax: None, ..*addresses };
     // SAFETY: the caller's promise; the memory holds the sums and is nobody else's.
     let done = unsafe {
-        multiply(driver, &plain, &places, chosen, parts).and_then(|()| {
-            let sums = Sums { dtype, layout: sums, memory, parts: chosen.parts, bytes };
+        let multiplied = match count == chosen.parts {
+            true => multiply(driver, &plain, &places, chosen, parts),
+            false => enqueue(driver, &plain, &places, chosen),
+        };
+        multiplied.and_then(|()| {
+            let sums = Sums { dtype, layout: sums, memory, parts: count, bytes };
             finish(driver, product, addresses, &sums)
         })
     };

@@ -4,7 +4,7 @@
 //! panel of the first stays on the device while all of the second come and go, two at a time: one
 //! is copied while the other is multiplied.
 
-use super::{Stage, copy_in, multiply_staged};
+use super::{Stage, check_choice, copy_in, multiply_staged};
 use crate::backend::HostOperands;
 use crate::error::Error;
 use crate::plan::{KernelChoice, Product};
@@ -137,11 +137,24 @@ pub(super) unsafe fn multiply<S: Stage + Sync>(
     operands: &HostOperands,
     (memory, streaming): (usize, &Streaming<'_>),
 ) -> Option<Result<(), Error>> {
-    let (product, operands) = larger_first(product, operands);
+    let (product, operands) = match kernel {
+        KernelChoice::Auto => larger_first(product, operands),
+        // It is for operands that lie as they do.
+        _ => (*product, *operands),
+    };
     let Panels { rows, cols } = panels(&product, memory)?;
     let shape = product.shape();
     let down = shape.rows.div_ceil(rows);
     let of_rows = |number: usize| number * rows..shape.rows.min((number + 1) * rows);
+    // All others are as large as the first; the last may be so small that it is computed turned.
+    for of_rows in [of_rows(0), of_rows(down - 1)] {
+        for of_cols in [0..cols, (shape.cols - 1) / cols * cols..shape.cols] {
+            let part = part(&product, &of_rows, &of_cols);
+            if let Err(error) = check_choice(device.device_info(), &part, kernel) {
+                return Some(Err(error));
+            }
+        }
+    }
     let all = down * shape.cols.div_ceil(cols);
     let (shared, done) = (Shared(operands), AtomicUsize::new(0));
     let say = || {

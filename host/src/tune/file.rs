@@ -31,6 +31,7 @@ use std::fmt::{self, Write as _};
 use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const HEAD: &str = "gemmite tuning, version ";
 const VERSION: u32 = 3;
@@ -89,8 +90,11 @@ impl Tuning {
         // A link stays, as with other files that the command writes.
         let target = path.canonicalize();
         let path = target.as_deref().unwrap_or(path);
+        // Of its own, so that nobody's half of a file gets the name.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.new", std::process::id()));
+        name.push(format!(".{}.{number}.new", std::process::id()));
         let written =
             std::fs::write(&name, self.to_string()).and_then(|()| std::fs::rename(&name, path));
         written.map_err(|source| {

@@ -219,6 +219,7 @@ fn what_cannot_be_tuned_is_said() {
     assert!(error(&gpu(), Gemm::new().batch_invariant(true), sizes).contains("invariance"));
     assert!(error(&gpu(), Gemm::new(), layouts(20, 24, 0)).contains("no sums"));
     assert!(error(&gpu(), Gemm::new(), layouts(20, 0, 5)).contains("no sums"));
+    assert!(error(&gpu(), Gemm::new(), layouts(1, 1, 1 << 23)).contains("no check of them"));
 }
 
 #[test]

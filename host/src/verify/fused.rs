@@ -64,7 +64,7 @@ struct Near {
 
 impl Near {
     fn rounded(value: f64, error: f64) -> Near {
-        let rounded = error + UNIT * (value.abs() + error) + f64::from(f32::MIN_POSITIVE);
+        let rounded = error + UNIT * (value.abs() + error) + Format::of(DType::F32).least / 2.0;
         Near::new(value, rounded)
     }
 
@@ -103,6 +103,7 @@ impl Near {
             return Near::new(value, CLAMPED);
         }
         let error = SLOPE * self.error + of_device * (self.value.abs() + self.error);
+        // Approximations may be 0 where they are subnormal.
         Near::new(value, error + f64::from(f32::MIN_POSITIVE))
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::matrix::Matrix;
-use crate::{bf16, f16, random, reference};
+use crate::{F8E4M3, F8E5M2, bf16, f16, random, reference};
 use gemm_spec::{Layout, Precision};
 
 const M: usize = 37;
@@ -351,6 +351,18 @@ fn shapes_that_do_not_fit_are_mismatches() {
     let long = MatrixRef::new(&[1.0f32], layout(1, 1 << 23)).unwrap();
     let zero = Matrix::zeros(Shape::new(1, 1)).unwrap();
     assert!(text(&Problem::product(long, long.t()), zero.view()).contains("too large"));
+    // Of 8 bits it is so earlier.
+    fn judged<T: Element>(k: usize) -> Result<Exactness, Mismatch> {
+        let layout = Layout::strided(Shape::new(1, k), gemm_spec::Strides::new(0, 0));
+        let one = [T::from_f64(1.0)];
+        let long = MatrixRef::new(&one, layout).unwrap();
+        let c = Matrix::from_fn(Shape::new(1, 1), |_, _| T::Output::from_f64(k as f64)).unwrap();
+        check(&Problem::product(long, long.t()), c.view(), Rows::All)
+    }
+    for judge in [judged::<F8E4M3>, judged::<F8E5M2>] {
+        assert!(judge(1 << 15).is_ok());
+        assert!(judge((1 << 15) + 1).unwrap_err().to_string().contains("too large"));
+    }
 }
 
 /// What is allowed of f32 as it is, and as sums of three bf16.

@@ -44,6 +44,15 @@ fn infinity_times_a_factor_is_infinite() {
 }
 
 #[test]
+fn subnormal_numbers_are_kept() {
+    let two = one(2.0);
+    let scaled = || HostEpilogue::new().row_scale(&two);
+    let tiny = f32::from_bits(1 << 9);
+    assert!(passes(&[tiny], &[1.0], &scaled(), 2.0 * tiny));
+    assert!(!passes(&[tiny], &[1.0], &scaled(), 0.0));
+}
+
+#[test]
 fn an_activation_of_negative_infinity_is_zero() {
     for (activation, epilogue) in activations() {
         let passes = |out| passes(&[-INF], &[1.0], &epilogue, out);

@@ -57,6 +57,7 @@ fn kinds(error: &Error) -> Vec<&'static str> {
         ("emulator_report", error.is_emulator_report()),
         ("jit", error.is_jit()),
         ("context_lost", error.is_context_lost()),
+        ("tuning", error.is_tuning()),
     ];
     all.into_iter().filter(|(_, holds)| *holds).map(|(name, _)| name).collect()
 }
