@@ -353,7 +353,7 @@ impl<T: Element> Work for GpuWork<'_, T> {
             Entry::Vacant(entry) => {
                 let graphs = operands.copies().div_ceil(runs as usize).min(MAX_GRAPHS);
                 let record = |_| {
-                    let replay = Replay::record(&gpu.stream, &enqueue)?;
+                    let replay = Replay::record(&gpu.stream, enqueue)?;
                     // The first time it is brought to the GPU.
                     replay.enqueue(&gpu.stream)?;
                     Ok(replay)

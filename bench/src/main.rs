@@ -118,7 +118,8 @@ fn run_suites(args: &RunArgs) -> Result<bool> {
     let mut record = Record { facts: bench.facts()?, lines: Vec::new() };
     record.facts.extend(environment::facts());
     let mut fact = |key: &str, value: String| record.facts.push((key.into(), value));
-    fact("suites", names.join(" "));
+    // By name: folders are the machine's own.
+    fact("suites", suites.iter().map(|suite| suite.name.as_str()).collect::<Vec<_>>().join(" "));
     fact("data", options.data.to_string());
     run::method(&options).into_iter().for_each(|line| fact("method", line));
     args.measure.beside().into_iter().for_each(|line| fact("method", line));

@@ -90,8 +90,8 @@ pub(crate) unsafe fn multiply_host<S: Stage + Sync>(
     Ok(())
 }
 
-/// Checks, before any copy, that the choice runs on operands as they lie when they have travelled: one
-/// that does not shall not cost a copy.
+/// Checks, before any copy, that the choice runs on operands as they lie when they have travelled:
+/// one that does not shall not cost a copy.
 fn check_choice(info: &DeviceInfo, product: &Product, kernel: &KernelChoice) -> Result<(), Error> {
     let travelled = |layout: &Layout| match product.k {
         0 => Ok(*layout),

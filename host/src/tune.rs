@@ -89,7 +89,7 @@ impl Tuned {
 ///
 /// Transposes, precision and dtypes are those of `gemm`; alpha and beta take no part. Each plan
 /// multiplies random matrices, and rows of the product are compared with a reference
-/// ([`verify`](crate::verify)) before anything is timed.
+/// ([`verify`]) before anything is timed.
 ///
 /// # Errors
 /// When shapes do not match, there is nothing to sum, `gemm` names a kernel or asks for batch

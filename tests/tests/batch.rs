@@ -72,6 +72,7 @@ fn buffer<T: Element>(placed: &Placed, seed: u64) -> Matrix<T> {
     random::integers(Shape::new(1, placed.len), seed, -3..=3).unwrap()
 }
 
+#[derive(Clone)]
 struct Problem {
     shape: Shape,
     k: usize,
@@ -123,7 +124,7 @@ fn check<T: Element, C: OutputOf<T> + Debug>(device: &Device, kernel: &str, of: 
     true
 }
 
-/// Every way of each operand once, and every transpose.
+/// Every way of each operand once, and every transpose, of operands that maps describe each.
 fn problems(shapes: &[(usize, usize, usize)]) -> impl Iterator<Item = Problem> {
     let ways = [
         [Even, Even, Even],
@@ -135,6 +136,10 @@ fn problems(shapes: &[(usize, usize, usize)]) -> impl Iterator<Item = Problem> {
         [Even, Odd, Backwards],
         [Shared, Shared, Even],
         [Even, Even, Backwards],
+        // With the first and these, all transposes.
+        [Even, Even, Even],
+        [Even, Even, Beside],
+        [Even, Even, Odd],
     ];
     let ops = [Op::None, Op::Transpose];
     let ops = [[ops[0]; 2], [ops[0], ops[1]], [ops[1], ops[0]], [ops[1]; 2]];
@@ -175,9 +180,7 @@ macro_rules! each_dtype {
                 let Some(device) = cuda() else { return };
                 let kernels: Vec<&str> =
                     std::iter::once("auto").chain(variants_on(&device)).collect();
-                let shapes =
-                    [(130, 72, 40), (1, 300, 70), (70, 2, 129), (300, 260, 203), (9, 7, 0)];
-                check_each::<$type, $output>(&device, &kernels, &shapes);
+                check_each::<$type, $output>(&device, &kernels, &ON_CUDA);
             }
         )*
     };
@@ -192,6 +195,38 @@ each_dtype! {
     batches_on_cuda_f8e4m3: F8E4M3 => f16;
     batches_on_cuda_f16: f16 => f16;
     batches_on_cuda_i32: i32 => i32;
+}
+
+const ON_CUDA: [(usize, usize, usize); 5] =
+    [(130, 72, 40), (1, 300, 70), (70, 2, 129), (300, 260, 203), (9, 7, 0)];
+
+/// Each kernel that takes batches takes some of those that a GPU is asked for, which is seen
+/// without one.
+#[test]
+fn every_kernel_that_takes_batches_is_asked_for_one() {
+    fn one<T: Element>(device: &Device) {
+        for kernel in gemm_spec::kernels().filter(|kernel| kernel.dtype == T::DTYPE) {
+            let gemm = Gemm::<T>::new().precision(kernel.precision).kernel(kernel.variant);
+            let is_planned = |Problem { shape, k, ways, ops, .. }: Problem| {
+                let a = place(ways[0], Shape::new(shape.rows, k), ops[0]);
+                let b = place(ways[1], Shape::new(k, shape.cols), ops[1]);
+                let c = shape.rows * shape.cols + 16;
+                let batch = Batch { count: COUNT, a: a.step, b: b.step, c: c as isize };
+                let plan = gemm.plan_batch(device.info(), a.layout, b.layout, batch);
+                plan.is_ok_and(|plan| plan.kernel == Some(kernel))
+            };
+            let planned = problems(&ON_CUDA).filter(|of| is_planned(of.clone())).count();
+            assert!(planned > 0 || !kernel.takes_slices(), "{} computes nothing", kernel.name);
+        }
+    }
+    let device = Device::emulator((9, 0)).unwrap();
+    one::<bf16>(&device);
+    one::<f16>(&device);
+    one::<f32>(&device);
+    one::<f64>(&device);
+    one::<i8>(&device);
+    one::<i32>(&device);
+    one::<F8E4M3>(&device);
 }
 
 #[test]

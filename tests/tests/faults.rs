@@ -171,8 +171,8 @@ fn foreign_addresses() {
     say(&format!("fault: foreign addresses: {error}"));
 }
 
-/// All of the memory taken, so that the driver has none for a kernel's code: an error of its kind, or
-/// a right product, and all is well when memory is free again.
+/// All of the memory taken, so that the driver has none for a kernel's code: an error of its kind,
+/// or a right product, and all is well when memory is free again.
 fn full() {
     let device = Device::cuda(0).unwrap();
     let (a, b) = (numbers(70, 50, 1), numbers(50, 60, 2));

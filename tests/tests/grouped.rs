@@ -249,7 +249,9 @@ fn emulator_one_by_one() {
     one_by_one(&ampere);
     list::<bf16, bf16>(&ampere, NT, &[[70, 33, 64], [1, 8, 7], [0, 3, 2]]);
     rows::<bf16, bf16>(&ampere, NN, [50, 40, 24], &[0, 7, 7, 50], false);
-    one_by_one(&emulated());
+    let hopper = emulated();
+    one_by_one(&hopper);
+    rows::<f32, f32>(&hopper, NN, [50, 40, 24], &[3, 7, 7, 48], false);
 }
 
 #[test]
@@ -258,10 +260,10 @@ fn cuda_one_by_one() {
     one_by_one(&device);
 }
 
-/// Operands that no map describes, and a dtype that has no kernel for lists.
+/// Lists of operands that no map describes, and of a dtype that has no kernel for them.
 fn one_by_one(device: &Device) {
     list::<bf16, bf16>(device, NN, &[[70, 33, 63], [1, 8, 7]]);
-    rows::<f32, f32>(device, NN, [50, 40, 24], &[3, 7, 7, 48], false);
+    list::<f32, f32>(device, NN, &[[70, 33, 63], [1, 8, 7], [0, 3, 2]]);
 }
 
 #[test]

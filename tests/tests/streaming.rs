@@ -60,8 +60,8 @@ fn panels_on_the_emulator() {
     assert!(check::<i8, i32>(&device, (129, 200, 40), [none, none], 60_000) > 2);
 }
 
-/// A kernel that was named takes operands that lie as they do, whichever is larger; one that does not
-/// is refused before anything is copied.
+/// A kernel that was named takes operands that lie as they do, whichever is larger; one that does
+/// not is refused before anything is copied.
 #[test]
 fn named_kernels_get_what_they_are_named_for() {
     let device = Device::emulator((9, 0)).unwrap();

@@ -1,3 +1,5 @@
+//! What is measured, what is refused, and what each line says.
+
 use super::*;
 use gemmite::DType;
 use std::time::Duration;

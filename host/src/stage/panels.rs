@@ -6,6 +6,7 @@
 
 use super::{Stage, check_choice, copy_in, multiply_staged};
 use crate::backend::HostOperands;
+use crate::device::DeviceInfo;
 use crate::error::Error;
 use crate::plan::{KernelChoice, Product};
 use crate::streaming::{Progress, Streaming};
@@ -113,6 +114,24 @@ fn larger_first(product: &Product, operands: &HostOperands) -> (Product, HostOpe
     (Product { a, b, c, ..*product }, operands)
 }
 
+/// Checks, before any copy, that the choice runs on all panels. They are as large as the first but
+/// for the last, which may be so small that it is computed turned.
+fn check_panels(
+    info: &DeviceInfo,
+    product: &Product,
+    kernel: &KernelChoice,
+    (rows, cols): (usize, usize),
+) -> Result<(), Error> {
+    let ends = |extent: usize, len: usize| [0..len, (extent - 1) / len * len..extent];
+    let shape = product.shape();
+    for of_rows in ends(shape.rows, rows) {
+        for of_cols in ends(shape.cols, cols) {
+            check_choice(info, &part(product, &of_rows, &of_cols), kernel)?;
+        }
+    }
+    Ok(())
+}
+
 /// The host's matrices, on their way to several threads.
 struct Shared(HostOperands);
 
@@ -146,14 +165,8 @@ pub(super) unsafe fn multiply<S: Stage + Sync>(
     let shape = product.shape();
     let down = shape.rows.div_ceil(rows);
     let of_rows = |number: usize| number * rows..shape.rows.min((number + 1) * rows);
-    // All others are as large as the first; the last may be so small that it is computed turned.
-    for of_rows in [of_rows(0), of_rows(down - 1)] {
-        for of_cols in [0..cols, (shape.cols - 1) / cols * cols..shape.cols] {
-            let part = part(&product, &of_rows, &of_cols);
-            if let Err(error) = check_choice(device.device_info(), &part, kernel) {
-                return Some(Err(error));
-            }
-        }
+    if let Err(error) = check_panels(device.device_info(), &product, kernel, (rows, cols)) {
+        return Some(Err(error));
     }
     let all = down * shape.cols.div_ceil(cols);
     let (shared, done) = (Shared(operands), AtomicUsize::new(0));
