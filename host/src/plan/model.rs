@@ -7,7 +7,7 @@
 //! model with what was measured.
 
 use super::choose::Task;
-use super::speed::{Speed, not_shared};
+use super::speed::{IN_STEP, Speed, is_of_80_columns, not_shared};
 use super::waiting::{faster, has_steps_ahead, is_one_row, waiting};
 use crate::device::DeviceInfo;
 use gemm_spec::{Activation, DType, Kernel, KernelFamily, Places, Placing, Shape, order};
@@ -452,7 +452,8 @@ fn placed(kernel: &Kernel, placing: Placing, steps: f64, is_skewed: bool) -> [f6
 pub(super) fn least_placed(kernel: &Kernel) -> [f64; 2] {
     let [spread, near] =
         [Placing::Spread, Placing::Near].map(|placing| placed(kernel, placing, FEW_STEPS, false));
-    [0, 1].map(|i| spread[i].min(near[i]).min(1.0))
+    let in_step = if is_of_80_columns(kernel) { IN_STEP } else { 1.0 };
+    [0, 1].map(|i| spread[i].min(near[i]).min(in_step))
 }
 
 /// What part of so many tiles has rows and columns of C, of as many parts of K or matrices as

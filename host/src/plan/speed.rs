@@ -17,6 +17,10 @@ const WITHIN_SECTORS_OF_BOTH: f64 = 1.1;
 
 /// What part of their speed kernels that compute C transposed have where C is more than one wave.
 const SEVERAL_WAVES: f64 = 0.93;
+/// What part of a step tiles of 128 x 80 take in sums of fewer steps than from which on clusters
+/// are placed ([`Kernel::placing`]).
+pub(super) const IN_STEP: f64 = 0.75;
+const SHORT_SUMS: usize = 24;
 
 /// Rows of C, and columns of tiles, from which on a faster L2 cache makes kernels faster
 /// ([`Speed::of_l2`]).
@@ -235,6 +239,22 @@ fn of_l2(kernel: &Kernel) -> f64 {
     }
 }
 
+/// Whether a kernel has transposed tiles of 128 x 80.
+pub(super) fn is_of_80_columns(kernel: &Kernel) -> bool {
+    kernel.swaps_operands() && kernel.tiles.block[..2] == [128, 80]
+}
+
+/// Whether a task of more than few rows and columns has tiles of 64 x 128 for most multiprocessors
+/// and for none twice: what these wait for is the L2 cache alone.
+fn nearly_fills_a_wave(kernel: &Kernel, task: &Task) -> bool {
+    const LEAST_TILES: f64 = 100.0;
+    const LEAST_ROWS: usize = 160;
+    let tiles = tiles_of(kernel, task) as f64;
+    kernel.variant == "warp_group_64x128"
+        && task.shape.rows.min(task.shape.cols) >= LEAST_ROWS
+        && (LEAST_TILES..=MULTIPROCESSORS).contains(&tiles)
+}
+
 /// Tiles of a task's C.
 fn tiles_of(kernel: &Kernel, task: &Task) -> usize {
     let [down, across] = tiles_of_blocks(kernel, task);
@@ -274,6 +294,11 @@ impl Speed {
             if tiles_of(kernel, task) as f64 > MULTIPROCESSORS {
                 (*operations, *step) = (SEVERAL_WAVES * *operations, *step / SEVERAL_WAVES);
             }
+            // Sums so short that clusters are still in step; an H100 was not asked.
+            let is_short = task.k.div_ceil(kernel.tiles.block[2]) < SHORT_SUMS;
+            if is_of_80_columns(kernel) && is_short && task.skew == [0; 2] && l2_ratio > 1.0 {
+                (*operations, *step) = (*operations / IN_STEP, IN_STEP * *step);
+            }
         }
         if kernel.family == KernelFamily::Skinny && task.dtype.size_bytes() < 4 && !task.maps {
             // They come one by one.
@@ -305,7 +330,11 @@ impl Speed {
             true => tiles_of(kernel, task) as f64 >= WAVES_IN_TURN * MULTIPROCESSORS,
             false => rows >= MANY_ROWS && cols >= MANY_TILES * kernel.tiles.block[1],
         };
-        if is_many { 1.0 + self.of_l2 * (ratio - 1.0) } else { 1.0 }
+        match is_many {
+            true => 1.0 + self.of_l2 * (ratio - 1.0),
+            false if nearly_fills_a_wave(kernel, task) => ratio,
+            false => 1.0,
+        }
     }
 
     /// By how much a step of a task takes longer, whose rows do not all begin with lines.

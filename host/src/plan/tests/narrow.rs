@@ -80,9 +80,12 @@ fn an_h200_has_plans_of_its_own() {
         };
         [chosen(&h100()), chosen(&h200())]
     };
-    // The L2 cache is what tiles of 64 rows wait for where C has many.
-    let [slow, fast] = variants([1024, 1024, 1024], Layout::row_major);
+    // The L2 cache is what tiles of 64 rows wait for where they are nearly a wave, and those of
+    // 80 columns do not where sums are short.
+    let [slow, fast] = variants([512, 2048, 4096], Layout::row_major);
     assert_eq!([slow, fast], ["warp_group_in_step_64x192", "warp_group_64x128"]);
+    let [slow, fast] = variants([1024, 1024, 1024], Layout::col_major);
+    assert_eq!([slow, fast], ["warp_group_in_step_64x192", "warp_group_swap_ab_128x80"]);
     // More of B on its way at a time, though half of each tile is empty.
     let [slow, fast] = variants([64, 28_672, 4096], Layout::col_major);
     assert_eq!([slow, fast], ["warp_group_halves_64x64", "warp_group_128x224"]);
