@@ -134,7 +134,7 @@ impl Chosen {
         let task = Task { shape: rest, unmapped: None, ..task };
         let task = if turned { task.turned() } else { task };
         // Parts of both would need memory, of which the second may find none.
-        let task = Task { splits: parts == 1, ..task };
+        let task = Task { splits: parts == 1, whole: true, ..task };
         let rest = fastest(&task, kernel.takes_maps(), most - own.total(), info)?;
         let prediction = Prediction { rest: rest.prediction.total(), ..own };
         let rest = Rest { of_rows, from, kernel: rest.kernel, parts: rest.parts, turned };

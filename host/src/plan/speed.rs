@@ -21,6 +21,10 @@ const SEVERAL_WAVES: f64 = 0.93;
 /// are placed ([`Kernel::placing`]).
 pub(super) const IN_STEP: f64 = 0.75;
 const SHORT_SUMS: usize = 24;
+/// Microseconds that tiles of 128 x 96, and those of 128 x 128 in step, take more than by long sums
+/// where a sum has few steps.
+const LATE: f64 = 0.35;
+const FEW_STEPS: usize = 12;
 
 /// Rows of C, and columns of tiles, from which on a faster L2 cache makes kernels faster
 /// ([`Speed::of_l2`]).
@@ -251,6 +255,8 @@ fn nearly_fills_a_wave(kernel: &Kernel, task: &Task) -> bool {
     const LEAST_ROWS: usize = 160;
     let tiles = tiles_of(kernel, task) as f64;
     kernel.variant == "warp_group_64x128"
+        // What another kernel leaves waits for more.
+        && !task.whole
         && task.shape.rows.min(task.shape.cols) >= LEAST_ROWS
         && (LEAST_TILES..=MULTIPROCESSORS).contains(&tiles)
 }
@@ -270,7 +276,7 @@ impl Speed {
     /// The same for a task's operands and K, where the L2 cache is so many times as fast.
     pub fn with(kernel: &Kernel, task: &Task, l2_ratio: f64) -> Speed {
         let mut speed = Speed::of(kernel);
-        let Speed { operations, step, .. } = &mut speed;
+        let Speed { operations, step, tile, .. } = &mut speed;
         if kernel.family == KernelFamily::TensorCore && task.dtype.size_bytes() < 4 && !task.maps {
             // Elements that are too small for asynchronous copies come through registers.
             (*operations, *step) = (0.2 * *operations, 3.0 * *step);
@@ -294,10 +300,18 @@ impl Speed {
             if tiles_of(kernel, task) as f64 > MULTIPROCESSORS {
                 (*operations, *step) = (SEVERAL_WAVES * *operations, *step / SEVERAL_WAVES);
             }
-            // Sums so short that clusters are still in step; an H100 was not asked.
-            let is_short = task.k.div_ceil(kernel.tiles.block[2]) < SHORT_SUMS;
-            if is_of_80_columns(kernel) && is_short && task.skew == [0; 2] && l2_ratio > 1.0 {
+        }
+        if l2_ratio > 1.0 && task.dtype.size_bytes() == 2 {
+            // An H100 was asked for neither.
+            let steps = task.k.div_ceil(kernel.tiles.block[2]);
+            if is_of_80_columns(kernel) && steps < SHORT_SUMS && task.skew == [0; 2] {
+                // Sums so short that clusters are still in step.
                 (*operations, *step) = (*operations / IN_STEP, IN_STEP * *step);
+            }
+            let is_late = kernel.swaps_operands() && kernel.tiles.block[..2] == [128, 96]
+                || kernel.variant == "warp_group_in_step_128x128";
+            if is_late && steps < FEW_STEPS {
+                *tile += LATE;
             }
         }
         if kernel.family == KernelFamily::Skinny && task.dtype.size_bytes() < 4 && !task.maps {
