@@ -356,8 +356,12 @@ pub fn cuda() -> Option<Device> {
 /// # Panics
 /// As [`cuda`].
 pub fn hopper() -> Option<Device> {
-    let least = Target::Sm90a.min_capability();
-    cuda().filter(|device| device.info().compute_capability == Some(least))
+    cuda().filter(is_hopper)
+}
+
+/// Whether a device is of compute capability 9.0.
+pub fn is_hopper(device: &Device) -> bool {
+    device.info().compute_capability == Some(Target::Sm90a.min_capability())
 }
 
 /// The variants of the table that a GPU runs, for whatever dtype.

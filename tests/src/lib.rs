@@ -17,8 +17,8 @@ mod table;
 pub use case::{Case, Data};
 pub use emulator::{emulated_kernel, emulator_engines, is_short, timing};
 pub use engine::{
-    Engine, Path, cpu_engines, cuda, cuda_engines, cuda_is_required, engines, hopper, runs, say,
-    skip, skipped, variants_on,
+    Engine, Path, cpu_engines, cuda, cuda_engines, cuda_is_required, engines, hopper, is_hopper,
+    runs, say, skip, skipped, variants_on,
 };
 pub use place::{GUARD, Place, Placed, poison};
 pub use runner::{Summary, run_case, run_case_with, run_table, run_table_where};

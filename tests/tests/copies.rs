@@ -3,7 +3,7 @@
 
 use gemmite::emulator::Options;
 use gemmite::{Device, Gemm, KernelChoice, Matrix, Op, Shape, bf16, random};
-use gemmite_tests::{cuda, say};
+use gemmite_tests::{cuda, is_hopper, say};
 
 const OPS: [[Op; 2]; 4] = [
     [Op::None, Op::None],
@@ -100,7 +100,7 @@ fn short_rows_are_copied_on_the_emulator() {
 #[test]
 fn cuda_copies_along_m_and_n() {
     let Some(device) = cuda() else { return };
-    let is_hopper = device.info().compute_capability == Some((9, 0));
+    let is_hopper = is_hopper(&device);
     for ops in OPS {
         for sizes in [[4095, 4097, 4099], [2047, 2049, 2051], [2048; 3], [2049, 2047, 2050]] {
             let (a, b, gemm) = product(sizes, ops);

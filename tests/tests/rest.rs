@@ -3,7 +3,7 @@
 
 use gemmite::emulator::Options;
 use gemmite::{Device, Element, Gemm, Layout, Matrix, Op, OutputOf, Plan, Shape, bf16, random};
-use gemmite_tests::{cuda, hopper, say};
+use gemmite_tests::{cuda, is_hopper, say};
 
 /// A product of bf16 or f32: M, N, K, and how A and B are stored.
 type Case = ((usize, usize, usize), [Op; 2]);
@@ -64,7 +64,9 @@ fn cuda_rest() {
     let Some(device) = cuda() else { return };
     let of_f32 = OF_F32.map(|case| check::<f32>(&device, case, "k08_double_buffer"));
     // Whose numbers of multiprocessors these products are for.
-    let Some(device) = hopper() else { return };
+    if !is_hopper(&device) {
+        return;
+    }
     let of_bf16 = ROWS.into_iter().chain(COLUMNS);
     let of_bf16: Vec<_> =
         of_bf16.map(|case| check::<bf16>(&device, case, "k11_tensor_core")).collect();

@@ -50,14 +50,15 @@ static DEVICE: LazyLock<Device> = LazyLock::new(|| {
 /// Of three products, whose last plans were the fastest.
 static TEXT: LazyLock<String> = LazyLock::new(|| {
     let mut tuning = Tuning::new(&DEVICE).expect("it has plans");
-    add::<f32, f32>(&mut tuning, Gemm::new(), [9, 7, 40]);
-    add::<f32, f32>(&mut tuning, Gemm::new().op_b(Op::Transpose), [5, 8, 16]);
-    add::<bf16, f32>(&mut tuning, Gemm::default(), [3, 8, 24]);
+    add::<f32, f32>(&mut tuning, Op::None, [9, 7, 40]);
+    add::<f32, f32>(&mut tuning, Op::Transpose, [5, 8, 16]);
+    add::<bf16, f32>(&mut tuning, Op::None, [3, 8, 24]);
     tuning.to_string()
 });
 
-fn add<T: Element, C: OutputOf<T>>(tuning: &mut Tuning, gemm: Gemm<T, C>, [m, n, k]: [usize; 3]) {
-    let b = if gemm == gemm.clone().op_b(Op::Transpose) { [n, k] } else { [k, n] };
+fn add<T: Element, C: OutputOf<T>>(tuning: &mut Tuning, op_b: Op, [m, n, k]: [usize; 3]) {
+    let gemm = Gemm::<T, C>::default().op_b(op_b);
+    let b = if op_b == Op::Transpose { [n, k] } else { [k, n] };
     let [a, b] = [[m, k], b].map(|[rows, cols]| Layout::row_major(Shape::new(rows, cols)));
     let mut last_wins =
         |plans: &[Plan]| (0..plans.len()).rev().map(|i| Ok(1.0 + i as f64)).collect();

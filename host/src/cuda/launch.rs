@@ -38,8 +38,7 @@ impl Driver for CudaDriver<'_> {
         let mut address = 0;
         // SAFETY: the context is current, and the stream is its own.
         let (call, result) = unsafe {
-            // What is recorded keeps its memory, which that call alone can see to.
-            match self.context.has_memory_pools() || self.is_recorded() {
+            match self.is_pooled() {
                 true => {
                     let result = sys::cuMemAllocAsync(&mut address, bytes, self.stream);
                     ("cuMemAllocAsync", result)
@@ -62,7 +61,7 @@ impl Driver for CudaDriver<'_> {
         // SAFETY: it was allocated on this stream, and is freed once, behind what uses it. There is
         // nothing to be done about a failure, which only an earlier fault of the context makes.
         unsafe {
-            if self.context.has_memory_pools() || self.is_recorded() {
+            if self.is_pooled() {
                 let _ = sys::cuMemFreeAsync(address, self.stream);
             } else {
                 let _ = sys::cuStreamSynchronize(self.stream);
@@ -93,6 +92,12 @@ impl Driver for CudaDriver<'_> {
 }
 
 impl CudaDriver<'_> {
+    /// Whether memory is allocated in the stream's order: where the driver can, and of work that is
+    /// recorded in any case, since nobody else sees to its memory.
+    fn is_pooled(&self) -> bool {
+        self.context.has_memory_pools() || self.is_recorded()
+    }
+
     /// Whether work on the stream is recorded and not run.
     fn is_recorded(&self) -> bool {
         use sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as NONE;

@@ -428,7 +428,7 @@ fn multiplying(
 
 /// Fewer steps than that are on their way, most of them, before one is waited for: by 8, which take
 /// no longer without places, and 17.
-const FEW_STEPS: f64 = 12.0;
+pub(super) const FEW_STEPS: f64 = 12.0;
 
 /// What part of its time a step takes whose clusters are placed so, of rows that lie in two lines
 /// of the L2 cache or do not: of what it waits for, and of the least that it takes. By what an H200

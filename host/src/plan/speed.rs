@@ -2,7 +2,7 @@
 
 use super::choose::Task;
 use super::maps::WITHIN_SECTORS;
-use super::model::{L2_BYTES, MULTIPROCESSORS, tiles_of_blocks};
+use super::model::{FEW_STEPS, L2_BYTES, MULTIPROCESSORS, tiles_of_blocks};
 use super::waiting::Part;
 use gemm_spec::{DType, Kernel, KernelFamily, Precision, Shape, Stored};
 use rustc_hash::FxHashMap;
@@ -20,11 +20,10 @@ const SEVERAL_WAVES: f64 = 0.93;
 /// What part of a step tiles of 128 x 80 take in sums of fewer steps than from which on clusters
 /// are placed ([`Kernel::placing`]).
 pub(super) const IN_STEP: f64 = 0.75;
-const SHORT_SUMS: usize = 24;
+pub(super) const SHORT_SUMS: usize = 24;
 /// Microseconds that tiles of 128 x 96, and those of 128 x 128 in step, take more than by long sums
 /// where a sum has few steps.
 const LATE: f64 = 0.35;
-const FEW_STEPS: usize = 12;
 
 /// Rows of C, and columns of tiles, from which on a faster L2 cache makes kernels faster
 /// ([`Speed::of_l2`]).
@@ -310,7 +309,7 @@ impl Speed {
             }
             let is_late = kernel.swaps_operands() && kernel.tiles.block[..2] == [128, 96]
                 || kernel.variant == "warp_group_in_step_128x128";
-            if is_late && steps < FEW_STEPS {
+            if is_late && (steps as f64) < FEW_STEPS {
                 *tile += LATE;
             }
         }

@@ -1,6 +1,8 @@
 //! Tiles of fewer columns than the kernel's.
 
+use super::super::speed::SHORT_SUMS;
 use super::*;
+use gemm_spec::Placing;
 
 /// Operands along K where maps reach.
 fn chosen(shape: (usize, usize), k: usize) -> Chosen {
@@ -98,6 +100,18 @@ fn an_h200_has_plans_of_its_own() {
     // Nearly all is C.
     let [slow, fast] = variants([8192, 8192, 64], Layout::row_major);
     assert_eq!([slow, fast], ["warp_group_ping_pong_128x192", "warp_group_128x192"]);
+}
+
+/// What the model calls short sums of tiles of 80 columns are those whose clusters have no places.
+#[test]
+fn short_sums_have_no_places() {
+    let name = "warp_group_swap_ab_128x80";
+    let kernel = Kernel::find_for(name, DType::BF16, Precision::Full, [true; 2]).unwrap();
+    let has_places = |steps: usize| {
+        let k = steps * kernel.tiles.block[2];
+        kernel.placing(Shape::new(1024, 1024), k, h200().places()) != Placing::Any
+    };
+    assert_eq!([SHORT_SUMS - 1, SHORT_SUMS].map(has_places), [false, true]);
 }
 
 /// Few rows of C, in tiles of as many as they are parts of, whose clusters have places.
