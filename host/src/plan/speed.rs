@@ -22,8 +22,15 @@ const SEVERAL_WAVES: f64 = 0.93;
 pub(super) const IN_STEP: f64 = 0.75;
 pub(super) const SHORT_SUMS: usize = 24;
 /// Microseconds that tiles of 128 x 96, and those of 128 x 128 in step, take more than by long sums
-/// where a sum has few steps.
+/// where a sum has few steps; those of 64 x 128 in step where it has more than [`SOON`], or C few
+/// rows or columns.
 const LATE: f64 = 0.35;
+const SOON: usize = 32;
+/// Microseconds that tiles of 64 x 192 in step take more for each step behind [`SHORT_SUMS`] whose
+/// rows begin within sectors, where clusters get out of step.
+const OUT_OF_STEP: f64 = 0.05;
+/// Rows and columns of C from which on both were seen.
+const MORE_THAN_FEW: usize = 200;
 
 /// Rows of C, and columns of tiles, from which on a faster L2 cache makes kernels faster
 /// ([`Speed::of_l2`]).
@@ -101,7 +108,7 @@ fn measured(kernel: &Kernel) -> (f64, f64, f64, usize) {
         ("warp_group_128x160", _) => (tensor(740.0), 0.27, 1.5, 1),
         ("warp_group_128x128", _) => (tensor(740.0), 0.25, 2.1, 1),
         ("warp_group_split_128x128", _) => (138.0, 1.75, 2.0, 1),
-        ("warp_group_in_step_64x128", _) => (tensor(740.0), 0.17, 1.7, 1),
+        ("warp_group_in_step_64x128", _) => (tensor(740.0), 0.17, 1.35, 1),
         ("warp_group_64x256", _) => (tensor(615.0), 0.3, 1.5, 1),
         ("warp_group_64x192", _) => (tensor(540.0), 0.25, 1.1, 1),
         ("warp_group_64x128", _) => (tensor(507.0), 0.15, 1.2, 1),
@@ -266,6 +273,24 @@ fn tiles_of(kernel: &Kernel, task: &Task) -> usize {
     down.saturating_mul(across)
 }
 
+/// Microseconds that a tile of so many steps takes more than at the least, where an H200 was asked
+/// for that or was not.
+fn late(kernel: &Kernel, steps: usize, task: &Task, is_asked: bool) -> f64 {
+    let is_wide = task.shape.rows.min(task.shape.cols) >= MORE_THAN_FEW;
+    let has_few_steps = (steps as f64) < FEW_STEPS;
+    match (kernel.variant, kernel.tiles.block) {
+        ("warp_group_in_step_64x128", _) if is_asked && is_wide && steps <= SOON => 0.0,
+        ("warp_group_in_step_64x128", _) => LATE,
+        _ if !is_asked => 0.0,
+        ("warp_group_in_step_64x192", _) if is_wide && task.skew.contains(&WITHIN_SECTORS) => {
+            OUT_OF_STEP * steps.saturating_sub(SHORT_SUMS) as f64
+        }
+        ("warp_group_in_step_128x128", _) if has_few_steps => LATE,
+        (_, [128, 96, _]) if kernel.swaps_operands() && has_few_steps => LATE,
+        _ => 0.0,
+    }
+}
+
 impl Speed {
     pub fn of(kernel: &Kernel) -> Speed {
         let found = SPEEDS.get(&(kernel.name.as_ptr() as usize));
@@ -300,19 +325,14 @@ impl Speed {
                 (*operations, *step) = (SEVERAL_WAVES * *operations, *step / SEVERAL_WAVES);
             }
         }
-        if l2_ratio > 1.0 && task.dtype.size_bytes() == 2 {
-            // An H100 was asked for neither.
-            let steps = task.k.div_ceil(kernel.tiles.block[2]);
-            if is_of_80_columns(kernel) && steps < SHORT_SUMS && task.skew == [0; 2] {
-                // Sums so short that clusters are still in step.
-                (*operations, *step) = (*operations / IN_STEP, IN_STEP * *step);
-            }
-            let is_late = kernel.swaps_operands() && kernel.tiles.block[..2] == [128, 96]
-                || kernel.variant == "warp_group_in_step_128x128";
-            if is_late && (steps as f64) < FEW_STEPS {
-                *tile += LATE;
-            }
+        let steps = task.k.div_ceil(kernel.tiles.block[2]);
+        // An H100 was not asked.
+        let is_asked = l2_ratio > 1.0 && task.dtype.size_bytes() == 2;
+        if is_asked && is_of_80_columns(kernel) && steps < SHORT_SUMS && task.skew == [0; 2] {
+            // Sums so short that clusters are still in step.
+            (*operations, *step) = (*operations / IN_STEP, IN_STEP * *step);
         }
+        *tile += late(kernel, steps, task, is_asked);
         if kernel.family == KernelFamily::Skinny && task.dtype.size_bytes() < 4 && !task.maps {
             // They come one by one.
             *step *= 2.5;

@@ -88,6 +88,12 @@ fn an_h200_has_plans_of_its_own() {
     assert_eq!([slow, fast], ["warp_group_in_step_64x192", "warp_group_64x128"]);
     let [slow, fast] = variants([1024, 1024, 1024], Layout::col_major);
     assert_eq!([slow, fast], ["warp_group_in_step_64x192", "warp_group_swap_ab_128x80"]);
+    // Clusters in step are where sums are not long, and get out of it where rows begin within
+    // sectors.
+    let [slow, fast] = variants([1032, 712, 1296], Layout::col_major);
+    assert_eq!([slow, fast], ["warp_group_in_step_64x192", "warp_group_in_step_64x128"]);
+    let [slow, fast] = variants([480, 1896, 5160], Layout::row_major);
+    assert_eq!([slow, fast], ["warp_group_in_step_64x192", "warp_group_64x128"]);
     // More of B on its way at a time, though half of each tile is empty.
     let [slow, fast] = variants([64, 28_672, 4096], Layout::col_major);
     assert_eq!([slow, fast], ["warp_group_halves_64x64", "warp_group_128x224"]);
