@@ -356,7 +356,8 @@ fn multiplying(
     task: &Task,
     (places, l2_ratio): (Places, f64),
 ) -> f64 {
-    let speed = Speed::with(kernel, task, l2_ratio);
+    let steps = steps_of_part(kernel, parts, task);
+    let speed = Speed::with(kernel, steps, task, l2_ratio);
     let Speed { mut step, mut tile, blocks, .. } = speed;
     let by_l2 = speed.by_l2(l2_ratio, kernel, task);
     let operations = speed.operations * by_l2;
@@ -369,7 +370,6 @@ fn multiplying(
     let cluster = kernel.cluster();
     let clusters = clusters(kernel, task, parts.max(task.batch), places);
     let tiles = clusters * cluster as f64;
-    let steps = steps_of_part(kernel, parts, task);
     let bytes = task.dtype.size_bytes() * depth;
     let [down, across] = kernel.cluster_tiles();
     let bytes_of_step = (rows.min(m) * bytes / across + cols.min(n) * bytes / down) as f64;

@@ -20,13 +20,13 @@ const SEVERAL_WAVES: f64 = 0.93;
 /// What part of a step tiles of 128 x 80 take in sums of fewer steps than from which on clusters
 /// are placed ([`Kernel::placing`]).
 pub(super) const IN_STEP: f64 = 0.75;
-pub(super) const SHORT_SUMS: usize = 24;
+pub(super) const SHORT_SUMS: f64 = 24.0;
 /// Microseconds that tiles of 128 x 96, and those of 128 x 128 in step, take more than by long sums
 /// where a sum has few steps; those of 64 x 128 in step where it has more than [`SOON`], or C few
 /// rows or columns.
 const LATE: f64 = 0.35;
-const SOON: usize = 32;
-/// Microseconds that tiles of 64 x 192 in step take more for each step behind [`SHORT_SUMS`] whose
+const SOON: f64 = 32.0;
+/// Microseconds that tiles of 64 rows in step take more for each step behind [`SHORT_SUMS`] whose
 /// rows begin within sectors, where clusters get out of step.
 const OUT_OF_STEP: f64 = 0.05;
 /// Rows and columns of C from which on both were seen.
@@ -275,16 +275,18 @@ fn tiles_of(kernel: &Kernel, task: &Task) -> usize {
 
 /// Microseconds that a tile of so many steps takes more than at the least, where an H200 was asked
 /// for that or was not.
-fn late(kernel: &Kernel, steps: usize, task: &Task, is_asked: bool) -> f64 {
+fn late(kernel: &Kernel, steps: f64, task: &Task, is_asked: bool) -> f64 {
     let is_wide = task.shape.rows.min(task.shape.cols) >= MORE_THAN_FEW;
-    let has_few_steps = (steps as f64) < FEW_STEPS;
+    let has_few_steps = steps < FEW_STEPS;
+    let out_of_step = match is_asked && is_wide && task.skew.contains(&WITHIN_SECTORS) {
+        true => OUT_OF_STEP * (steps - SHORT_SUMS).max(0.0),
+        false => 0.0,
+    };
     match (kernel.variant, kernel.tiles.block) {
-        ("warp_group_in_step_64x128", _) if is_asked && is_wide && steps <= SOON => 0.0,
-        ("warp_group_in_step_64x128", _) => LATE,
+        ("warp_group_in_step_64x128", _) if is_asked && is_wide && steps <= SOON => out_of_step,
+        ("warp_group_in_step_64x128", _) => LATE + out_of_step,
+        ("warp_group_in_step_64x192", _) => out_of_step,
         _ if !is_asked => 0.0,
-        ("warp_group_in_step_64x192", _) if is_wide && task.skew.contains(&WITHIN_SECTORS) => {
-            OUT_OF_STEP * steps.saturating_sub(SHORT_SUMS) as f64
-        }
         ("warp_group_in_step_128x128", _) if has_few_steps => LATE,
         (_, [128, 96, _]) if kernel.swaps_operands() && has_few_steps => LATE,
         _ => 0.0,
@@ -297,8 +299,9 @@ impl Speed {
         found.copied().unwrap_or_else(|| Speed::new(kernel))
     }
 
-    /// The same for a task's operands and K, where the L2 cache is so many times as fast.
-    pub fn with(kernel: &Kernel, task: &Task, l2_ratio: f64) -> Speed {
+    /// The same for a task's operands and a sum of so many steps, where the L2 cache is so many
+    /// times as fast.
+    pub fn with(kernel: &Kernel, steps: f64, task: &Task, l2_ratio: f64) -> Speed {
         let mut speed = Speed::of(kernel);
         let Speed { operations, step, tile, .. } = &mut speed;
         if kernel.family == KernelFamily::TensorCore && task.dtype.size_bytes() < 4 && !task.maps {
@@ -325,7 +328,6 @@ impl Speed {
                 (*operations, *step) = (SEVERAL_WAVES * *operations, *step / SEVERAL_WAVES);
             }
         }
-        let steps = task.k.div_ceil(kernel.tiles.block[2]);
         // An H100 was not asked.
         let is_asked = l2_ratio > 1.0 && task.dtype.size_bytes() == 2;
         if is_asked && is_of_80_columns(kernel) && steps < SHORT_SUMS && task.skew == [0; 2] {

@@ -117,7 +117,8 @@ fn short_sums_have_no_places() {
         let k = steps * kernel.tiles.block[2];
         kernel.placing(Shape::new(1024, 1024), k, h200().places()) != Placing::Any
     };
-    assert_eq!([SHORT_SUMS - 1, SHORT_SUMS].map(has_places), [false, true]);
+    let steps = SHORT_SUMS as usize;
+    assert_eq!([steps - 1, steps].map(has_places), [false, true]);
 }
 
 /// Few rows of C, in tiles of as many as they are parts of, whose clusters have places.
