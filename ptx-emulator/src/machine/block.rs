@@ -135,6 +135,8 @@ pub(crate) struct Cluster {
     pub hopper: Hopper,
     /// Rounds of turns so far.
     rounds: u64,
+    /// What would have been said before lanes parted because nothing went on.
+    stuck: Option<Box<Report>>,
 }
 
 /// How a cluster's turn ended.
@@ -162,7 +164,8 @@ impl Cluster {
             Block::new(grid, std::array::from_fn(|i| first[i] * extents[i] + inside[i]))
         };
         let blocks: Vec<Block> = (0..ranks).map(block).collect();
-        let mut cluster = Cluster { hopper: Hopper::new(grid, &blocks), blocks, rounds: 0 };
+        let mut cluster =
+            Cluster { hopper: Hopper::new(grid, &blocks), blocks, rounds: 0, stuck: None };
         for rank in 0..cluster.blocks.len() {
             for warp in 0..cluster.blocks[rank].warps.len() {
                 let frame = cluster.first_frame(grid, rank, warp);
@@ -192,6 +195,22 @@ impl Cluster {
         statistics: &mut Statistics,
         turns: u64,
     ) -> Result<Turn, Box<Report>> {
+        let result = self.take_turns(grid, statistics, turns);
+        result.map_err(|report| match report.kind {
+            // Lanes have parted in vain.
+            ReportKind::Deadlock | ReportKind::Divergence | ReportKind::Barrier => {
+                self.stuck.take().unwrap_or(report)
+            }
+            _ => report,
+        })
+    }
+
+    fn take_turns(
+        &mut self,
+        grid: &Grid<'_>,
+        statistics: &mut Statistics,
+        turns: u64,
+    ) -> Result<Turn, Box<Report>> {
         for _ in 0..turns {
             let (mut alive, mut moved) = (false, false);
             let late = self.late(grid);
@@ -215,10 +234,22 @@ impl Cluster {
                 return Ok(Turn::Finished);
             }
             if !moved {
-                return Err(self.deadlock(grid));
+                let stuck = self.deadlock(grid);
+                if !self.part() {
+                    return Err(stuck);
+                }
+                self.stuck.get_or_insert(stuck);
             }
         }
         Ok(Turn::Unfinished)
+    }
+
+    /// Nothing goes on: lanes of a warp that wait for others, which wait where they meet again, may
+    /// wait for what they do behind that. Returns whether there are any.
+    fn part(&mut self) -> bool {
+        let warps = self.blocks.iter_mut().flat_map(|block| &mut block.warps);
+        let polling = warps.filter(|warp| matches!(warp.status, Status::Polling(_)));
+        polling.filter_map(|warp| warp.frames.last_mut()).any(|frame| frame.part())
     }
 
     /// What the warps had is for those of the next cluster.

@@ -57,6 +57,7 @@ impl Context<'_> {
     pub(super) fn follow_marks(&mut self, i: &Instruction) -> Result<(), Box<Fault>> {
         let (run, mask) = (i.run, self.mask);
         let same = |handler: Handler| std::ptr::fn_addr_eq(handler, run);
+        let accumulates = self.predicate(i.q) != 0;
         let marks = &mut self.frame.marks;
         if same(movement::copy) || same(compare::run_selp) {
             let chosen = if same(movement::copy) {
@@ -73,14 +74,20 @@ impl Context<'_> {
         }
         let (written, read) = i.list.split_at(i.writes as usize);
         let computes = matches!(i.class, Class::Integer | Class::Float | Class::Move);
-        let passes = computes && i.p == SINK || i.class == Class::Matrix && i.a == 0;
+        let computes = computes && i.p == SINK;
+        // Matrices are in the list; what is beside it says where they are in memory.
+        let multiplies = i.class == Class::Matrix && i.a == 0;
+        let adds = i.is_group_product() && accumulates;
+        let sums = if adds { written } else { &[] };
         let (mut passed, mut origin) = (0, None);
-        for slot in [i.a, i.b, i.c].iter().chain(read) {
-            let marked = marks.of(*slot) & mask;
+        let beside = [i.a, i.b, i.c].map(|slot| (slot, computes));
+        let listed = read.iter().chain(sums).map(|slot| (*slot, computes || multiplies));
+        for (slot, passes) in beside.into_iter().chain(listed) {
+            let marked = marks.of(slot) & mask;
             let Some(lane) = lanes_of(marked).next() else {
                 continue;
             };
-            let from = marks.origins.get(slot).copied().unwrap_or_default();
+            let from = marks.origins.get(&slot).copied().unwrap_or_default();
             if passes {
                 passed |= marked;
                 origin = Some(from);

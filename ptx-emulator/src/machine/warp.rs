@@ -123,26 +123,51 @@ impl Frame {
         true
     }
 
-    /// Counts a strong access. A path that has made many may wait for lanes that wait for it at
-    /// their meeting place, or for the other side of a branch: those go on then. Threads of a warp
-    /// make progress each for itself (PTX ISA 3.2, on `sm_70` and later).
+    /// Counts a strong access, or a test that was in vain. A path that has made many may wait for
+    /// another, which goes on then: threads of a warp make progress each for itself (PTX ISA 3.2, on
+    /// `sm_70` and later).
     pub fn spin(&mut self) {
         const MANY: u32 = 1 << 12;
         self.spins += 1;
-        if self.spins < MANY || self.stack.is_empty() {
-            return;
+        if self.spins >= MANY {
+            self.spins = 0;
+            let _ = self.other_side() || self.part();
         }
-        self.spins = 0;
-        let top = self.stack.len() - 1;
-        let (path, other) = (self.path, self.stack[top]);
-        if other.meet == path.meet {
-            // The other side of a branch.
-            (self.path, self.stack[top]) = (other, path);
-        } else if other.pc == path.meet && other.mask & !path.mask != 0 {
-            // Lanes that have come to the meeting place: from now on they meet the others later.
-            self.stack[top] = Path { meet: other.meet, ..path };
-            self.path = Path { mask: other.mask & !path.mask, ..other };
+    }
+
+    /// Where the paths of the stack begin that meet where this one does.
+    fn sides(&self) -> usize {
+        let below = self.stack.iter().rposition(|other| other.meet != self.path.meet);
+        below.map_or(0, |below| below + 1)
+    }
+
+    /// Another side of the branch goes on, each in turn. Returns whether there is one.
+    pub fn other_side(&mut self) -> bool {
+        let (sides, path) = (self.sides(), self.path);
+        if sides == self.stack.len() {
+            return false;
         }
+        self.stack.insert(sides, path);
+        self.path = self.stack.pop().expect("one was added");
+        self.settle()
+    }
+
+    /// Lanes that wait where the sides of the branch meet go on, and meet the others later. Returns
+    /// whether there are any.
+    pub fn part(&mut self) -> bool {
+        let (sides, path) = (self.sides(), self.path);
+        let Some(below) = sides.checked_sub(1) else { return false };
+        let meeting = self.stack[below];
+        let under_way = self.stack[sides..].iter().fold(path.mask, |all, side| all | side.mask);
+        let there = meeting.mask & !under_way;
+        if meeting.pc != path.meet || there == 0 {
+            return false;
+        }
+        self.stack.remove(below);
+        self.stack.push(path);
+        self.stack[below..].iter_mut().for_each(|side| side.meet = meeting.meet);
+        self.path = Path { mask: there, ..meeting };
+        self.settle()
     }
 
     /// Lanes leave the function.
@@ -163,6 +188,8 @@ impl Context<'_> {
             return Err(Fault::new(ReportKind::StepLimit, message));
         }
         let counts_lines = self.grid.options.statistics;
+        // Paths that have waited, one after the other.
+        let mut waited = 0;
         for _ in 0..turn {
             let code = self.code;
             let instruction = &code[self.frame.path.pc as usize];
@@ -182,13 +209,19 @@ impl Context<'_> {
                 }
                 match (instruction.run)(self, instruction)? {
                     Step::Next => {}
-                    Step::Wait | Step::Retry => {
+                    step @ (Step::Wait | Step::Retry) => {
                         self.frame.path.pc -= 1;
-                        return Ok(Stop::Blocked);
+                        waited += 1;
+                        let all_have_waited = waited > self.frame.stack.len();
+                        if step == Step::Wait || all_have_waited || !self.frame.other_side() {
+                            return Ok(Stop::Blocked);
+                        }
+                        continue;
                     }
                     Step::Done => return Ok(Stop::Blocked),
                 }
             }
+            waited = 0;
             self.warp.steps += 1;
             self.statistics.instructions[instruction.class as usize] += 1;
             if counts_lines && self.mask != 0 {

@@ -89,6 +89,12 @@ impl Instruction {
             watched: false,
         }
     }
+
+    /// Whether it is a product of a warpgroup.
+    pub fn is_group_product(&self) -> bool {
+        use crate::machine::hopper::Operation;
+        matches!(&self.detail, Detail::Hopper(operation) if matches!(**operation, Operation::Product(_)))
+    }
 }
 
 /// What single families of instructions need besides operands.

@@ -5,7 +5,7 @@
 //! where the function begins.
 
 use super::flow::Graph;
-use super::instruction::{CONSTANT, Instruction, Slot, TRUE};
+use super::instruction::{CONSTANT, FALSE, Instruction, Slot, TRUE};
 
 /// A set of registers.
 #[derive(Clone, PartialEq, Eq)]
@@ -40,7 +40,9 @@ impl Block {
         let (mut reads, mut writes) = (Set::empty(registers), Set::empty(registers));
         for i in code {
             let (written, read) = i.list.split_at(i.writes.into());
-            for &slot in [i.a, i.b, i.c].iter().chain(read) {
+            // The accumulators of a warpgroup's product are destinations that it may read.
+            let sums = if i.is_group_product() && i.q != FALSE { written } else { &[] };
+            for &slot in [i.a, i.b, i.c].iter().chain(read).chain(sums) {
                 if !writes.has(slot) {
                     reads.add(slot);
                 }

@@ -107,9 +107,7 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     if reduces {
         b.communicates();
     }
-    let mut out = Instruction::new(run, Class::Memory);
-    out.detail = Detail::Hopper(Box::new(super::Operation::Copy(operation)));
-    b.add(out);
+    b.add(operation.instruction(run));
     Ok(())
 }
 

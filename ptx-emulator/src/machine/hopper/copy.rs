@@ -8,7 +8,7 @@ use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::memory::{Allocation, PARAM_WINDOW, SHARED_WINDOW, Space};
 use crate::order::{Actor, Kind, OpId};
-use crate::program::{Builder, Slot};
+use crate::program::{Builder, Class, Detail, Handler, Instruction, Slot};
 use crate::syntax::ast;
 
 /// An address operand.
@@ -71,6 +71,19 @@ pub(crate) struct Operation {
     pub size: Slot,
     /// Of a copy with one.
     pub coordinates: Box<[Slot]>,
+}
+
+impl Operation {
+    /// The instruction, whose list says what it reads.
+    pub fn instruction(self, run: Handler) -> Instruction {
+        let ends = [Some(self.shared), Some(self.other), self.mbarrier].into_iter().flatten();
+        let others = [Some(self.size), self.multicast].into_iter().flatten();
+        let slots = ends.map(|at| at.slot).chain(others).chain(self.coordinates.iter().copied());
+        let mut out = Instruction::new(run, Class::Memory);
+        out.list = slots.collect();
+        out.detail = Detail::Hopper(Box::new(super::Operation::Copy(self)));
+        out
+    }
 }
 
 /// A part of a copy to shared memory.

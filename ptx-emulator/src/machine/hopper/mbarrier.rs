@@ -433,5 +433,8 @@ fn wait(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         return Ok(Step::Retry);
     }
     c.write_predicate(i.p, done);
+    if done == 0 {
+        c.frame.spin();
+    }
     Ok(Step::Next)
 }

@@ -5,7 +5,7 @@ use super::super::warp::Status;
 use super::wgmma::WarpGroup;
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
-use crate::program::{Builder, CONSTANT, Class, Detail, Instruction, Modifiers, Slot};
+use crate::program::{Builder, CONSTANT, Class, Instruction, Modifiers, Slot};
 use crate::sync::{RegisterChange, RegisterPool};
 use crate::syntax::ast::{self, Constant, Operand};
 use std::collections::HashSet;
@@ -70,17 +70,15 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
 pub(crate) fn watch(code: &mut [Instruction]) {
     let mut owned: HashSet<Slot> = HashSet::new();
     for instruction in code.iter() {
-        if let Detail::Hopper(operation) = &instruction.detail
-            && let super::Operation::Product(operation) = &**operation
-        {
-            owned.extend(operation.registers());
+        if instruction.is_group_product() {
+            owned.extend(&instruction.list);
         }
     }
     for instruction in code.iter_mut().filter(|_| !owned.is_empty()) {
-        let Instruction { d, a, b, c, list, detail, .. } = instruction;
-        let product = matches!(detail, Detail::Hopper(_));
-        let uses = [*d, *a, *b, *c].into_iter().chain(list.iter().copied());
-        instruction.watched = !product && { uses }.any(|slot| owned.contains(&slot));
+        let Instruction { d, a, b, c, list, .. } = instruction;
+        let mut uses = [*d, *a, *b, *c].into_iter().chain(list.iter().copied());
+        let uses = uses.any(|slot| owned.contains(&slot));
+        instruction.watched = uses && !instruction.is_group_product();
     }
 }
 

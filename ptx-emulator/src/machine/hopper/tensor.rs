@@ -10,7 +10,7 @@ use crate::bulk::{
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
 use crate::memory::{PARAM_WINDOW, WINDOW_BYTES, number};
-use crate::program::{Builder, Class, Detail, Instruction, Modifiers, Slot, Value};
+use crate::program::{Builder, Instruction, Modifiers, Slot, Value};
 use crate::syntax::ast::{self, Operand, Type};
 
 /// The address of a map and the coordinates.
@@ -93,9 +93,7 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     let size = none.slot;
     let operation =
         Operation { direction, shared, window, other, mbarrier, multicast, size, coordinates };
-    let mut out = Instruction::new(run, Class::Memory);
-    out.detail = Detail::Hopper(Box::new(super::Operation::Copy(operation)));
-    b.add(out);
+    b.add(operation.instruction(run));
     Ok(())
 }
 
@@ -122,9 +120,7 @@ pub(super) fn prefetch(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<
     let (window, size) = (Window::OWN, slot);
     let operation =
         Operation { direction, shared, window, other, mbarrier, multicast, size, coordinates };
-    let mut out = Instruction::new(run, Class::Memory);
-    out.detail = Detail::Hopper(Box::new(super::Operation::Copy(operation)));
-    b.add(out);
+    b.add(operation.instruction(run));
     Ok(())
 }
 

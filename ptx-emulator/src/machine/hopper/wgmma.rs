@@ -10,44 +10,27 @@ use super::registers::register;
 use crate::bulk::{Major, MatrixDescriptor, OperandShape};
 use crate::check::{Fault, ReportKind};
 use crate::order::{Actor, Kind, OpId, RegisterHazards};
-use crate::program::{Detail, Instruction, Predicate, Slot};
+use crate::program::{Detail, Instruction, Slot};
 use crate::sync::{WARPS_OF_GROUP, WarpGroupOps};
 use crate::tensor_core::Wgmma;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Where A is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum A {
-    Descriptor(Slot),
-    Registers([Slot; 4]),
-}
-
-/// A product, lowered.
+/// A product, lowered. Its instruction has B's descriptor as `b`, A's as `c`, and as `q` whether the
+/// accumulators take part; else they are written alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub wgmma: Wgmma,
-    pub a: A,
-    /// B's descriptor.
-    pub b: Slot,
+    /// A, where it is in registers.
+    pub a: Option<[Slot; 4]>,
     pub accumulators: Box<[Slot]>,
-    /// Whether the accumulators take part; else they are written alone.
-    pub accumulate: Predicate,
     pub major_a: Major,
     pub major_b: Major,
 }
 
 impl Operation {
-    /// The registers that it uses.
-    pub fn registers(&self) -> impl Iterator<Item = Slot> {
-        self.accumulators.iter().copied().chain(self.a_registers().iter().copied())
-    }
-
     fn a_registers(&self) -> &[Slot] {
-        match &self.a {
-            A::Registers(slots) => slots,
-            A::Descriptor(_) => &[],
-        }
+        self.a.as_ref().map_or(&[], |slots| slots)
     }
 
     fn shape_a(&self) -> OperandShape {
@@ -144,14 +127,14 @@ pub(super) fn multiply(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         unreachable!("lowered with a product")
     };
     let a = match operation.a {
-        A::Descriptor(slot) => Some(c.uniform(slot, "A's descriptor")?),
-        A::Registers(_) => None,
+        None => Some(c.uniform(i.c, "A's descriptor")?),
+        Some(_) => None,
     };
-    let accumulate = c.predicate(operation.accumulate);
+    let accumulate = c.predicate(i.q);
     if accumulate != 0 && accumulate != u32::MAX {
         return Err(fault("lanes of a warp differ in scale-d of wgmma.mma_async"));
     }
-    let b = c.uniform(operation.b, "B's descriptor")?;
+    let b = c.uniform(i.b, "B's descriptor")?;
     let key = Key { line: i.line, a, b, accumulate: accumulate != 0 };
     let (warp, function) = (c.warp.index % WARPS_OF_GROUP, c.frame.function);
     let frame = (c.warp.frames.len(), c.frame.call);

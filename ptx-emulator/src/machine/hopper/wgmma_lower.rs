@@ -1,6 +1,6 @@
 //! Lowering of `wgmma` (PTX ISA 9.7.15.5, 9.7.15.7).
 
-use super::wgmma::{A, Operation, commit, fence, multiply, wait};
+use super::wgmma::{Operation, commit, fence, multiply, wait};
 use crate::bulk::Major;
 use crate::error::Error;
 use crate::program::{Builder, Class, Detail, Instruction, Modifiers, Slot, exactly};
@@ -54,21 +54,23 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     if accumulators.len() != wgmma.accumulator_registers() {
         return Err(modifiers.invalid("the number of accumulators"));
     }
-    let a = match in_registers {
-        true => A::Registers(
-            registers(b, a)?
-                .as_ref()
-                .try_into()
-                .map_err(|_| modifiers.invalid("A has not four registers"))?,
-        ),
-        false => A::Descriptor(b.source(a, Type::B64)?),
-    };
-    let descriptor = b.source(descriptor_b, Type::B64)?;
-    let accumulate = b.predicate_source(accumulate)?;
-    let operation =
-        Operation { wgmma, a, b: descriptor, accumulators, accumulate, major_a, major_b };
-    b.beyond_barriers();
     let mut out = Instruction::new(multiply, Class::Matrix);
+    let a = match in_registers {
+        true => {
+            let a = registers(b, a)?;
+            Some(a.as_ref().try_into().map_err(|_| modifiers.invalid("A has not four registers"))?)
+        }
+        false => {
+            out.c = b.source(a, Type::B64)?;
+            None
+        }
+    };
+    out.b = b.source(descriptor_b, Type::B64)?;
+    out.q = b.predicate_source(accumulate)?;
+    out.writes = accumulators.len() as u8;
+    out.list = accumulators.iter().chain(a.iter().flatten()).copied().collect();
+    let operation = Operation { wgmma, a, accumulators, major_a, major_b };
+    b.beyond_barriers();
     out.detail = Detail::Hopper(Box::new(super::Operation::Product(Arc::new(operation))));
     b.add(out);
     Ok(())
