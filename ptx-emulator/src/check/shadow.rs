@@ -50,7 +50,7 @@ pub(crate) struct Stamp {
 
 /// Fences of the whole GPU, or accesses that acquire and release there, by cluster, whose records
 /// then have the cluster's first block, the number of one of its warps in the place of a thread,
-/// and that warp's time in the place of an interval. A cluster has released what the lanes that had
+/// and that warp's time in the places of both intervals ([`Stamp::at`]). A cluster has released what the lanes that had
 /// one knew of each warp, and one that had none has acquired nothing. Two accesses for which both
 /// is so may be ordered, and count as if they were.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ impl Fences<'_> {
     #[inline]
     fn has_released(&self, block: u64, record: Record) -> bool {
         let warp = ((record & THREAD_MASK) >> THREAD_SHIFT) as usize;
-        let time = ((record & EPOCH_MASK) >> EPOCH_SHIFT) as u32;
+        let time = ((record & (EPOCH_MASK | WARP_EPOCH_MASK)) >> WARP_EPOCH_SHIFT) as u32;
         let place = (block as usize).saturating_mul(self.warps).saturating_add(warp);
         let released = self.released.get(place);
         released.is_none_or(|released| released.load(SeqCst) >= time)
@@ -121,8 +121,8 @@ const STRONG: Record = 1;
 const WARP: Record = 2;
 /// Threads of more warps.
 const BLOCK: Record = 4;
-/// Not strong, but towards its own warp, which has written weakly before in an earlier interval of
-/// its own.
+/// Not strong, but towards its own warp, which has accessed it weakly before in an earlier interval
+/// of its own.
 const WEAK_BEFORE: Record = 8;
 const WARP_EPOCH_SHIFT: u32 = 4;
 const EPOCH_SHIFT: u32 = WARP_EPOCH_SHIFT + WARP_EPOCH_BITS;
@@ -136,7 +136,17 @@ const LINE_MASK: Record = !0 << LINE_SHIFT;
 /// The part of the thread's index that is the warp's.
 const WARP_MASK: Record = (1023 & !31) << THREAD_SHIFT;
 
+/// The last time that [`Stamp::at`] takes: a warp has executed hundreds of millions of instructions.
+const LAST_TIME: u32 = (1 << (EPOCH_BITS + WARP_EPOCH_BITS)) - 1;
+
 impl Stamp {
+    /// The same of the warp of that number in its cluster, at a time of its own.
+    pub fn at(self, warp: u32, time: u32) -> Stamp {
+        let time = time.min(LAST_TIME);
+        let (epoch, warp_epoch) = (time >> WARP_EPOCH_BITS, time & LAST_WARP_EPOCH);
+        Stamp { thread: warp, epoch, warp_epoch, ..self }
+    }
+
     #[inline]
     pub fn record(&self) -> Record {
         u64::from(self.line & ((1 << LINE_BITS) - 1)) << LINE_SHIFT
@@ -175,9 +185,11 @@ fn join(old: Record, new: Record) -> Record {
         return (old | BLOCK) & strong;
     }
     if differs & WARP_EPOCH_MASK != 0 {
-        return new | old & BLOCK;
+        return old & BLOCK | if old & STRONG == 0 { still_weak(old, new) } else { new };
     }
-    if differs & THREAD_MASK != 0 { (old | WARP) & strong } else { old & strong }
+    // A weak read of the same interval counts towards its own warp too.
+    let before = if new & STRONG == 0 { !WEAK_BEFORE } else { !0 };
+    (if differs & THREAD_MASK != 0 { old | WARP } else { old }) & strong & before
 }
 
 /// The writer's record with one more write of the same block, which doesn't race. A weak write
@@ -188,9 +200,18 @@ fn join_writes(old: Record, new: Record) -> Record {
     if new & STRONG == 0 || old & STRONG != 0 || differs & (EPOCH_MASK | WARP_MASK) != 0 {
         return new;
     }
-    // Races with other warps' strong writes are the weak write's.
-    let weak = new & !(LINE_MASK | STRONG) | old & LINE_MASK;
-    if differs & WARP_EPOCH_MASK == 0 { weak | old & WEAK_BEFORE } else { weak | WEAK_BEFORE }
+    let weak = still_weak(old, new);
+    if differs & WARP_EPOCH_MASK == 0 { weak & !WEAK_BEFORE | old & WEAK_BEFORE } else { weak }
+}
+
+/// The record of an access behind a weak one of an earlier interval of the same warp, which it still
+/// is towards others: races with their strong accesses are the weak one's.
+#[inline]
+fn still_weak(old: Record, new: Record) -> Record {
+    match new & STRONG {
+        0 => new,
+        _ => new & !(LINE_MASK | STRONG) | old & LINE_MASK | WEAK_BEFORE,
+    }
 }
 
 fn race(record: Record, block: u64, wrote: bool) -> Race {

@@ -428,6 +428,9 @@ pub(crate) fn new_frame(function: &Function, index: usize, local: u64, lanes: u3
     }
 }
 
+/// Of the GPU, as its special registers tell.
+pub(crate) const MULTIPROCESSORS: u32 = 132;
+
 /// Where special registers are read.
 pub(crate) struct Place<'a> {
     pub grid: &'a Grid<'a>,
@@ -461,8 +464,8 @@ impl Place<'_> {
             Special::ClusterRank => all(self.rank as u32),
             Special::ClusterRanks => all(launch.cluster.iter().product()),
             Special::ExplicitCluster => all((launch.cluster != [1; 3]).into()),
-            Special::Multiprocessor => all((self.block.linear % 132) as u32),
-            Special::Multiprocessors => all(132),
+            Special::Multiprocessor => all(self.block.linear as u32 % MULTIPROCESSORS),
+            Special::Multiprocessors => all(MULTIPROCESSORS),
             Special::GridId => all(1),
             Special::DynamicShared => all(launch.dynamic_shared),
             Special::TotalShared => all(self.grid.shared_bytes()),

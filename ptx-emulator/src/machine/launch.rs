@@ -1,6 +1,6 @@
 //! Launches: limits, arguments, and the threads of the CPU that run the blocks.
 
-use super::block::{Cluster, Grid, Turn};
+use super::block::{Cluster, Grid, MULTIPROCESSORS, Turn};
 use super::context::Lanes;
 use super::statistics::Statistics;
 use crate::check::{Report, ReportKind};
@@ -25,8 +25,9 @@ const CLUSTER_TURNS: u64 = 64;
 /// The most warps of a kernel whose fences order its blocks, counted as if each block were a
 /// cluster: each of these has a word.
 const MOST_FENCED: u64 = 1 << 24;
-/// Clusters that run at the same time then.
-const RESIDENT: usize = 128;
+/// Clusters that run at the same time then: kernels whose blocks wait for each other have one or two
+/// on each multiprocessor.
+const RESIDENT: usize = 2 * MULTIPROCESSORS as usize;
 
 /// Launches a kernel and waits for it.
 pub(crate) fn launch(
@@ -84,14 +85,10 @@ pub(crate) fn launch(
     }
     // Blocks that don't talk give the same result in any order; where one errs, the report is that
     // of the first in order, which running them in order gives.
-    let before = memory.snapshot();
-    match run(memory, threads) {
-        Ok(statistics) => Ok(statistics),
-        Err(_) => {
-            memory.restore(before);
-            run(memory, 1)
-        }
-    }
+    memory.remember();
+    let result = run(memory, threads);
+    memory.forget(result.is_ok());
+    result.or_else(|_| run(memory, 1))
 }
 
 fn clusters(launch: &Launch) -> u64 {

@@ -76,6 +76,9 @@ pub(crate) struct Allocation {
     /// The variable's name. Its bytes are zeros that were written, a page of them as it is touched.
     pub name: Option<String>,
     pages: Vec<OnceLock<Box<Page>>>,
+    /// What pages were before their first store since [`GlobalMemory::remember`]; none where that
+    /// is not asked for.
+    before: Vec<OnceLock<Option<Box<Page>>>>,
     shadows: Vec<OnceLock<Box<PageShadow>>>,
 }
 
@@ -115,7 +118,11 @@ impl Allocation {
     #[inline]
     pub fn store(&self, offset: u64, size: u32, value: u64) {
         let written = if self.name.is_some() { 0xf } else { 0 };
-        let page = &self.pages[(offset / PAGE_BYTES) as usize];
+        let number = (offset / PAGE_BYTES) as usize;
+        let page = &self.pages[number];
+        if let Some(before) = self.before.get(number) {
+            before.get_or_init(|| page.get().map(|page| page.copy()));
+        }
         let page = page.get_or_init(|| Page::new(written));
         let word = (offset / 4) as usize % PAGE_WORDS;
         match size {
@@ -158,9 +165,6 @@ pub(crate) struct GlobalMemory {
     left: u64,
 }
 
-/// The contents of all allocations, to go back to.
-pub(crate) struct Snapshot(Vec<Vec<OnceLock<Box<Page>>>>);
-
 impl GlobalMemory {
     pub fn new(capacity: u64) -> GlobalMemory {
         GlobalMemory { allocations: Vec::new(), next: FIRST, left: capacity }
@@ -186,6 +190,7 @@ impl GlobalMemory {
             read_only: false,
             name: None,
             pages: (0..pages).map(|_| OnceLock::new()).collect(),
+            before: Vec::new(),
             shadows: (0..pages).map(|_| OnceLock::new()).collect(),
         });
         Ok(base)
@@ -289,19 +294,28 @@ impl GlobalMemory {
         }
     }
 
-    pub fn snapshot(&self) -> Snapshot {
-        let copy = |page: &OnceLock<Box<Page>>| match page.get() {
-            Some(page) => OnceLock::from(page.copy()),
-            None => OnceLock::new(),
-        };
-        Snapshot(self.allocations.iter().map(|a| a.pages.iter().map(copy).collect()).collect())
+    /// From now on pages are kept as they are, each when it is first stored to.
+    pub fn remember(&mut self) {
+        for allocation in &mut self.allocations {
+            allocation.before = allocation.pages.iter().map(|_| OnceLock::new()).collect();
+        }
     }
 
-    pub fn restore(&mut self, Snapshot(contents): Snapshot) {
-        for (allocation, pages) in self.allocations.iter_mut().zip(contents) {
-            allocation.pages = pages;
+    /// Keeps no pages any longer; where they are not `wanted` as they are now, they are again what
+    /// they were.
+    pub fn forget(&mut self, wanted: bool) {
+        for allocation in &mut self.allocations {
+            let before = std::mem::take(&mut allocation.before);
+            let stored = allocation.pages.iter_mut().zip(before);
+            for (page, before) in stored.filter(|_| !wanted) {
+                if let Some(before) = before.into_inner() {
+                    *page = before.map_or_else(OnceLock::new, OnceLock::from);
+                }
+            }
         }
-        self.clear_shadows();
+        if !wanted {
+            self.clear_shadows();
+        }
     }
 }
 
@@ -345,13 +359,20 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_brings_the_contents_back() {
+    fn what_was_remembered_comes_back_where_that_is_wanted() {
         let mut memory = GlobalMemory::new(1 << 20);
-        let a = memory.allocate(8, 256).unwrap();
-        memory.host_write(a, &[1, 2]).unwrap();
-        let before = memory.snapshot();
-        memory.host_write(a, &[3, 4, 5]).unwrap();
-        memory.restore(before);
-        assert_eq!(memory.find(a, 4).unwrap().load(0, 4), (0x0201, 3));
+        let a = memory.allocate(3 * PAGE_BYTES, 256).unwrap();
+        let [first, second] = [a, a + PAGE_BYTES];
+        memory.host_write(first, &[1, 2]).unwrap();
+        for (wanted, then) in [(false, [(0x0201, 3), (0, 0)]), (true, [(0x05_0406, 7), (7, 1)])] {
+            memory.remember();
+            for (at, bytes) in [(first, &[3, 4, 5][..]), (first, &[6]), (second, &[7])] {
+                memory.host_write(at, bytes).unwrap();
+            }
+            let kept = memory.find(a, 1).unwrap().before.iter().filter(|page| page.get().is_some());
+            assert_eq!(kept.count(), 2);
+            memory.forget(wanted);
+            assert_eq!([0, PAGE_BYTES].map(|at| memory.find(a, 4).unwrap().load(at, 4)), then);
+        }
     }
 }

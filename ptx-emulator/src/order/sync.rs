@@ -40,6 +40,14 @@ impl Slots {
     }
 }
 
+/// Adds what lanes know to a list, in which the same lanes are once, however often they ask.
+fn join(list: &mut Vec<(u32, Known)>, lanes: u32, known: &Known) {
+    match list.iter_mut().find(|(of, _)| *of == lanes) {
+        Some((_, all)) => all.join(known),
+        None => list.push((lanes, known.clone())),
+    }
+}
+
 impl Order {
     /// What was released into the object in that phase, which may be a new one.
     pub(super) fn slot(&mut self, object: SyncObject, phase: u64) -> &mut Known {
@@ -104,7 +112,7 @@ impl Order {
         if let Some((of, known)) = &slots.0[(phase & 1) as usize]
             && *of == phase
         {
-            self.warps[warp].read.push((lanes, known.clone()));
+            join(&mut self.warps[warp].read, lanes, known);
         }
     }
 
@@ -148,7 +156,7 @@ impl Order {
                 known.seen.add_single(warp as u16, lane, time);
             }
         }
-        state.released.push((lanes, known));
+        join(&mut state.released, lanes, &known);
     }
 
     /// `fence.proxy.async` by some lanes.

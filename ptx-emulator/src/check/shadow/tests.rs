@@ -90,19 +90,42 @@ fn strong_readers_of_other_blocks_hide_no_weak_one() {
 }
 
 #[test]
+fn a_weak_read_counts_behind_a_strong_one_of_its_warp() {
+    let weak = |thread, warp_epoch| Stamp { warp_epoch, ..stamp(0, thread, 1) };
+    let strong = |thread, warp_epoch| Stamp { reach: Reach::All, ..weak(thread, warp_epoch) };
+    let mut shadow = BlockShadow::new(1);
+    let mut access = |stamp: Stamp, writes| shadow.access(0, 4, &stamp, writes);
+    assert_eq!(access(weak(0, 0), false), None);
+    assert_eq!(access(strong(1, 1), false), None);
+    // Its own warp has ended an interval between.
+    assert_eq!(access(strong(2, 1), true), None);
+    assert_eq!(access(strong(32, 0), true).map(|race| race.wrote), Some(false));
+    // Weakly once more, in the interval of the strong one.
+    let mut shadow = BlockShadow::new(1);
+    let mut access = |stamp: Stamp, writes| shadow.access(0, 4, &stamp, writes);
+    for read in [weak(0, 0), strong(0, 1), weak(1, 1)] {
+        assert_eq!(access(read, false), None);
+    }
+    assert_eq!(access(strong(2, 1), true).map(|race| race.wrote), Some(false));
+}
+
+#[test]
 fn fences_of_both_clusters_may_order_them() {
-    let page = PageShadow::new();
-    let released: [AtomicU32; 4] = Default::default();
-    let fences = |acquired| Fences { released: &released, warps: 2, acquired };
-    // By warp 1 at time 5.
-    assert_eq!(page.access(0, 0, 4, (&stamp(0, 1, 5), fences(false)), true), None);
-    let read = |acquired| page.access(0, 0, 4, (&stamp(1, 0, 1), fences(acquired)), false);
-    assert!(read(false).is_some() && read(true).is_some());
-    // A fence of a warp that knows of it what it did before.
-    fences(false).release(0, [9, 4].into_iter());
-    assert!(read(true).is_some());
-    fences(false).release(0, [9, 5].into_iter());
-    assert!(read(false).is_some() && read(true).is_none());
-    fences(false).release(0, [0, 0].into_iter());
-    assert!(read(true).is_none());
+    for time in [5, 70_000, 10_000_000] {
+        let page = PageShadow::new();
+        let released: [AtomicU32; 4] = Default::default();
+        let fences = |acquired| Fences { released: &released, warps: 2, acquired };
+        let by = stamp(0, 0, 0).at(1, time);
+        assert_eq!(page.access(0, 0, 4, (&by, fences(false)), true), None);
+        let reader = stamp(1, 0, 0).at(0, 1);
+        let read = |acquired| page.access(0, 0, 4, (&reader, fences(acquired)), false);
+        assert!(read(false).is_some() && read(true).is_some());
+        // A fence of a warp that knows of it what it did before.
+        fences(false).release(0, [time + 4, time - 1].into_iter());
+        assert!(read(true).is_some());
+        fences(false).release(0, [time + 4, time].into_iter());
+        assert!(read(false).is_some() && read(true).is_none());
+        fences(false).release(0, [0, 0].into_iter());
+        assert!(read(true).is_none());
+    }
 }

@@ -4,7 +4,7 @@ use super::super::block::Grid;
 use super::super::context::Context;
 use super::super::warp::{Status, Warp};
 use super::Place;
-use crate::check::shadow::{LAST_EPOCH, Reach, Stamp};
+use crate::check::shadow::{Reach, Stamp};
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
 use crate::order::{Access, Actor, Kind, OpId, Order, Race, Space, SyncObject};
 
@@ -272,7 +272,7 @@ impl Context<'_> {
         if !writes {
             // Who has waited for it knows that it is complete, and not what its warp does: any
             // fence of one who knows of the warp at all is one behind it.
-            stamp.epoch = 1;
+            stamp = stamp.at(stamp.thread, 1);
         }
         let (mut at, end) = (address, address + u64::from(bytes));
         while at < end {
@@ -294,12 +294,12 @@ impl Context<'_> {
     fn cluster_stamp(&self, stamp: &Stamp) -> Stamp {
         let (block, warp) = (self.cluster.blocks[0].linear, self.cluster_warp());
         let order = self.cluster.hopper.order.as_ref();
-        let (thread, epoch) = match order.filter(|_| self.grid.program.orders_blocks) {
-            Some(order) => (warp as u32, order.time(warp).min(LAST_EPOCH)),
+        let (warp, time) = match order.filter(|_| self.grid.program.orders_blocks) {
+            Some(order) => (warp as u32, order.time(warp)),
             None => (0, 1),
         };
         let reach = if stamp.reach == Reach::All { Reach::All } else { Reach::Weak };
-        Stamp { block, thread, epoch, warp_epoch: 0, reach, ..*stamp }
+        Stamp { block, reach, ..*stamp }.at(warp, time)
     }
 
     /// What these lanes know and did is released to whoever acquires it, of other clusters too, and
