@@ -20,6 +20,7 @@ mod launch;
 pub(crate) mod matrix;
 mod memory;
 mod movement;
+mod needs;
 mod packed;
 mod registers;
 mod shared;
@@ -64,6 +65,7 @@ pub(crate) fn lower(
     builder: &mut Builder<'_, '_>,
     instruction: &ast::Instruction,
 ) -> Result<(), Error> {
+    needs::check(builder, instruction)?;
     if let Some(lower) = hopper::find(instruction) {
         return lower(builder, instruction);
     }

@@ -11,6 +11,7 @@ mod lower;
 mod modifiers;
 mod module;
 mod operands;
+mod target;
 mod unset;
 
 pub(crate) use builder::{Builder, frame_layout};
@@ -22,3 +23,4 @@ pub(crate) use modifiers::{Modifiers, bits, is_float, is_signed, type_of};
 pub use module::Module;
 pub(crate) use module::{Function, Instance, LaneMask, Program, Special, Value};
 pub(crate) use operands::{Address, exactly};
+pub(crate) use target::{Needs, Target};

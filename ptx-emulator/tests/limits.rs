@@ -5,10 +5,14 @@ use ptx_emulator::{
     Arch, Argument, Emulator, ErrorKind, Launch, Module, Options, Report, ReportKind,
 };
 
-const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
+const HEAD: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n";
 
 fn module(text: &str) -> Module {
     Module::parse(&format!("{HEAD}{text}")).unwrap()
+}
+
+fn module_for(target: &str, text: &str) -> Module {
+    Module::parse(&format!("{}{text}", HEAD.replace("sm_90a", target))).unwrap()
 }
 
 /// The report of a launch that has to end with one.
@@ -161,9 +165,7 @@ fn products_outlive_no_function() {
     // In the kernel, or in another function that is as deep.
     for wait in ["wgmma.wait_group.sync.aligned 0;", "call h;"] {
         let mut gpu = Emulator::new(Options { checks: false, ..Options::default() });
-        let head = HEAD.replace("sm_90", "sm_90a");
-        let text = format!("{head}{text} .entry f() {{ call g; {wait} ret; }}");
-        let module = Module::parse(&text).unwrap();
+        let module = module(&format!("{text} .entry f() {{ call g; {wait} ret; }}"));
         let report = gpu.launch(&module, "f", &Launch::new(1, 128), &[]).unwrap_err();
         assert!(report.to_string().contains("function returned"), "{report}");
     }
@@ -172,8 +174,7 @@ fn products_outlive_no_function() {
 #[test]
 fn modules_run_on_what_they_are_for() {
     let runs = |target: &str, arch: Arch| {
-        let head = HEAD.replace("sm_90", target);
-        let module = Module::parse(&format!("{head} .entry f() {{ ret; }}")).unwrap();
+        let module = module_for(target, ".entry f() { ret; }");
         let mut gpu = Emulator::new(Options { arch, ..Options::default() });
         gpu.launch(&module, "f", &Launch::new(1, 1), &[]).map_err(|report| report.kind)
     };
@@ -190,4 +191,108 @@ fn modules_run_on_what_they_are_for() {
     ] {
         assert_eq!(runs(target, arch).map(drop), expected, "{target} on {arch:?}");
     }
+}
+
+/// The last target that lacks an instruction, the first that has it (PTX ISA, "Target ISA Notes").
+const NEEDS: &[(&str, &str, &str)] = &[
+    ("sm_70", "sm_75", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [t];"),
+    ("sm_70", "sm_75", "tanh.approx.f32 %f1, %f2;"),
+    ("sm_70", "sm_75", "ex2.approx.f16 %h1, %h2;"),
+    ("sm_70", "sm_75", "ld.global.L2::128B.u32 %r1, [%rd1];"),
+    (
+        "sm_70",
+        "sm_75",
+        "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1, %r2}, {%r3}, {%r4}, {%r1, %r2};",
+    ),
+    ("sm_75", "sm_80", "cp.async.ca.shared.global [t], [%rd1], 4;"),
+    ("sm_75", "sm_80", "cp.async.wait_all;"),
+    ("sm_75", "sm_80", "mbarrier.init.shared.b64 [t], 1;"),
+    ("sm_75", "sm_80", "redux.sync.add.s32 %r1, %r2, 1;"),
+    ("sm_75", "sm_80", "ld.global.L2::cache_hint.u32 %r1, [%rd1], %rd2;"),
+    ("sm_75", "sm_80", "prefetch.global.L2::evict_last [%rd1];"),
+    ("sm_75", "sm_80", "fma.rn.bf16 %h1, %h2, %h3, %h4;"),
+    ("sm_75", "sm_80", "abs.bf16 %h1, %h2;"),
+    ("sm_75", "sm_80", "min.f16 %h1, %h2, %h3;"),
+    ("sm_75", "sm_80", "max.NaN.f32 %f1, %f2, %f3;"),
+    ("sm_75", "sm_80", "cvt.rn.bf16.f32 %h1, %f1;"),
+    ("sm_80", "sm_86", "min.xorsign.abs.f32 %f1, %f2, %f3;"),
+    ("sm_86", "sm_89", "cvt.rn.f16x2.e4m3x2 %r1, %h1;"),
+    ("sm_89", "sm_90", "fence.acq_rel.cluster;"),
+    ("sm_89", "sm_90", "st.shared::cluster.u32 [%r1], %r2;"),
+    ("sm_89", "sm_90", "cp.async.bulk.commit_group;"),
+    ("sm_89", "sm_90", "elect.sync %r1|%p1, 1;"),
+    ("sm_89", "sm_90", "mbarrier.try_wait.parity.shared.b64 %p1, [t], 0;"),
+    ("sm_89", "sm_90", "mbarrier.arrive.shared.b64 _, [t], 1;"),
+    ("sm_89", "sm_90", "fence.proxy.async;"),
+    ("sm_89", "sm_90", "prefetch.tensormap [%rd1];"),
+    ("sm_89", "sm_90", "add.bf16 %h1, %h2, %h3;"),
+    ("sm_89", "sm_90", "add.u16x2 %r1, %r2, %r3;"),
+    ("sm_89", "sm_90", "max.relu.s32 %r1, %r2, %r3;"),
+    ("sm_89", "sm_90", "setp.lt.bf16 %p1, %h1, %h2;"),
+    ("sm_89", "sm_90", "cvt.f16.bf16 %h1, %h2;"),
+    ("sm_89", "sm_90", "cvt.rz.tf32.f32 %r1, %f1;"),
+    ("sm_89", "sm_90", "mov.u32 %r1, %cluster_ctarank;"),
+    ("sm_90", "sm_90a", "setmaxnreg.dec.sync.aligned.u32 24;"),
+    ("sm_90", "sm_90a", "wgmma.fence.sync.aligned;"),
+    ("sm_90a", "sm_100", "add.f32x2 %rd1, %rd2, %rd3;"),
+    ("sm_90a", "sm_100", "ld.global.v4.u64 {%rd1, %rd2, %rd3, %rd4}, [%rd1];"),
+    ("sm_100", "sm_100a", "cvt.rn.f16x2.e2m3x2 %r1, %h1;"),
+    ("sm_100a", "sm_90a", "wgmma.fence.sync.aligned;"),
+];
+
+#[test]
+fn instructions_need_a_target_that_has_them() {
+    for (before, least, body) in NEEDS {
+        let checked = |target: &str| {
+            let registers = ".reg .pred %p<5>; .reg .b16 %h<5>; .reg .b32 %r<5>; .reg .b64 %rd<5>;";
+            let variables = ".reg .f32 %f<5>; .shared .align 16 .b8 t[16];";
+            let text = format!(".entry f() {{ {registers} {variables} {body} ret; }}");
+            module_for(target, &text).check("f")
+        };
+        let error = checked(before).expect_err(body);
+        assert!(error.kind == ErrorKind::Invalid && error.to_string().contains(before), "{error}");
+        checked(least).unwrap_or_else(|error| panic!("{least}: {body} {error}"));
+    }
+}
+
+/// The report, if there is one, of a launch of a kernel with these directives.
+fn launched(directives: &str, launch: Launch) -> Option<ReportKind> {
+    let module = module(&format!(".entry f() {directives} {{ ret; }}"));
+    let mut gpu = Emulator::new(Options::default());
+    gpu.launch(&module, "f", &launch, &[]).err().map(|report| report.kind)
+}
+
+#[test]
+fn clusters_are_as_the_kernel_says() {
+    let clusters = |blocks| Launch { cluster: [blocks, 1, 1], ..Launch::new(4, 32) };
+    let limit = Some(ReportKind::LaunchLimit);
+    for (directives, launch, expected) in [
+        (".explicitcluster", Launch::new(4, 32), limit),
+        (".explicitcluster", clusters(2), None),
+        (".explicitcluster .reqnctapercluster 2", Launch::new(4, 32), None),
+        (".maxclusterrank 2", clusters(2), None),
+        (".maxclusterrank 2", clusters(4), limit),
+        (".reqntid 32 .reqnctapercluster 2 .blocksareclusters", Launch::new(1, 32), None),
+        (".reqnctapercluster 2 .blocksareclusters", Launch::new(2, 32), Some(ReportKind::Invalid)),
+        (".reqntid 32 .blocksareclusters", Launch::new(2, 32), Some(ReportKind::Invalid)),
+    ] {
+        assert_eq!(launched(directives, launch), expected, "{directives}: {launch:?}");
+    }
+    let older = module_for("sm_80", ".entry f() .maxclusterrank 2 { ret; }");
+    assert_eq!(older.check("f").unwrap_err().kind, ErrorKind::Invalid);
+}
+
+#[test]
+fn a_grid_of_clusters() {
+    let text = ".entry f(.param .u64 p) .reqntid 1 .reqnctapercluster 2, 3 .blocksareclusters {
+        .reg .b64 %a; .reg .b32 %x<3>;
+        ld.param.u64 %a, [p]; mov.u32 %x1, %nctaid.x; mov.u32 %x2, %nctaid.y;
+        st.global.v2.u32 [%a], {%x1, %x2}; ret; }";
+    let mut gpu = Emulator::new(Options { checks: false, ..Options::default() });
+    let out = gpu.allocate(8).unwrap();
+    let launch = Launch { grid: [4, 5, 1], ..Launch::new(1, 1) };
+    gpu.launch(&module(text), "f", &launch, &[Argument::from(out)]).unwrap();
+    let mut bytes = [0; 8];
+    gpu.read(out, &mut bytes).unwrap();
+    assert_eq!(bytes, [8, 0, 0, 0, 15, 0, 0, 0]);
 }

@@ -7,7 +7,7 @@ use crate::check::{Report, ReportKind};
 use crate::emulator::{Arch, Argument, Launch, Options};
 use crate::error::ErrorKind;
 use crate::memory::{GlobalMemory, own_window};
-use crate::program::{Instance, Module, Program, Value};
+use crate::program::{Instance, Module, Program, Target, Value};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -101,13 +101,16 @@ fn warps_of_clusters(launch: &Launch) -> u64 {
     product(launch.grid).saturating_mul(warps)
 }
 
-/// The launch with the cluster that the kernel requires.
+/// The launch with the cluster that the kernel requires, and its grid in blocks.
 fn with_cluster(job: &Job<'_>, program: &Program) -> Launch {
     let mut launch = *job.launch;
-    if let Some(required) = program.directives.required_cluster
-        && launch.cluster == [1; 3]
-    {
-        launch.cluster = required;
+    if let Some(required) = program.directives.required_cluster {
+        if launch.cluster == [1; 3] {
+            launch.cluster = required;
+        }
+        if program.directives.blocks_are_clusters {
+            launch.grid = [0, 1, 2].map(|i| launch.grid[i].saturating_mul(required[i]));
+        }
     }
     launch
 }
@@ -233,25 +236,16 @@ fn product(extents: [u32; 3]) -> u64 {
     extents.into_iter().fold(1, |product: u64, extent| product.saturating_mul(extent.into()))
 }
 
-/// That the module's `.target` runs on the architecture: `sm_80` on 8.0 and later ones, `sm_90a` on
-/// 9.0 alone, `sm_100f` on 10.0 and later ones of 10 (PTX ISA, `.target`).
+/// That the module's `.target` runs on the architecture.
 fn check_target(arch: Arch, job: &Job<'_>) -> Result<(), Box<Report>> {
-    for target in job.module.targets() {
-        let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
-        let Ok(number) = digits.parse::<u32>() else { continue };
-        let wanted = Arch::new(number / 10, number % 10);
-        let runs = match target.as_bytes().last() {
-            Some(b'a') => arch == wanted,
-            Some(b'f') => arch >= wanted && arch.major == wanted.major,
-            _ => arch >= wanted,
-        };
-        if !runs {
+    match Target::of(&job.module.tree).find(|target| !target.runs_on(arch)) {
+        Some(target) => {
             let Arch { major, minor } = arch;
             let message = format!("a module for {target} on compute capability {major}.{minor}");
-            return Err(Report::of_launch(ReportKind::LaunchLimit, job.kernel, message));
+            Err(Report::of_launch(ReportKind::LaunchLimit, job.kernel, message))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The limits of the architecture and the promises of the kernel.
@@ -274,14 +268,7 @@ fn check_limits(
     if grid[0] > i32::MAX as u32 || grid[1] > 65_535 || grid[2] > 65_535 {
         return error(format!("a grid of {grid:?} blocks"));
     }
-    if (0..3).any(|i| !grid[i].is_multiple_of(cluster[i])) {
-        return error(format!("a grid of {grid:?} blocks in clusters of {cluster:?}"));
-    }
-    let ranks = product(cluster);
-    if ranks > 16 || ranks > 1 && arch.major < 9 {
-        let Arch { major, minor } = arch;
-        return error(format!("a cluster of {ranks} blocks on {major}.{minor}"));
-    }
+    check_cluster(arch, kernel, launch, program)?;
     let directives = &program.directives;
     if let Some(most) = directives.max_threads
         && threads > product(most)
@@ -292,12 +279,6 @@ fn check_limits(
         && block != required
     {
         return error(format!("a block of {block:?}; the kernel says .reqntid {required:?}"));
-    }
-    if let Some(required) = directives.required_cluster
-        && cluster != required
-    {
-        let says = format!("the kernel says .reqnctapercluster {required:?}");
-        return error(format!("a cluster of {cluster:?}; {says}"));
     }
     if program.orders_blocks && options.checks && warps_of_clusters(launch) > MOST_FENCED {
         return error(format!(
@@ -312,6 +293,44 @@ fn check_limits(
             "{declared} bytes of declared and {dynamic_shared} of dynamic shared memory; a block \
             can have {} and {limit}",
             48 << 10
+        ));
+    }
+    Ok(())
+}
+
+/// The limits of clusters, and what the kernel says of them.
+fn check_cluster(
+    arch: Arch,
+    kernel: &str,
+    launch: &Launch,
+    program: &Program,
+) -> Result<(), Box<Report>> {
+    let error = |message: String| Err(Report::of_launch(ReportKind::LaunchLimit, kernel, message));
+    let Launch { grid, cluster, .. } = *launch;
+    if (0..3).any(|i| !grid[i].is_multiple_of(cluster[i])) {
+        return error(format!("a grid of {grid:?} blocks in clusters of {cluster:?}"));
+    }
+    let ranks = product(cluster);
+    if ranks > 16 || ranks > 1 && arch.major < 9 {
+        let Arch { major, minor } = arch;
+        return error(format!("a cluster of {ranks} blocks on {major}.{minor}"));
+    }
+    let directives = &program.directives;
+    match directives.required_cluster {
+        Some(required) if cluster != required => {
+            let says = format!("the kernel says .reqnctapercluster {required:?}");
+            return error(format!("a cluster of {cluster:?}; {says}"));
+        }
+        None if directives.explicit_cluster && cluster == [1; 3] => {
+            return error("no cluster; the kernel says .explicitcluster".to_string());
+        }
+        _ => {}
+    }
+    if let Some(most) = directives.max_cluster_rank
+        && ranks > most.into()
+    {
+        return error(format!(
+            "a cluster of {ranks} blocks; the kernel says .maxclusterrank {most}"
         ));
     }
     Ok(())

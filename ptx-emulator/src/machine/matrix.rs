@@ -7,20 +7,14 @@ use crate::check::{Fault, ReportKind};
 use crate::emulator::Arch;
 use crate::error::Error;
 use crate::memory::Space;
-use crate::program::{Builder, Class, Detail, Handler, Instruction, Modifiers, Slot, exactly};
+use crate::program::{
+    Builder, Class, Detail, Handler, Instruction, Modifiers, Needs, Slot, exactly,
+};
 use crate::syntax::ast::{self, Operand, Type};
 use crate::tensor_core::{Accumulator, Element, Mma, Product, Shape, layout};
 
 pub(super) const TABLE: &[(&str, Lower)] =
     &[("ldmatrix", ldmatrix), ("mma", mma), ("movmatrix", movmatrix), ("stmatrix", stmatrix)];
-
-/// A product, and where its operands are in an instruction's list: D, A, B, C one after the other.
-#[derive(Clone, Debug)]
-pub(crate) struct WarpProduct {
-    mma: Mma,
-    /// The architecture from which on it is there.
-    since: (u32, u32),
-}
 
 const ELEMENTS: &[(&str, Element)] = &[
     ("f16", Element::F16),
@@ -67,7 +61,7 @@ fn mma(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let Some(row) = mma.table_row() else {
         return Err(modifiers.unsupported("shape and types"));
     };
-    let since = row.since;
+    b.need(Needs::From(row.since.0, row.since.1))?;
     let registers = mma.registers();
     let double = first == Element::F64;
     let ty = if double { Type::F64 } else { Type::B32 };
@@ -93,7 +87,7 @@ fn mma(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let handler: Handler = if double { run_double } else { run };
     let mut out = Instruction::new(handler, Class::Matrix);
     (out.writes, out.list) = (registers.d as u8, list.into());
-    out.detail = Detail::Matrix(Box::new(WarpProduct { mma, since }));
+    out.detail = Detail::Matrix(Box::new(mma));
     b.add(out);
     Ok(())
 }
@@ -104,16 +98,10 @@ fn constant_type(element: &Operand, operand: &Operand, c: &Operand, to: Accumula
     if constant && operand == c && to == Accumulator::F32 { Type::F32 } else { Type::B32 }
 }
 
-impl WarpProduct {
-    fn product(&self, arch: Arch) -> Result<Product, Box<Fault>> {
-        let arch = (arch.major, arch.minor);
-        if arch < self.since {
-            let (major, minor) = self.since;
-            let message = format!("this shape and these types are there from sm_{major}{minor} on");
-            return Err(Fault::new(ReportKind::Unsupported, message));
-        }
-        Ok(self.mma.product(arch))
-    }
+/// The arithmetic of a product on the emulated GPU.
+fn product(c: &Context<'_>, mma: &Mma) -> Product {
+    let Arch { major, minor } = c.grid.options.arch;
+    mma.product((major, minor))
 }
 
 /// 32-bit registers of all lanes.
@@ -127,19 +115,19 @@ fn registers(c: &Context<'_>, slots: &[Slot]) -> [[u32; 32]; 8] {
 }
 
 fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
-    let Detail::Matrix(product) = &i.detail else {
+    let Detail::Matrix(mma) = &i.detail else {
         return Ok(Step::Next);
     };
     c.whole_warp("mma")?;
-    let count = product.mma.registers();
+    let count = mma.registers();
     let (to, rest) = i.list.split_at(count.d);
     let (first, rest) = rest.split_at(count.a);
     let (second, third) = rest.split_at(count.b);
     let (x, y, z) = (registers(c, first), registers(c, second), registers(c, third));
     let mut d = [[0; 32]; 8];
-    let arithmetic = product.product(c.grid.options.arch)?;
+    let arithmetic = product(c, mma);
     let (x, y, z) = (&x[..count.a], &y[..count.b], &z[..count.c]);
-    product.mma.execute(&arithmetic, x, y, z, &mut d[..count.d]);
+    mma.execute(&arithmetic, x, y, z, &mut d[..count.d]);
     for (slot, register) in to.iter().zip(&d) {
         let value = std::array::from_fn(|lane| register[lane].into());
         c.write(*slot, &value);
@@ -148,18 +136,18 @@ fn run(c: &mut Context<'_>, i: &Instruction) -> Outcome {
 }
 
 fn run_double(c: &mut Context<'_>, i: &Instruction) -> Outcome {
-    let Detail::Matrix(product) = &i.detail else {
+    let Detail::Matrix(mma) = &i.detail else {
         return Ok(Step::Next);
     };
     c.whole_warp("mma")?;
-    let count = product.mma.registers();
+    let count = mma.registers();
     let values: Vec<[u64; 32]> = i.list.iter().map(|slot| *c.lanes(*slot)).collect();
     let (_, rest) = values.split_at(count.d);
     let (x, rest) = rest.split_at(count.a);
     let (y, z) = rest.split_at(count.b);
     let mut d = [[0; 32]; 4];
-    let arithmetic = product.product(c.grid.options.arch)?;
-    product.mma.execute_f64(&arithmetic, x, y, z, &mut d[..count.d]);
+    let arithmetic = product(c, mma);
+    mma.execute_f64(&arithmetic, x, y, z, &mut d[..count.d]);
     for (slot, value) in i.list.iter().zip(&d[..count.d]) {
         c.write(*slot, value);
     }

@@ -6,6 +6,7 @@ use super::instruction::{
 };
 use super::modifiers::bits;
 use super::module::{self, Function, Special, Value};
+use super::target::{self, Needs};
 use super::unset::unset;
 use crate::error::Error;
 use crate::memory::{RANK_SHIFT, SHARED_START};
@@ -365,6 +366,9 @@ impl<'s, 't> Builder<'s, 't> {
         if name.starts_with('%')
             && let Some(entity) = super::operands::special(name)
         {
+            if name.contains("cluster") {
+                self.need(Needs::From(9, 0))?;
+            }
             return Ok(entity);
         }
         let variables = &self.shared.tree.variables;
@@ -400,6 +404,11 @@ impl<'s, 't> Builder<'s, 't> {
                 Err(Error::invalid(self.at, message))
             }
         }
+    }
+
+    /// Fails if the module's `.target` lacks what is written here.
+    pub fn need(&self, needs: Needs) -> Result<(), Error> {
+        target::need(self.shared.tree, needs, self.at)
     }
 
     /// Begins an instruction: what is added belongs to it.

@@ -109,7 +109,8 @@ pub(crate) enum Detail {
     Memory(Memory),
     Atomic(crate::machine::atomics::Operation),
     Convert(Box<crate::machine::convert::Conversion>),
-    Matrix(Box<crate::machine::matrix::WarpProduct>),
+    /// A product of a warp. Its operands are in the list: D, A, B, C one after the other.
+    Matrix(Box<crate::tensor_core::Mma>),
     Hopper(Box<crate::machine::hopper::Operation>),
 }
 

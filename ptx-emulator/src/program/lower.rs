@@ -3,6 +3,7 @@
 use super::builder::{Builder, Shared};
 use super::modifiers::bits;
 use super::module::{Function, Program};
+use super::target::{self, Needs};
 use crate::error::{Error, ErrorKind};
 use crate::syntax::ast::{self, FunctionKind, Parameter, Statement};
 
@@ -18,6 +19,7 @@ pub(super) fn program(tree: &ast::Module, kernel: &str) -> Result<Program, Error
     if tree.address_size != 64 {
         return Err(Error::unsupported(entry.at, ".address_size 32"));
     }
+    check_clusters(tree, entry)?;
     let mut shared = Shared::new(tree, entry.name.clone());
     let mut functions: Vec<Function> = Vec::new();
     while let Some(function) = shared.next_function(functions.len()) {
@@ -36,6 +38,22 @@ pub(super) fn program(tree: &ast::Module, kernel: &str) -> Result<Program, Error
         orders_blocks: layout.orders_blocks,
         beyond_barriers: layout.beyond_barriers,
     })
+}
+
+/// Whether the module's `.target` has the kernel's directives of clusters, and whether
+/// `.blocksareclusters` has those that it takes (PTX ISA 11.7, 11.8).
+fn check_clusters(tree: &ast::Module, entry: &ast::Function) -> Result<(), Error> {
+    let directives = &entry.directives;
+    let required = directives.required_cluster.is_some();
+    let limited = directives.max_cluster_rank.is_some();
+    if required || limited || directives.explicit_cluster || directives.blocks_are_clusters {
+        target::need(tree, Needs::From(9, 0), entry.at)?;
+    }
+    if directives.blocks_are_clusters && !(required && directives.required_threads.is_some()) {
+        let message = ".blocksareclusters without .reqnctapercluster and .reqntid";
+        return Err(Error::invalid(entry.at, message));
+    }
+    Ok(())
 }
 
 /// Offsets and sizes of parameters laid out one after the other, and where they end.

@@ -38,11 +38,6 @@ impl Module {
         entries.map(|function| &*function.name)
     }
 
-    /// The architectures of `.target`, such as `sm_90a`.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = &str> {
-        self.tree.target.iter().map(|name| &**name).filter(|name| name.starts_with("sm_"))
-    }
-
     /// Looks at every instruction of a kernel and of what it calls; the first that the emulator
     /// can't execute is the error.
     pub fn check(&self, kernel: &str) -> Result<(), Error> {
