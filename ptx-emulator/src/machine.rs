@@ -14,6 +14,7 @@ mod context;
 mod control;
 pub(crate) mod convert;
 mod float;
+mod forms;
 pub(crate) mod hopper;
 mod integer;
 mod launch;

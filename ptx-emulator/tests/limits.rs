@@ -296,3 +296,35 @@ fn a_grid_of_clusters() {
     gpu.read(out, &mut bytes).unwrap();
     assert_eq!(bytes, [8, 0, 0, 0, 15, 0, 0, 0]);
 }
+
+/// What PTX has no line of syntax for (PTX ISA 9.7.3, 9.7.4, 9.7.6), beside what it has.
+#[test]
+fn modifiers_are_those_of_the_instruction_and_type() {
+    let f64s = ".reg .f64 %d, %x, %y;";
+    let f32s = ".reg .f32 %d, %x, %y;";
+    let f16s = ".reg .b16 %d, %x, %y;";
+    let words = ".reg .b32 %x, %y; .reg .pred %d;";
+    for (registers, wrong, right) in [
+        (f64s, "add.sat.f64 %d, %x, %y;", "add.rz.f64 %d, %x, %y;"),
+        (f64s, "mul.ftz.f64 %d, %x, %y;", "mul.f64 %d, %x, %y;"),
+        (f64s, "fma.rn.sat.f64 %d, %x, %y, %x;", "fma.rn.f64 %d, %x, %y, %x;"),
+        (f64s, "rcp.ftz.f64 %d, %x;", "rcp.approx.ftz.f64 %d, %x;"),
+        (f32s, "min.xorsign.f32 %d, %x, %y;", "min.xorsign.abs.f32 %d, %x, %y;"),
+        (f32s, "add.NaN.f32 %d, %x, %y;", "max.NaN.f32 %d, %x, %y;"),
+        (f32s, "cos.f32 %d, %x;", "cos.approx.f32 %d, %x;"),
+        (f32s, "lg2.ftz.f32 %d, %x;", "lg2.approx.ftz.f32 %d, %x;"),
+        (f32s, "tanh.approx.ftz.f32 %d, %x;", "tanh.approx.f32 %d, %x;"),
+        (f32s, "div.rn.approx.f32 %d, %x, %y;", "div.approx.f32 %d, %x, %y;"),
+        (f32s, "div.full.sat.f32 %d, %x, %y;", "div.full.ftz.f32 %d, %x, %y;"),
+        (f16s, "fma.rn.sat.relu.f16 %d, %x, %y, %x;", "fma.rn.relu.f16 %d, %x, %y, %x;"),
+        (f16s, "min.relu.f16 %d, %x, %y;", "min.ftz.f16 %d, %x, %y;"),
+        (f16s, "add.ftz.bf16 %d, %x, %y;", "add.ftz.f16 %d, %x, %y;"),
+        (words, "setp.lt.ftz.u32 %d, %x, %y;", "setp.lt.u32 %d, %x, %y;"),
+        (words, "slct.ftz.u32.s32 %x, %x, %y, %y;", "slct.u32.s32 %x, %x, %y, %y;"),
+    ] {
+        let checked =
+            |body: &str| module(&format!(".entry f() {{ {registers} {body} }}")).check("f");
+        assert!(checked(wrong).is_err(), "{wrong}");
+        checked(right).unwrap_or_else(|error| panic!("{right} {error}"));
+    }
+}

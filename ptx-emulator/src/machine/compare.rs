@@ -5,7 +5,6 @@ use crate::error::Error;
 use crate::numeric as n;
 use crate::program::{
     Builder, Class, Handler, Instruction, Modifiers, Predicate, SINK, TRUE, exactly, is_float,
-    is_signed,
 };
 use crate::syntax::ast::{self, Operand, Type};
 use std::cmp::Ordering;
@@ -190,11 +189,20 @@ fn kind(modifiers: &Modifiers<'_>, index: usize, ty: Type) -> Result<Kind, Error
     })
 }
 
+/// Fails where `.ftz` stands, and numbers of the type are not flushed.
+fn check_ftz(modifiers: &Modifiers<'_>, ftz: bool, ty: Type) -> Result<(), Error> {
+    match ftz && !matches!(ty, Type::F32 | Type::F16) {
+        true => Err(modifiers.invalid(".ftz is not for this type")),
+        false => Ok(()),
+    }
+}
+
 fn setp(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
     let (mut form, index) = form(&mut modifiers)?;
     let ty = modifiers.ty()?;
     modifiers.finish()?;
+    check_ftz(&modifiers, form.ftz, ty)?;
     form.kind = kind(&modifiers, index, ty)?;
     let (d, x, y, other) = match i.operands.as_slice() {
         [d, x, y] if form.combination == 0 => (d, x, y, None),
@@ -238,6 +246,8 @@ fn set(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let (mut form, index) = form(&mut modifiers)?;
     let (result, ty) = (modifiers.ty()?, modifiers.ty()?);
     modifiers.finish()?;
+    // A result of f16 takes `.ftz` whatever is compared.
+    check_ftz(&modifiers, form.ftz && result != Type::F16, ty)?;
     form.kind = kind(&modifiers, index, ty)?;
     let (d, x, y, other) = match i.operands.as_slice() {
         [d, x, y] if form.combination == 0 => (d, x, y, TRUE),
@@ -296,9 +306,7 @@ fn slct(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let (ty, selector) = (modifiers.ty()?, modifiers.ty()?);
     modifiers.finish()?;
     let handler: Handler = match (selector, ftz) {
-        _ if is_signed(selector) && selector == Type::S32 => {
-            |c, i| c.ternary(i, |x, y, z| if z as i32 >= 0 { x } else { y })
-        }
+        (Type::S32, false) => |c, i| c.ternary(i, |x, y, z| if z as i32 >= 0 { x } else { y }),
         (Type::F32, false) => {
             |c, i| c.ternary(i, |x, y, z| if f32::from_bits(z as u32) >= 0.0 { x } else { y })
         }

@@ -1,7 +1,7 @@
 //! f32 and f64 arithmetic (PTX ISA 9.7.3). The plain forms to nearest have functions of their own;
 //! all others go through one that looks at the modifiers.
 
-use super::{Context, Lower, Outcome, Step, integer, packed};
+use super::{Context, Lower, Outcome, Step, forms, integer, packed};
 use crate::error::Error;
 use crate::numeric::{self as n, MinMax, Property, Rounding, batch};
 use crate::program::{Builder, Class, Handler, Instruction, Modifiers, exactly, is_float};
@@ -134,28 +134,18 @@ fn lower_any(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error>
 
 /// Lowers an instruction of f32, f64 or f32x2.
 pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    forms::check(i)?;
     let mut modifiers = Modifiers::new(i);
     let approximate = modifiers.flag("approx");
     let full = modifiers.flag("full");
-    let rounding = modifiers.choose(ROUNDINGS);
     let mut form = Form::plain(operation(&i.opcode, approximate, full, &modifiers)?);
-    form.rounding = rounding.unwrap_or_default();
+    form.rounding = modifiers.choose(ROUNDINGS).unwrap_or_default();
     form.ftz = modifiers.flag("ftz");
     form.sat = modifiers.flag("sat");
     form.nan = modifiers.flag("NaN");
-    if modifiers.flag("xorsign") {
-        form.xorsign = modifiers.flag("abs");
-    }
+    form.xorsign = modifiers.flag("xorsign") && modifiers.flag("abs");
     form.packed = modifiers.flag("f32x2");
     let ty = if form.packed { Type::B64 } else { modifiers.ty()? };
-    let exact = rounding.is_some() || approximate || full;
-    let needs = matches!(form.op, Op::Fma | Op::Div | Op::Rcp | Op::Sqrt | Op::Rsqrt | Op::Sin);
-    if needs && !exact || ty == Type::F64 && !f64_has(form.op, approximate, form.ftz) {
-        return Err(modifiers.unsupported("this form"));
-    }
-    if !matches!(ty, Type::F32 | Type::F64 | Type::B64) {
-        return Err(modifiers.unsupported(&format!("type {ty:?}")));
-    }
     let sources = match form.op {
         Op::Fma => 3,
         Op::Add | Op::Sub | Op::Mul | Op::Div | Op::DivApprox | Op::DivFull => 2,
@@ -171,23 +161,6 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
     integer::add_uniform(b, i, &modifiers, Some(handler), (ty, class))?;
     b.last().number = number;
     Ok(())
-}
-
-/// Whether f64 has an operation.
-fn f64_has(op: Op, approximate: bool, ftz: bool) -> bool {
-    match op {
-        Op::RcpApprox => ftz,
-        Op::Rsqrt => approximate,
-        Op::Sin
-        | Op::Cos
-        | Op::Lg2
-        | Op::Ex2
-        | Op::Tanh
-        | Op::DivApprox
-        | Op::DivFull
-        | Op::SqrtApprox => false,
-        _ => true,
-    }
 }
 
 fn operation(

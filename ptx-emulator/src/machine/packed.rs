@@ -1,6 +1,6 @@
 //! f16 and bf16 arithmetic, single and packed in pairs (PTX ISA 9.7.4).
 
-use super::{Lower, integer};
+use super::{Lower, forms, integer};
 use crate::error::Error;
 use crate::numeric::{self as n, MinMax, Rounding};
 use crate::program::{Builder, Class, Handler, Modifiers};
@@ -46,6 +46,7 @@ const BRAIN: u64 = 1 << 13;
 
 /// Lowers an instruction of f16, f16x2, bf16 or bf16x2.
 pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    forms::check(i)?;
     let mut modifiers = Modifiers::new(i);
     let op = OPS.iter().position(|(name, _)| *name == &*i.opcode);
     let op = op.ok_or_else(|| modifiers.unsupported("this form"))?;
@@ -59,9 +60,7 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
             number |= flag;
         }
     }
-    if number & XORSIGN != 0 && !modifiers.flag("abs") {
-        return Err(modifiers.invalid(".xorsign stands without .abs"));
-    }
+    modifiers.flag("abs");
     let ty = modifiers.ty()?;
     let handler: Handler = match ty {
         Type::F16 | Type::Bf16 => |c, i| {
