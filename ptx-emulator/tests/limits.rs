@@ -328,3 +328,20 @@ fn modifiers_are_those_of_the_instruction_and_type() {
         checked(right).unwrap_or_else(|error| panic!("{right} {error}"));
     }
 }
+
+#[test]
+fn accesses_have_as_many_operands_as_they_take() {
+    for (wrong, right) in [
+        ("ld.global.u32 %r1, [%a], %a;", "ld.global.u32 %r1, [%a];"),
+        ("ld.global.L2::cache_hint.u32 %r1, [%a];", "ld.global.L2::cache_hint.u32 %r1, [%a], %a;"),
+        ("st.global.u32 [%a], %r1, %r2;", "st.global.u32 [%a], %r1;"),
+        ("atom.global.add.u32 %r1, [%a], 1, 5;", "atom.global.add.u32 %r1, [%a], 1;"),
+        ("atom.global.cas.b32 %r1, [%a], 1;", "atom.global.cas.b32 %r1, [%a], 1, 5;"),
+        ("red.global.add.u32 [%a], 1, 5;", "red.global.add.L2::cache_hint.u32 [%a], 1, %a;"),
+    ] {
+        let text = |body: &str| format!(".entry f() {{ .reg .b32 %r<3>; .reg .b64 %a; {body} }}");
+        let error = module(&text(wrong)).check("f").expect_err(wrong);
+        assert_eq!(error.kind, ErrorKind::Invalid, "{wrong}: {error}");
+        module(&text(right)).check("f").unwrap_or_else(|error| panic!("{right} {error}"));
+    }
+}

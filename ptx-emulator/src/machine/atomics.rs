@@ -2,7 +2,7 @@
 //! turn in rising order.
 
 use super::context::lanes_of;
-use super::memory::{find_space, is_hint, need_writable, strength};
+use super::memory::{find_space, is_hint, need_writable, operands, strength};
 use super::{Context, Lower, Outcome, Step};
 use crate::check::{Fault, ReportKind};
 use crate::error::Error;
@@ -80,15 +80,11 @@ fn atomic(b: &mut Builder<'_, '_>, i: &ast::Instruction, returns: bool) -> Resul
     if !allowed || bits(ty) < 16 {
         return Err(modifiers.unsupported(&format!("type {ty:?}")));
     }
-    let (d, rest) = match (returns, i.operands.as_slice()) {
-        (true, [d, rest @ ..]) => (Some(d), rest),
-        (false, rest) => (None, rest),
-        (true, []) => return Err(modifiers.invalid("operands are missing")),
-    };
-    let (address, x, y) = match (rest, op) {
-        ([address, x, y, ..], Op::Compare) => (address, x, Some(y)),
-        ([address, x, ..], op) if op != Op::Compare => (address, x, None),
-        _ => return Err(modifiers.invalid("the number of operands is wrong")),
+    let (d, address, x, y) = match (returns, op == Op::Compare) {
+        (true, true) => operands(i).map(|[d, address, x, y]| (Some(d), address, x, Some(y)))?,
+        (true, false) => operands(i).map(|[d, address, x]| (Some(d), address, x, None))?,
+        (false, true) => operands(i).map(|[address, x, y]| (None, address, x, Some(y)))?,
+        (false, false) => operands(i).map(|[address, x]| (None, address, x, None))?,
     };
     let address = b.address(address)?;
     let space = space.or(address.home);

@@ -40,6 +40,15 @@ pub(super) fn space(word: &str) -> Option<Space> {
     })
 }
 
+/// The operands of an access, of which there is one more, a policy for caches, where
+/// `.L2::cache_hint` stands.
+pub(super) fn operands<const N: usize>(i: &ast::Instruction) -> Result<&[Operand; N], Error> {
+    let hinted = i.modifiers.iter().any(|word| &**word == "L2::cache_hint");
+    let count = i.operands.len().saturating_sub(hinted.into());
+    let operands = i.operands[..count].try_into();
+    operands.map_err(|_| Modifiers::new(i).invalid("the number of operands is wrong"))
+}
+
 /// Takes a state space, and whether shared addresses in it may be of any block of the cluster: in
 /// `.shared::cluster` and generic ones, but `.shared` is `.shared::cta` (PTX ISA 9.7.9.8).
 pub(super) fn find_space(modifiers: &mut Modifiers<'_>) -> (Option<Space>, bool) {
@@ -89,12 +98,10 @@ fn access(
     let (reach, (acquires, releases)) = strength(b, modifiers, false);
     let (space, cluster) = find_space(modifiers);
     let space = space.or(address.home.filter(|home| *home != Space::Const));
-    let hinted = modifiers.flag("L2::cache_hint");
     modifiers.skip(is_hint);
     let count = modifiers.choose(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);
     let ty = modifiers.ty()?;
     modifiers.finish()?;
-    let _ = hinted;
     if ty == Type::B128 || ty == Type::Pred {
         return Err(modifiers.unsupported(&format!("type {ty:?}")));
     }
@@ -123,9 +130,7 @@ fn access(
 
 fn ld(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     let mut modifiers = Modifiers::new(i);
-    let [d, address, ..] = i.operands.as_slice() else {
-        return Err(modifiers.invalid("operands are missing"));
-    };
+    let [d, address] = operands(i)?;
     let address = b.address(address)?;
     let (mut memory, ty) = access(b, &mut modifiers, &address)?;
     let elements = b.elements(d)?;
@@ -155,9 +160,7 @@ fn st(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
     if modifiers.flag("async") || modifiers.flag("bulk") {
         return Err(modifiers.unsupported("modifier .async"));
     }
-    let [address, value, ..] = i.operands.as_slice() else {
-        return Err(modifiers.invalid("operands are missing"));
-    };
+    let [address, value] = operands(i)?;
     let address = b.address(address)?;
     let (memory, ty) = access(b, &mut modifiers, &address)?;
     let elements = b.elements(value)?;
