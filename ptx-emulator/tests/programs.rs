@@ -155,3 +155,24 @@ fn the_first_unknown_instruction_is_named() {
     let error = Module::parse(&text).unwrap().check("kernel").unwrap_err();
     assert!(error.to_string().contains("64 bits"), "{error}");
 }
+
+/// A function that nobody can call is not looked at, though it has the parameters of one that is.
+#[test]
+fn functions_without_an_address_are_not_called() {
+    let functions = ".func g(.param .b32 a) { ret; }
+        .func h(.param .b32 a) { .reg .b32 %x; tex.1d.v4.f32.s32 {%x, %x, %x, %x}, [a, {%x}]; }";
+    let text = |address: &str| {
+        let body = kernel(&format!(
+            "{address} {{ .param .b32 q; st.param.b32 [q], 1;
+             P: .callprototype _ (.param .b32 _); call %rd2, (q), P; }} ret;"
+        ));
+        body.replace(".visible .entry", &format!("{functions}\n.visible .entry"))
+    };
+    run(&text("mov.u64 %rd2, g;"), Launch::new(1, 1), 1, Options::default());
+    for address in
+        ["mov.u64 %rd2, g; mov.u64 %rd3, h;", "mov.u64 %rd2, g; st.v2.u64 [%rd1], {g, h};"]
+    {
+        let error = Module::parse(&text(address)).unwrap().check("kernel").unwrap_err();
+        assert!(error.to_string().contains("tex.1d"), "{error}");
+    }
+}

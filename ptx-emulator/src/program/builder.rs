@@ -123,14 +123,17 @@ impl<'t> Shared<'t> {
         Some((index, function))
     }
 
-    /// The device functions whose parameters and results have these sizes.
+    /// The device functions whose parameters and results have these sizes, and whose addresses are
+    /// taken.
     pub fn functions_like(&self, prototype: &ast::Prototype) -> Vec<(u64, Name)> {
         let sizes = |parameters: &[ast::Parameter]| {
             let places = super::lower::offsets(parameters).map(|(places, _)| places);
             places.map(|places| places.into_iter().map(|place| place.1).collect::<Vec<_>>()).ok()
         };
+        let addressed = module::addressed(self.tree);
         let fits = |f: &&ast::Function| {
-            sizes(&f.parameters) == sizes(&prototype.parameters)
+            addressed.contains(&*f.name)
+                && sizes(&f.parameters) == sizes(&prototype.parameters)
                 && sizes(&f.returns) == sizes(&prototype.returns)
         };
         let address = |f: &ast::Function| {

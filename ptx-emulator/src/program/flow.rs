@@ -65,7 +65,7 @@ pub(super) fn meeting_points(graph: &Graph, flows: &[Flow]) -> Vec<u32> {
     let end = starts.len();
     let all = post_dominators(successors);
     let mut main = successors.clone();
-    if let Some(chosen) = main_end(successors) {
+    if let Some(chosen) = main_end(successors, MOST_VISITS) {
         for (block, to) in main.iter_mut().enumerate() {
             if block != chosen {
                 to.retain(|to| *to != end);
@@ -86,8 +86,13 @@ pub(super) fn meeting_points(graph: &Graph, flows: &[Flow]) -> Vec<u32> {
     flows.iter().enumerate().map(meet).collect()
 }
 
+/// Blocks that are visited, at the most, to choose among a function's ends.
+const MOST_VISITS: usize = 1 << 24;
+
 /// Of the blocks that leave the function, the one that most blocks lead to; of several, the last.
-fn main_end(successors: &[Vec<usize>]) -> Option<usize> {
+/// Each takes a walk over the function: only the last ones are looked at of more than so many
+/// visits allow.
+fn main_end(successors: &[Vec<usize>], visits: usize) -> Option<usize> {
     let end = successors.len();
     let mut predecessors = vec![Vec::new(); end + 1];
     for (block, to) in successors.iter().enumerate() {
@@ -103,7 +108,9 @@ fn main_end(successors: &[Vec<usize>]) -> Option<usize> {
         }
         seen.iter().filter(|seen| **seen).count()
     };
-    predecessors[end].iter().copied().max_by_key(|block| (reach(*block), *block))
+    let walks = (visits / end).max(1);
+    let ends = predecessors[end].iter().rev().take(walks);
+    ends.copied().max_by_key(|block| (reach(*block), *block))
 }
 
 /// The first instructions of the basic blocks, rising.
@@ -219,5 +226,13 @@ mod tests {
         assert_eq!(meeting_points(&flows)[0], 2);
         let flows = [Jump(vec![0])];
         assert_eq!(meeting_points(&flows)[0], END);
+    }
+    #[test]
+    fn the_last_of_too_many_ends_are_looked_at() {
+        // 0: to 1 or 3; 1: to 2; 2: the end; 3: the end
+        let successors = [vec![1, 3], vec![2], vec![4], vec![4]];
+        assert_eq!(main_end(&successors, 8), Some(2));
+        assert_eq!(main_end(&successors, 7), Some(3));
+        assert_eq!(main_end(&successors, 0), Some(3));
     }
 }

@@ -5,8 +5,10 @@ use super::lower;
 use crate::error::{Error, ErrorKind};
 use crate::memory::{FUNCTION_STEP, FUNCTION_WINDOW, GlobalMemory};
 use crate::program::modifiers::bits;
-use crate::syntax::ast::{self, Constant, Initial, Position, Space, Type, Variable};
-use std::collections::HashMap;
+use crate::syntax::ast::{
+    self, Constant, Initial, Operand, Position, Space, Statement, Type, Variable,
+};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -240,6 +242,42 @@ pub(super) fn function_address(tree: &ast::Module, name: &str) -> Option<u64> {
     };
     let index = tree.functions.iter().position(is_it)?;
     Some(FUNCTION_WINDOW + FUNCTION_STEP * index as u64)
+}
+
+/// Names whose addresses are taken, by an instruction or by a variable: those of device functions
+/// that may be called through a register among them.
+pub(super) fn addressed(tree: &ast::Module) -> HashSet<&str> {
+    let mut names = HashSet::new();
+    for (_, initial) in tree.variables.iter().flat_map(|variable| &variable.initial) {
+        if let Initial::Address { name, .. } = initial {
+            names.insert(&**name);
+        }
+    }
+    for body in tree.functions.iter().filter_map(|function| function.body.as_deref()) {
+        collect_names(body, &mut names);
+    }
+    names
+}
+
+/// Adds the names that are operands of instructions other than calls.
+fn collect_names<'t>(body: &'t [Statement], names: &mut HashSet<&'t str>) {
+    for statement in body {
+        match statement {
+            Statement::Block(body) => collect_names(body, names),
+            Statement::Instruction(instruction) if &*instruction.opcode != "call" => {
+                let parts = |operand: &'t Operand| match operand {
+                    Operand::Vector(parts) => parts.as_slice(),
+                    operand => std::slice::from_ref(operand),
+                };
+                for operand in instruction.operands.iter().flat_map(parts) {
+                    if let Operand::Name(name) | Operand::NameOffset(name, _) = operand {
+                        names.insert(name);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Bytes and alignment of a variable.
