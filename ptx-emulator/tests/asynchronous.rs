@@ -184,3 +184,53 @@ fn a_fence_of_initialisations_releases_nothing_else() {
         assert_eq!(report.kind, ReportKind::DataRace, "{report}\n{then}");
     }
 }
+
+#[test]
+fn one_thread_begins_and_ends_an_mbarrier() {
+    let warp = Launch::new(1, 32);
+    let init = "mbarrier.init.shared.b64 [barrier], 1;";
+    let first = "setp.ne.u32 %p, %r1, 0; @%p bra on;";
+    let inval = "mbarrier.inval.shared.b64 [barrier];";
+    for body in [init.to_owned(), format!("{first} {init} on: bar.sync 0; {inval}")] {
+        let report = report(&body, &warp);
+        assert_eq!(report.kind, ReportKind::Mbarrier, "{report}");
+        assert_eq!(report.thread, Some([1, 0, 0]), "{report}");
+        assert!(report.message.contains("several threads of a warp"), "{report}");
+    }
+    run(&format!("{first} {init} {inval} on:"), &warp).unwrap();
+    // Each its own.
+    let own = ".shared .align 8 .b8 many[256]; mov.u32 %r4, many; mad.lo.u32 %r4, %r1, 8, %r4;
+        mbarrier.init.shared.b64 [%r4], 1; mbarrier.inval.shared.b64 [%r4];";
+    run(own, &warp).unwrap();
+}
+
+#[test]
+fn prefetches_in_bulk_are_passed_over() {
+    run("cp.async.bulk.prefetch.L2.global [%rd1], 16;", &ONE).unwrap();
+    run("cp.async.bulk.prefetch.L2.global.L2::cache_hint [%rd1], 16, %rd2;", &ONE).unwrap();
+    let report = report("cp.async.bulk.prefetch.L2.global [%rd1];", &ONE);
+    assert_eq!(report.kind, ReportKind::Invalid, "{report}");
+}
+
+#[test]
+fn an_address_has_a_rank_after_its_block_has_exited() {
+    let body = "mov.u32 %r4, %cluster_ctarank; setp.eq.u32 %p, %r4, 1; @%p bra on;
+        mov.u32 %r5, 0; again: add.u32 %r5, %r5, 1; setp.lt.u32 %p, %r5, 20000; @%p bra again;
+        mapa.shared::cluster.u32 %r6, %r2, 1;";
+    let rank = "getctarank.shared::cluster.u32 %r7, %r6; setp.ne.u32 %p, %r7, 1; @%p trap; on:";
+    run(&format!("{body} {rank}"), &CLUSTER).unwrap();
+    // The block's memory is gone all the same.
+    let report = report(&format!("{body} ld.shared::cluster.u32 %r7, [%r6]; on:"), &CLUSTER);
+    assert_eq!(report.kind, ReportKind::UseAfterFree, "{report}");
+}
+
+#[test]
+fn a_copy_of_nothing_is_complete_at_once() {
+    let copy = "mbarrier.init.shared.b64 [barrier], 1; mov.u32 %r4, 0;
+        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
+            [data], [%rd1], %r4, [barrier];";
+    run(copy, &ONE).unwrap();
+    run(&format!("{copy} mbarrier.inval.shared.b64 [barrier];"), &ONE).unwrap();
+    let report = report(&copy.replace("%r4, 0", "%r4, 16"), &ONE);
+    assert_eq!(report.kind, ReportKind::Asynchronous, "{report}");
+}

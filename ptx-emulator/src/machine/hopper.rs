@@ -139,16 +139,18 @@ impl Hopper {
 /// What lowers the instruction, if it is one of these.
 pub(crate) fn find(instruction: &ast::Instruction) -> Option<Lower> {
     let words: Vec<&str> = instruction.modifiers.iter().take(3).map(|word| &**word).collect();
+    let has_tensor = instruction.modifiers.get(3).is_some_and(|word| &**word == "tensor");
     Some(match (&*instruction.opcode, &words[..]) {
         ("mbarrier", _) => mbarrier::lower,
         ("cp", ["async", "mbarrier", ..]) => mbarrier::lower_copies,
         ("cp", ["async", "bulk", "commit_group" | "wait_group", ..]) => bulk::lower_groups,
-        ("cp", ["async", "bulk", "tensor" | "prefetch", ..]) => tensor::lower,
+        ("cp", ["async", "bulk", "tensor", ..]) => tensor::lower,
+        ("cp", ["async", "bulk", "prefetch", ..]) if !has_tensor => bulk::lower_prefetch,
+        ("cp", ["reduce", "async", "bulk", ..]) if !has_tensor => bulk::lower,
+        ("cp", ["async", "bulk", "prefetch", ..] | ["reduce", "async", "bulk", ..]) => {
+            tensor::lower
+        }
         ("cp", ["async", "bulk", ..]) => bulk::lower,
-        ("cp", ["reduce", "async", "bulk", ..]) => match instruction.modifiers.get(3) {
-            Some(word) if &**word == "tensor" => tensor::lower,
-            _ => bulk::lower,
-        },
         ("barrier", ["cluster", ..]) => cluster::lower_barrier,
         ("mapa", _) => cluster::lower_mapa,
         ("getctarank", _) => cluster::lower_rank,
@@ -168,8 +170,15 @@ impl Context<'_> {
         self.rank * self.cluster.hopper.warps + self.warp.index
     }
 
-    /// The place of an address.
+    /// The place of an address, in a block that has not exited.
     fn shared_place(&self, lane: usize, address: u64, window: Window) -> Result<Place, Box<Fault>> {
+        let place = self.named_place(lane, address, window)?;
+        self.check_alive(lane, place.0, address)?;
+        Ok(place)
+    }
+
+    /// The place that an address names, whatever has become of its block.
+    fn named_place(&self, lane: usize, address: u64, window: Window) -> Result<Place, Box<Fault>> {
         let fault =
             |message: &str| Err(Fault::of_lane(ReportKind::OutOfBounds, lane, message).at(address));
         let inside = address.wrapping_sub(if window.generic { SHARED_WINDOW } else { 0 });
@@ -191,7 +200,6 @@ impl Context<'_> {
         if window.own_only && rank != self.rank {
             return fault("another block's shared memory, where only the block's own may be used");
         }
-        self.check_alive(lane, rank, address)?;
         Ok((rank, offset))
     }
 

@@ -2,6 +2,7 @@
 //! (PTX ISA 9.7.9.25.4).
 
 use super::super::context::{Context, Outcome, Step, lanes_of};
+use super::super::memory::operands;
 use super::Window;
 use super::copy::{At, Direction, Load, Operation, Out, Piece, Store};
 use crate::bulk::{BulkCopyError, ReduceOp, ReduceType, check_bulk_copy, check_reduction};
@@ -108,6 +109,21 @@ pub(super) fn lower(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(),
         b.communicates();
     }
     b.add(operation.instruction(run));
+    Ok(())
+}
+
+/// Lowers `cp.async.bulk.prefetch`, which looks at nothing and changes nothing.
+pub(super) fn lower_prefetch(b: &mut Builder<'_, '_>, i: &ast::Instruction) -> Result<(), Error> {
+    let mut modifiers = Modifiers::new(i);
+    modifiers.skip(|word| matches!(word, "async" | "bulk" | "prefetch" | "L2::cache_hint"));
+    if !(modifiers.flag("L2") && modifiers.flag("global")) {
+        return Err(modifiers.unsupported("this form"));
+    }
+    modifiers.finish()?;
+    let [address, size] = operands(i)?;
+    b.address(address)?;
+    b.source(size, Type::U32)?;
+    b.add(Instruction::new(|_, _| Ok(Step::Next), Class::Memory));
     Ok(())
 }
 

@@ -140,7 +140,7 @@ fn rank(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let mut out = [0; 32];
     for lane in super::super::context::lanes_of(c.mask) {
         let window = Window { generic: i.number != 0, own_only: false };
-        out[lane] = c.shared_place(lane, addresses[lane], window)?.0 as u64;
+        out[lane] = c.named_place(lane, addresses[lane], window)?.0 as u64;
     }
     c.write(i.d, &out);
     Ok(Step::Next)

@@ -154,6 +154,10 @@ impl Context<'_> {
         self.need_shared(lane, to, bytes.into(), "a bulk copy")?;
         self.need_shared(lane, mbarrier, 8, "an mbarrier")?;
         self.mbarrier(mbarrier, 1 << lane)?;
+        // A copy of nothing is complete at once, and nobody need wait for it.
+        if bytes == 0 {
+            return Ok(());
+        }
         let op = self.order_issue(lane);
         if let Some(op) = op {
             self.order_access(Actor::Op(op), mbarrier, 8, Kind::StrongWrite, line)?;

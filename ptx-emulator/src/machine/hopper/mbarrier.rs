@@ -249,6 +249,25 @@ impl Context<'_> {
         fault.at(place.1).inside(note)
     }
 
+    /// Faults where several lanes at once begin or end the life of one mbarrier.
+    fn check_alone(
+        &self,
+        operation: Operation,
+        place: Place,
+        lanes: u32,
+    ) -> Result<(), Box<Fault>> {
+        let second = lanes & (lanes - 1);
+        if second == 0 || !matches!(operation.action, Action::Init | Action::Invalidate) {
+            return Ok(());
+        }
+        let name = operation.name;
+        let message =
+            format!("mbarrier.{name} of one mbarrier by several threads of a warp at once");
+        let lane = second.trailing_zeros() as usize;
+        let fault = Fault::of_lane(ReportKind::Mbarrier, lane, message).at(place.1);
+        Err(fault.inside(self.cluster.blocks[place.0].shared.note(place.1)))
+    }
+
     /// The mbarrier at a place.
     pub(super) fn mbarrier(
         &mut self,
@@ -279,6 +298,7 @@ fn act(c: &mut Context<'_>, i: &Instruction) -> Outcome {
         }
     }
     for Group { place, lanes, number } in groups {
+        c.check_alone(operation, place, lanes)?;
         match operation.action {
             Action::Init => c.order_init(lanes, place, i.line)?,
             Action::Invalidate => c.order_bytes(lanes, place, 8, Kind::Write, i.line)?,
