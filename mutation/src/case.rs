@@ -138,6 +138,7 @@ fn plans(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
         KernelFamily::Finish | KernelFamily::FinishOverlapped => parts(kernel) * PART - PART / 2,
         // Each stage has a barrier for those who fill it again.
         KernelFamily::WarpSpecialized => (2 * stages + 1) * depth,
+        KernelFamily::TensorCore if kernel.overlaps() => (2 * stages + 1) * depth,
         _ => (stages + 2) * depth,
     };
     let of = |shape, k, a, b, c| Plan { shape, k, ways: [a, b, c], reads_c: true, biased: false };
