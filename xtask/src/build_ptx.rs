@@ -12,13 +12,18 @@ mod header;
 
 pub use header::Header;
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context, Result, bail, ensure};
-use cuda_builder::toolchain::{DeviceToolchain, default_cache};
+use cuda_builder::toolchain::{DeviceToolchain, RUSTC_VARIABLE, default_cache};
 use cuda_builder::{BuildReport, CudaBuilder, NvvmArch};
 use gemm_spec::Target;
 
 use crate::source_hash::Sources;
 use crate::workspace::Workspace;
+
+/// Says, as 1, that a hash alone is no check: what `.ci/run` asks for.
+const REQUIRE_REBUILD: &str = "GEMMITE_REQUIRE_REBUILD";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -51,6 +56,12 @@ pub fn stale(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(stale)
 }
 
+/// The committed files, without which the library does not compile.
+pub fn files(workspace: &Workspace) -> Vec<PathBuf> {
+    let ptx = Target::ALL.map(|target| workspace.ptx_file(target.arch()));
+    ptx.into_iter().chain([cubins::path(workspace)]).collect()
+}
+
 fn stale_files(workspace: &Workspace, sources: &Sources) -> Vec<String> {
     Target::ALL.into_iter().filter_map(|target| staleness(workspace, sources, target)).collect()
 }
@@ -64,7 +75,7 @@ fn build_all(workspace: &Workspace, sources: &Sources) -> Result<()> {
             continue;
         }
         // Renamed into place: nothing that runs beside us reads half a file.
-        let unfinished = path.with_extension("ptx.new");
+        let unfinished = path.with_extension(format!("ptx.{}.new", std::process::id()));
         workspace.sh.write_file(&unfinished, &text)?;
         std::fs::rename(&unfinished, &path)?;
         let kernels = gemm_spec::of_module(target).count();
@@ -95,10 +106,22 @@ fn check(workspace: &Workspace, sources: &Sources) -> Result<()> {
             )?,
         }
     }
+    let required = std::env::var(REQUIRE_REBUILD).is_ok_and(|value| value == "1");
+    ensure_rebuilt(&ours_too, required)?;
     for (target, rebuilt) in build(workspace, sources, &ours_too)? {
         compare_with_rebuild(workspace, target, &rebuilt)?;
     }
     cubins::check(workspace)
+}
+
+/// Fails where a rebuild is required of all files, and only `ours` are this compiler's.
+fn ensure_rebuilt(ours: &[Target], required: bool) -> Result<()> {
+    ensure!(
+        !required || ours.len() == Target::ALL.len(),
+        "{REQUIRE_REBUILD} is 1, and not all files are this compiler's: name theirs by \
+         {RUSTC_VARIABLE}, or run `cargo xtask build-ptx` and commit the result"
+    );
+    Ok(())
 }
 
 fn compare_with_rebuild(workspace: &Workspace, target: Target, rebuilt: &str) -> Result<()> {
@@ -130,10 +153,20 @@ fn staleness(workspace: &Workspace, sources: &Sources, target: Target) -> Option
     }
 }
 
-/// Everything that this command asks of the builder, for the hash.
+/// Everything that [`builder`] asks for, for the hash.
 fn settings(target: Target) -> String {
     let (major, minor) = target.ptx_version();
     format!("arch {} ptx {major}.{minor} release", target.arch())
+}
+
+/// What compiles the kernels of a feature. A test knows all that is asked for here.
+fn builder(kernels: &Path, target: Target, feature: &str) -> CudaBuilder {
+    let (major, minor) = target.ptx_version();
+    CudaBuilder::new(kernels).arch(nvvm_arch(target)).ptx_version(major, minor).build_args(&[
+        "--no-default-features",
+        "--features",
+        feature,
+    ])
 }
 
 pub fn nvvm_arch(target: Target) -> NvvmArch {
@@ -151,6 +184,9 @@ fn build(
     sources: &Sources,
     targets: &[Target],
 ) -> Result<Vec<(Target, String)>> {
+    if targets.is_empty() {
+        return Ok(Vec::new());
+    }
     let compiler = compiler_line(workspace)?;
     let reports = compile(workspace, targets)?;
     let finish = |&target: &Target| {
@@ -187,12 +223,7 @@ fn append(module: &mut String, part: &str) -> Result<()> {
 fn compile(workspace: &Workspace, targets: &[Target]) -> Result<Vec<(Target, BuildReport)>> {
     let (kernels, target_dir) = (workspace.root.join("gpu-kernels"), &workspace.target_dir);
     let compile = |target: Target, feature: &'static str, beside: Option<&str>| {
-        let (major, minor) = target.ptx_version();
-        let mut builder = CudaBuilder::new(&kernels)
-            .arch(nvvm_arch(target))
-            .ptx_version(major, minor)
-            .build_args(&["--no-default-features", "--features", feature])
-            .target_dir(target_dir);
+        let mut builder = builder(&kernels, target, feature).target_dir(target_dir);
         if let Some(lane) = beside {
             builder = builder.beside(lane);
         }
@@ -256,6 +287,38 @@ mod tests {
         assert_eq!(module, part("a") + b);
         assert!(append(&mut module, &part("c").replace("8.0", "8.1")).is_err());
         assert!(append(&mut module, ".version 8.0\n").is_err());
+    }
+
+    #[test]
+    fn settings_tell_all_that_the_builder_is_asked_for() {
+        for target in Target::ALL {
+            let (major, minor) = target.ptx_version();
+            // What `settings` has words for. Whoever asks for more adds words there and asks here.
+            let told = CudaBuilder::new("kernels")
+                .arch(nvvm_arch(target))
+                .ptx_version(major, minor)
+                .release(true)
+                .build_args(&["--no-default-features", "--features", "feature"]);
+            let asked = builder(Path::new("kernels"), target, "feature");
+            assert_eq!(format!("{asked:?}"), format!("{told:?}"));
+        }
+    }
+
+    #[test]
+    fn a_rebuild_that_is_required_is_one_of_all_files() {
+        assert!(ensure_rebuilt(&[], false).is_ok());
+        assert!(ensure_rebuilt(&Target::ALL, true).is_ok());
+        let error = ensure_rebuilt(&Target::ALL[1..], true).unwrap_err().to_string();
+        assert!(error.contains("GEMMITE_REQUIRE_REBUILD is 1"), "{error}");
+    }
+
+    #[test]
+    fn nothing_to_build_takes_no_compiler() {
+        let mut workspace = Workspace::find().unwrap();
+        let sources = Sources::read(&workspace).unwrap();
+        // No compiler is fetched to there; one that is installed would do.
+        workspace.target_dir = "/dev/null".into();
+        assert!(build(&workspace, &sources, &[]).unwrap().is_empty());
     }
 
     #[test]

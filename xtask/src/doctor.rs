@@ -3,6 +3,7 @@
 mod driver;
 
 use std::fmt;
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use gemm_spec::Target;
@@ -20,7 +21,7 @@ struct Finding {
     text: String,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     /// It is there.
     Found,
@@ -101,7 +102,7 @@ fn committed_ptx(workspace: &Workspace) -> Finding {
     let (state, text) = match build_ptx::stale(workspace) {
         Ok(stale) if stale.is_empty() => (State::Found, "host/ptx is today's".into()),
         Ok(stale) => (
-            State::Optional,
+            stale_state(&build_ptx::files(workspace)),
             format!(
                 "{}\n`cargo xtask demo` and `cargo xtask build-ptx` build it",
                 stale.join("; ")
@@ -110,6 +111,11 @@ fn committed_ptx(workspace: &Workspace) -> Finding {
         Err(error) => (State::Missing, format!("{error:#}")),
     };
     Finding { what: "PTX of kernels", state, text }
+}
+
+/// Old files do; the library does not compile without them.
+fn stale_state(files: &[PathBuf]) -> State {
+    if files.iter().all(|path| path.exists()) { State::Optional } else { State::Missing }
 }
 
 fn python(sh: &Shell) -> Finding {
@@ -165,4 +171,16 @@ fn no_gpu(reason: &str) -> String {
         "{reason}\nthe demo computes on the CPU and emulates a GPU; the tests say what they skip\n\
          for a GPU of compute capability 7.0 or later install NVIDIA's driver; no CUDA toolkit"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_files_do_and_missing_ones_do_not() {
+        let here = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        assert_eq!(stale_state(std::slice::from_ref(&here)), State::Optional);
+        assert_eq!(stale_state(&[here.with_extension("none"), here]), State::Missing);
+    }
 }

@@ -31,7 +31,7 @@ pub fn build(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     let bytes = assemble_all(workspace)?;
-    let unfinished = path.with_extension("new");
+    let unfinished = path.with_extension(format!("{}.new", std::process::id()));
     workspace.sh.create_dir(path.parent().unwrap_or(&path))?;
     std::fs::write(&unfinished, &bytes)?;
     std::fs::rename(&unfinished, &path)?;
@@ -64,7 +64,7 @@ pub fn check(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-fn path(workspace: &Workspace) -> PathBuf {
+pub fn path(workspace: &Workspace) -> PathBuf {
     let (major, minor) = CAPABILITY;
     workspace.root.join(format!("host/cubin/sm_{major}{minor}.cubins"))
 }
@@ -102,8 +102,7 @@ fn assemble_all(workspace: &Workspace) -> Result<Vec<u8>> {
         let version = cmd!(sh, "{path} --version").quiet().read()?;
         Ok(version.contains(&format!("V{PTXAS_RELEASE}")))
     })?;
-    let dir = workspace.target_dir.join("cubin/kernels");
-    sh.create_dir(&dir)?;
+    let dir = sh.create_temp_dir()?;
     let modules: Vec<(Target, String)> = (Target::ALL.into_iter())
         .map(|target| Ok((target, module(workspace, target)?)))
         .collect::<Result<_>>()?;
@@ -113,7 +112,7 @@ fn assemble_all(workspace: &Workspace) -> Result<Vec<u8>> {
         .into_par_iter()
         .map(|kernel| {
             let module = modules.iter().find(|(target, _)| *target == kernel.target);
-            let code = assemble(&assembler, &dir, kernel, &module.context("no module")?.1)?;
+            let code = assemble(&assembler, dir.path(), kernel, &module.context("no module")?.1)?;
             Ok((kernel, code.len(), miniz_oxide::deflate::compress_to_vec(&code, LEVEL)))
         })
         .collect::<Result<_>>()?;
