@@ -84,7 +84,10 @@ impl Tool {
 
     fn fetch(&self, workspace: &Workspace, program: &Path) -> Result<()> {
         let sh = &workspace.sh;
-        let dir = program.with_file_name(format!("{}-download", self.name));
+        // Another release, or another process, may be fetching beside us.
+        let mut dir = program.as_os_str().to_owned();
+        dir.push(format!("-download-{}", std::process::id()));
+        let dir = PathBuf::from(dir);
         sh.remove_path(&dir)?;
         sh.create_dir(&dir)?;
         let package = format!("{}=={}", self.package, self.release);

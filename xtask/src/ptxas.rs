@@ -63,10 +63,10 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let version = cmd!(workspace.sh, "{ptxas} --version").quiet().read()?;
     say!("{}", version.lines().find(|line| line.contains("release")).unwrap_or("ptxas"))?;
 
-    let dir = workspace.target_dir.join("cubin");
-    workspace.sh.create_dir(&dir)?;
-    let cubin =
-        |(target, gpu): &(Target, String)| dir.join(format!("{}-{gpu}.cubin", target.arch()));
+    let dir = workspace.sh.create_temp_dir()?;
+    let cubin = |(target, gpu): &(Target, String)| {
+        dir.path().join(format!("{}-{gpu}.cubin", target.arch()))
+    };
     let cubins: Vec<_> = wanted.iter().map(|of| (of.0, cubin(of))).collect();
     // On all cores: a file takes the assembler half a minute.
     let ptx = Target::ALL.map(|target| workspace.ptx_file(target.arch()));
@@ -232,7 +232,7 @@ fn print_sass(workspace: &Workspace, kernel: &str, cubins: &[(Target, PathBuf)])
     let (_, cubin) = cubin.with_context(|| format!("{kernel} was assembled for no GPU"))?;
     let nvdisasm = NVDISASM.find(workspace, |_, _| Ok(true))?;
     let listing = cmd!(workspace.sh, "{nvdisasm} -c {cubin}").quiet().read()?;
-    say!("{kernel} in {}", workspace.display(cubin))?;
+    say!("{kernel} in {}", cubin.file_name().unwrap_or_default().display())?;
     say!("{}", section(&listing, kernel).context("nvdisasm does not list the kernel")?)?;
     Ok(())
 }

@@ -163,7 +163,8 @@ fn name(kernel: &Kernel) -> String {
 /// Writes the crate, with entry points by the macro `entries`, and compiles it.
 fn build(workspace: &Workspace, entries: &str, kernels: &[Kernel]) -> Result<PathBuf> {
     let variant = kernels[0].variant;
-    let folder = workspace.target_dir.join("sweep");
+    // One for each process: others may sweep beside us.
+    let folder = workspace.target_dir.join(format!("sweep/{}", std::process::id()));
     let root = workspace.root.display();
     let dynamic = kernels[0].dynamic_shared_bytes() > 0;
     let features = if dynamic { ", features = [\"dynamic-shared\"]" } else { "" };
@@ -193,6 +194,8 @@ fn build(workspace: &Workspace, entries: &str, kernels: &[Kernel]) -> Result<Pat
     let sh = &workspace.sh;
     sh.write_file(folder.join("Cargo.toml"), manifest)?;
     sh.write_file(folder.join("src/lib.rs"), source)?;
+    // The versions that the kernels of the library are built with; cargo drops what is not needed.
+    sh.copy_file(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     // cp.async needs 8.0; a later target would give nothing more.
     let target = if dynamic { kernels[0].target } else { Target::Sm70 };
     let (major, minor) = target.ptx_version();
@@ -201,6 +204,8 @@ fn build(workspace: &Workspace, entries: &str, kernels: &[Kernel]) -> Result<Pat
         .arch(nvvm_arch(target))
         .ptx_version(major, minor)
         .allow_local(true)
+        .target_dir(&workspace.target_dir)
+        .beside("sweep")
         .copy_to(&ptx)
         .build()?;
     Ok(ptx)
