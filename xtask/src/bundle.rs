@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use xshell::cmd;
+use xshell::{Shell, cmd};
 
 use crate::artifacts::{Artifact, artifacts};
 use crate::nvidia_tools::in_path;
@@ -33,21 +33,14 @@ const SCRIPTS: [(&str, &str); 4] = [
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The folder; what is in it goes
-    #[arg(long, default_value = "bundle")]
-    out: PathBuf,
+    /// The folder; what is in it goes [default: bundle, in the checkout]
+    #[arg(long)]
+    out: Option<PathBuf>,
 }
 
 pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let sh = &workspace.sh;
-    let out = sh.current_dir().join(&args.out);
-    ensure!(
-        !out.exists() || out.join("BUNDLE").exists() || files_under(&out)?.is_empty(),
-        "{} is there and is no bundle: choose another folder with --out",
-        out.display()
-    );
-    sh.remove_path(&out)?;
-    sh.create_dir(out.join("tests"))?;
+    let out = begin(workspace, args)?;
 
     let artifacts = built(workspace)?;
     let mut executables = Vec::new();
@@ -63,8 +56,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     strip(workspace, executables.iter().map(|(copy, _)| copy.as_path()))?;
     copy_sources(workspace, &out)?;
     for (name, text) in SCRIPTS {
-        sh.write_file(out.join(name), text)?;
-        cmd!(sh, "chmod +x").arg(out.join(name)).quiet().run()?;
+        write_program(sh, &out.join(name), text)?;
     }
 
     let glibc =
@@ -82,6 +74,25 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     say!("{}: {} files, {:.1} MB", out.display(), files.len(), bytes as f64 / 1e6)?;
     ensure!(bytes <= MAX_BYTES, "a bundle may have {} MiB at most", MAX_BYTES >> 20);
     Ok(())
+}
+
+/// Empties the bundle's folder, and tells where it is.
+fn begin(workspace: &Workspace, args: &Args) -> Result<PathBuf> {
+    let out = match &args.out {
+        Some(out) => std::path::absolute(out)?,
+        None => workspace.root.join("bundle"),
+    };
+    ensure!(
+        !out.exists() || out.join("BUNDLE").exists() || files_under(&out)?.is_empty(),
+        "{} is there and is no bundle: choose another folder with --out",
+        out.display()
+    );
+    let sh = &workspace.sh;
+    sh.remove_path(&out)?;
+    sh.create_dir(out.join("tests"))?;
+    // From here on it is one to the next run, wherever this one is cut off.
+    sh.write_file(out.join("BUNDLE"), "unfinished\n")?;
+    Ok(out)
 }
 
 /// Builds programs and tests. By one command, so that both have the same features of what they
@@ -127,6 +138,11 @@ fn strip<'a>(workspace: &Workspace, executables: impl Iterator<Item = &'a Path>)
     }
     let sh = &workspace.sh;
     Ok(cmd!(sh, "strip").args(executables).quiet().run()?)
+}
+
+fn write_program(sh: &Shell, path: &Path, text: &str) -> Result<()> {
+    sh.write_file(path, text)?;
+    Ok(cmd!(sh, "chmod +x {path}").quiet().run()?)
 }
 
 /// Puts all that `unpack.sh` unpacks into one file.
@@ -198,6 +214,89 @@ fn description(workspace: &Workspace, (major, minor): (u32, u32)) -> Result<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sha2::{Digest, Sha256};
+    use xshell::TempDir;
+
+    /// A folder, in which the shell stands, with the scripts and with programs of these texts.
+    fn folder(programs: &[(&str, &str)]) -> (Workspace, TempDir) {
+        let sh = Shell::new().unwrap();
+        let folder = sh.create_temp_dir().unwrap();
+        let root = folder.path().to_owned();
+        sh.change_dir(&root);
+        sh.write_file("BUNDLE", "commit: none\n").unwrap();
+        for (name, text) in SCRIPTS.iter().chain(programs) {
+            write_program(&sh, &root.join(name), text).unwrap();
+        }
+        (Workspace { sh, target_dir: root.join("target"), root }, folder)
+    }
+
+    #[test]
+    fn a_bundle_that_was_cut_off_is_begun_again() {
+        let (workspace, _folder) = folder(&[]);
+        let out = workspace.root.join("a");
+        let args = Args { out: Some(out.clone()) };
+        assert_eq!(begin(&workspace, &args).unwrap(), out);
+        begin(&workspace, &args).unwrap();
+        workspace.sh.remove_path(out.join("BUNDLE")).unwrap();
+        workspace.sh.write_file(out.join("mine"), "").unwrap();
+        assert!(begin(&workspace, &args).unwrap_err().to_string().contains("is no bundle"));
+        assert!(out.join("mine").exists());
+    }
+
+    #[test]
+    fn programs_are_unpacked_whole_or_not_at_all() {
+        let (workspace, _folder) = folder(&[("gemmite", ""), ("gemmite-bench", "")]);
+        let sh = &workspace.sh;
+        sh.write_file("tests/a", "first").unwrap();
+        // Nothing that can be packed, so that a part of the file is a part of it.
+        let bytes = (0..1u32 << 16).flat_map(|i| Sha256::digest(i.to_le_bytes()));
+        sh.write_file("tests/b", bytes.collect::<Vec<u8>>()).unwrap();
+        pack(&workspace, &workspace.root).unwrap();
+        let whole = sh.read_binary_file("programs.tar.xz").unwrap();
+        sh.write_file("programs.tar.xz", &whole[..whole.len() / 2]).unwrap();
+        cmd!(sh, "./unpack.sh").quiet().ignore_stderr().run().unwrap_err();
+        let left = sh.read_dir(".").unwrap();
+        assert_eq!(left.len(), SCRIPTS.len() + 2, "{left:?}");
+        sh.write_file("programs.tar.xz", whole).unwrap();
+        // Again, over what is there.
+        for _ in 0..2 {
+            cmd!(sh, "./unpack.sh").quiet().run().unwrap();
+            assert_eq!(sh.read_file("tests/a").unwrap(), "first");
+            assert!(workspace.root.join("gemmite").exists());
+        }
+    }
+
+    #[test]
+    fn a_run_of_no_test_is_a_failure() {
+        let test = "#!/bin/sh\n[ \"$1\" = typo ] && n=0\n\
+                    echo \"test result: ok. ${n:-1} passed; 0 failed; 0 ignored\"\n";
+        let (workspace, _folder) = folder(&[("tests/a", test)]);
+        let run = |filter: &str| cmd!(workspace.sh, "./run-tests.sh {filter}").quiet().read();
+        let said = run("right").unwrap();
+        assert!(said.ends_with("passed 1, failed 0, ignored 0, skipped 0; failing programs: none"));
+        run("typo").unwrap_err();
+    }
+
+    #[test]
+    fn a_sanitizer_that_ran_nothing_is_a_failure() {
+        let sanitizer = "#!/bin/sh\ncase \"$*\" in *cuda_f32*) \
+                         echo f32 to f32: 12 runs, 3 refused, 0 left out, 0 failed;; esac\n\
+                         echo test result: ok\n";
+        let gpu = ("nvidia-smi", "#!/bin/sh\necho one\n");
+        let (workspace, _folder) =
+            folder(&[gpu, ("compute-sanitizer", sanitizer), ("tests/a", "")]);
+        let Workspace { sh, root, .. } = &workspace;
+        let path = format!("{}:{}", root.display(), std::env::var("PATH").unwrap());
+        let run = |dtype: &str| {
+            let run = cmd!(sh, "./sanitize.sh memcheck small {dtype}").env("PATH", &path);
+            run.quiet().ignore_status().read().unwrap()
+        };
+        let lines = |said: &str, part| said.lines().filter(|line| line.contains(part)).count();
+        let right = run("f32");
+        assert_eq!(lines(&right, ": rc 0, "), 3, "{right}");
+        let wrong = run("f23");
+        assert_eq!(lines(&wrong, ": rc 1, "), 3, "{wrong}");
+    }
 
     #[test]
     fn glibc_versions_are_found_in_binary_text() {
