@@ -6,7 +6,7 @@ pub mod rust_text;
 mod sources;
 mod supply;
 
-use std::path::PathBuf;
+use std::io::ErrorKind::{InvalidData, NotFound};
 
 use anyhow::{Context, Result, bail};
 use xshell::cmd;
@@ -87,15 +87,19 @@ fn dependencies(workspace: &Workspace) -> Result<Vec<String>> {
 
 /// The style's rules, over every file that git tracks or would track.
 fn style(workspace: &Workspace) -> Result<Vec<Violation>> {
-    let listed = cmd!(workspace.sh, "git ls-files --cached --others --exclude-standard")
+    // Names as they are, with zeros between them; else git writes some in quotes.
+    let listed = cmd!(workspace.sh, "git ls-files -z --cached --others --exclude-standard")
         .quiet()
         .read()
         .context("the style's check asks git which files are the project's")?;
     let mut violations = Vec::new();
-    for path in listed.lines() {
-        let file: PathBuf = workspace.root.join(path);
-        // Deleted and not yet committed, or not text.
-        let Ok(text) = std::fs::read_to_string(&file) else { continue };
+    for path in listed.split_terminator('\0') {
+        let text = match std::fs::read_to_string(workspace.root.join(path)) {
+            Ok(text) => text,
+            // Deleted and not yet committed, or not text.
+            Err(error) if matches!(error.kind(), NotFound | InvalidData) => continue,
+            Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
+        };
         let mut report = |line: usize, message: String| {
             violations.push(Violation { path: path.to_owned(), line, message });
         };
@@ -105,9 +109,37 @@ fn style(workspace: &Workspace) -> Result<Vec<Violation>> {
             sources::check(&text, limit, &mut report);
         } else if path == "Cargo.toml" {
             manifests::reasons(&text, &mut report);
+            manifests::tables(&text, &mut report);
         } else if path.ends_with("/Cargo.toml") {
             manifests::inherited(&text, &mut report);
+            manifests::tables(&text, &mut report);
         }
     }
     Ok(violations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xshell::Shell;
+
+    #[test]
+    fn every_file_is_looked_at_or_an_error() {
+        let sh = Shell::new().unwrap();
+        let folder = sh.create_temp_dir().unwrap();
+        let root = folder.path().to_owned();
+        sh.change_dir(&root);
+        cmd!(sh, "git init --quiet").run().unwrap();
+        sh.write_file("naïve name.rs", "fn f() {}\n").unwrap();
+        sh.write_file("bytes", [0xff]).unwrap();
+        let workspace = Workspace { sh, target_dir: root.join("target"), root };
+        let found = style(&workspace).unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].path, "naïve name.rs");
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("loop", workspace.root.join("loop")).unwrap();
+            assert!(style(&workspace).unwrap_err().to_string().contains("cannot read loop"));
+        }
+    }
 }

@@ -34,6 +34,15 @@ pub fn inherited(manifest: &str, report: &mut impl FnMut(usize, String)) {
     }
 }
 
+/// In both: a dependency with a section of its own, where neither rule above looks.
+pub fn tables(manifest: &str, report: &mut impl FnMut(usize, String)) {
+    for (number, line) in (1..).zip(manifest.lines().map(str::trim)) {
+        if line.starts_with('[') && line.contains("dependencies.") {
+            report(number, format!("{line}: a dependency is a line, and no section of its own"));
+        }
+    }
+}
+
 /// (line number, section, trimmed line) of every line that is no section's head.
 fn entries(manifest: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     let mut section = "";
@@ -62,6 +71,16 @@ mod tests {
         let mut lines = Vec::new();
         reasons(manifest, &mut |line, _| lines.push(line));
         assert_eq!(lines, [8, 10]);
+    }
+
+    #[test]
+    fn dependencies_are_lines() {
+        let manifest = "[workspace.dependencies]\na.workspace = true\n[dependencies.b]\n\
+                        version = \"1\"\n[target.'cfg(unix)'.dev-dependencies.c]\n\
+                        [workspace.dependencies.d]\n[lints]\nworkspace = true\n";
+        let mut lines = Vec::new();
+        tables(manifest, &mut |line, _| lines.push(line));
+        assert_eq!(lines, [3, 5, 6]);
     }
 
     #[test]

@@ -99,7 +99,9 @@ pub fn functions(code: &str) -> Vec<Function> {
     let mut functions = Vec::new();
     for (start, _) in code.match_indices("fn ") {
         let is_word = !code[..start].ends_with(continues_name);
-        let name: String = code[start + 3..].chars().take_while(|&c| continues_name(c)).collect();
+        // In a macro a name may be `$name`.
+        let in_name = |&c: &char| continues_name(c) || c == '$';
+        let name: String = code[start + 3..].chars().take_while(in_name).collect();
         // A type such as `fn (u32)` has no name.
         if !is_word || name.is_empty() {
             continue;
@@ -175,5 +177,9 @@ mod tests {
         let function = |name: &str, line, lines| Function { name: name.into(), line, lines };
         let expected = [function("one", 1, 1), function("two", 3, 3)];
         assert_eq!(functions(&code_only(source)), expected);
+        let of_macro = "macro_rules! m {\n    ($name:ident) => {\n        fn $name() {\n        }\n\
+                        pub fn $name<$t>() {}\n    };\n}\n";
+        let expected = [function("$name", 3, 2), function("$name", 5, 1)];
+        assert_eq!(functions(of_macro), expected);
     }
 }
