@@ -13,9 +13,13 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
 use std::fmt;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Once;
+use std::process;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Counts the bytes that a program has allocated.
@@ -24,6 +28,8 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 /// The longest that an input may take, on a machine that has much else to do.
 pub const LONGEST: Duration = Duration::from_secs(10);
+/// An input that takes as long is not waited for: it may never end.
+const HANGS: Duration = Duration::from_secs(30);
 /// The most bytes that an input may have allocated at a time: an emulated GPU's table of pages for
 /// all of its 16 GiB, twice, and what is small.
 pub const LARGEST: usize = 384 << 20;
@@ -86,31 +92,63 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Reads the inputs of these numbers, one after the other, up to the first that fails.
+/// Reads the inputs of these numbers, one after the other, up to the first that fails. One that
+/// hangs is printed, and ends the process with 1.
 ///
 /// # Errors
 /// The input that fails.
 pub fn run(target: &Target, seed: u64, numbers: Range<u64>) -> Result<Summary, Box<Failure>> {
+    run_watched(target, seed, numbers, HANGS)
+}
+
+fn run_watched(
+    target: &Target,
+    seed: u64,
+    numbers: Range<u64>,
+    hangs: Duration,
+) -> Result<Summary, Box<Failure>> {
     let seeds = (target.seeds)();
-    let mut summary = Summary::default();
-    for number in numbers {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        rng.set_stream(number);
-        let input = mutate::input(&mut rng, &seeds, target.words);
-        match one(target, &input) {
-            Ok(of_input) => {
-                summary.inputs += 1;
-                summary.right += of_input.right;
-                summary.longest = summary.longest.max(of_input.longest);
-                summary.largest = summary.largest.max(of_input.largest);
+    let failure = |number, reason| {
+        let input = input(target, &seeds, seed, number);
+        Box::new(Failure { target: target.name, seed, number, input, reason })
+    };
+    // The number of the input that is being read, and since when.
+    let current = Mutex::new(None);
+    thread::scope(|scope| {
+        // Dropped at the end, which the watch waits for.
+        let (_done, is_done) = channel::<()>();
+        let (current, failure) = (&current, &failure);
+        scope.spawn(move || {
+            while is_done.recv_timeout(hangs / 10) == Err(RecvTimeoutError::Timeout) {
+                let begun: Option<(u64, Instant)> =
+                    *current.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some((number, _)) = begun.filter(|(_, start)| start.elapsed() > hangs) {
+                    let failure = failure(number, format!("it takes more than {hangs:?}"));
+                    let _ = writeln!(io::stderr(), "error: {failure}");
+                    process::exit(1);
+                }
             }
-            Err(reason) => {
-                let target = target.name;
-                return Err(Box::new(Failure { target, seed, number, input, reason }));
-            }
+        });
+        let mut summary = Summary::default();
+        for number in numbers {
+            let input = input(target, &seeds, seed, number);
+            *current.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some((number, Instant::now()));
+            let of_input = one(target, &input).map_err(|reason| failure(number, reason))?;
+            summary.inputs += 1;
+            summary.right += of_input.right;
+            summary.longest = summary.longest.max(of_input.longest);
+            summary.largest = summary.largest.max(of_input.largest);
         }
-    }
-    Ok(summary)
+        Ok(summary)
+    })
+}
+
+/// The input of that number.
+fn input(target: &Target, seeds: &[Vec<u8>], seed: u64, number: u64) -> Vec<u8> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(number);
+    mutate::input(&mut rng, seeds, target.words)
 }
 
 /// Reads one input.
@@ -156,4 +194,34 @@ fn caught(read: impl FnOnce() -> bool) -> Result<bool, String> {
     let read = panic::catch_unwind(AssertUnwindSafe(read));
     let message = PANIC.take().unwrap_or_default();
     read.map_err(|_| message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::env;
+    use std::process::Command;
+
+    /// Says that this process is the one that hangs.
+    const HANG: &str = "GEMMITE_FUZZ_HANG";
+
+    #[test]
+    fn an_input_that_hangs_is_printed() {
+        if env::var_os(HANG).is_some() {
+            fn read(_: &[u8]) -> bool {
+                loop {
+                    thread::park();
+                }
+            }
+            let target = Target { name: "hangs", what: "", seeds: Vec::new, words: &[], read };
+            let ended = run_watched(&target, 7, 5..6, Duration::from_millis(50));
+            unreachable!("it does not end: {ended:?}");
+        }
+        let mut again = Command::new(env::current_exe().unwrap());
+        again.args(["--exact", "tests::an_input_that_hangs_is_printed", "--nocapture"]);
+        let ran = again.env(HANG, "1").output().unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(1), "{said}");
+        assert!(said.contains("hangs: input 5 of seed 7 fails: it takes more than 50ms"), "{said}");
+    }
 }

@@ -1,10 +1,11 @@
 //! `cargo xtask fuzz`: reads inputs of all targets or of some, and counts them.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use gemmite_fuzz::{Target, run, targets};
 use std::fmt;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -37,7 +38,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// The inputs' numbers, of which there are some.
+fn numbers(args: &Args) -> Result<Range<u64>> {
+    ensure!(args.inputs > 0, "--inputs: at least 1");
+    let end = args.from.checked_add(args.inputs);
+    Ok(args.from..end.context("--from: so many numbers there are not behind it")?)
+}
+
 fn fuzz(args: &Args) -> Result<()> {
+    let numbers = numbers(args)?;
     let named = args.targets.iter().map(|name| {
         let names: Vec<&str> = targets::ALL.iter().map(|target| target.name).collect();
         targets::find(name).with_context(|| format!("no target {name:?}: {}", names.join(", ")))
@@ -48,7 +57,7 @@ fn fuzz(args: &Args) -> Result<()> {
     }
     for target in chosen {
         let start = Instant::now();
-        let summary = run(target, args.seed, args.from..args.from.saturating_add(args.inputs))?;
+        let summary = run(target, args.seed, numbers.clone())?;
         say(format_args!(
             "{:<9} {} inputs of seed {}, {} right, none failed; the longest {:.0} ms, the largest \
              {:.1} MiB; {:.0} s ({})",
@@ -70,5 +79,18 @@ fn say(line: impl fmt::Display) -> io::Result<()> {
     match writeln!(io::stdout(), "{line}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_no_input_is_refused() {
+        let numbers = |line: &str| numbers(&Args::parse_from(line.split(' ')));
+        assert_eq!(numbers("fuzz --from 7 --inputs 2").unwrap(), 7..9);
+        assert!(numbers("fuzz --inputs 0").is_err());
+        assert!(numbers("fuzz --from 18446744073709551615").is_err());
     }
 }
