@@ -13,4 +13,4 @@ mod trial;
 
 pub use harmless::{Entry, Harmless};
 pub use mutant::{Mutant, mutants};
-pub use trial::{Score, Survivor, Trial};
+pub use trial::{Named, Score, Survivor, Trial};

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, ensure};
 use clap::Parser;
-use gemmite_mutation::{Harmless, Trial};
-use std::collections::BTreeSet;
+use gemm_spec::Kernel;
+use gemmite_mutation::{Harmless, Named, Trial};
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -42,12 +42,8 @@ fn run(args: &Args) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let jobs = args.jobs.unwrap_or(cores);
     let trial = Trial { harmless: &harmless, jobs, every: args.every.max(1) };
-    let wanted = |name: &str| args.kernel.iter().any(|start| name.starts_with(start));
-    let all = args.kernel.is_empty();
-    let kernels: Vec<_> = gemm_spec::entries().filter(|k| all || wanted(k.name)).collect();
-    ensure!(!kernels.is_empty(), "no kernel's name begins with {}", args.kernel.join(" or "));
-    let (mut tried, mut reported, mut wrong, mut unknown) = (0, 0, 0, 0);
-    let (mut used, mut found) = (BTreeSet::new(), BTreeSet::new());
+    let kernels = kernels(&args.kernel)?;
+    let (mut tried, mut reported, mut wrong, mut unknown, mut stale) = (0, 0, 0, 0, 0);
     for kernel in &kernels {
         let score = trial.run(kernel)?;
         say(&score)?;
@@ -61,8 +57,13 @@ fn run(args: &Args) -> Result<()> {
         tried += score.tried();
         (reported, wrong) = (reported + score.reported, wrong + score.wrong);
         unknown += score.unknown().count();
-        used.extend(score.used_entries());
-        found.extend(score.found_entries.iter().copied());
+        let named: Vec<Named> = score.stale().collect();
+        for of_entry in named.chunk_by(|one, next| one.0 == next.0) {
+            let ordinals: Vec<String> = of_entry.iter().map(|of| format!("#{}", of.1)).collect();
+            let line = &harmless.entries()[of_entry[0].0].text;
+            say(format_args!("  on the list, but found, {}: {line}", ordinals.join(" ")))?;
+        }
+        stale += named.len();
     }
     let survivors = tried - reported - wrong;
     say(format_args!(
@@ -72,12 +73,21 @@ fn run(args: &Args) -> Result<()> {
         reported + wrong,
         survivors - unknown,
     ))?;
-    let stale: Vec<&usize> = found.difference(&used).collect();
-    for entry in &stale {
-        say(format_args!("on the list, but found: {}", harmless.entries()[**entry].text))?;
-    }
-    ensure!(unknown == 0 && stale.is_empty(), "the list of the harmless mutants is not right");
+    ensure!(tried > 0, "there is no barrier, fence or wait in them");
+    ensure!(unknown == 0 && stale == 0, "the list of the harmless mutants is not right");
     Ok(())
+}
+
+/// The kernels whose names begin so; all where nothing is asked for.
+fn kernels(starts: &[String]) -> Result<Vec<&'static Kernel>> {
+    let begins = |kernel: &&Kernel, start: &String| kernel.name.starts_with(start);
+    for start in starts {
+        let is_one = gemm_spec::entries().any(|kernel| begins(&kernel, start));
+        ensure!(is_one, "no kernel's name begins with {start}");
+    }
+    let all = starts.is_empty();
+    let wanted = |kernel: &&Kernel| all || starts.iter().any(|start| begins(kernel, start));
+    Ok(gemm_spec::entries().filter(wanted).collect())
 }
 
 /// Prints a line; a reader that has gone is no error, and the score is told by the exit status.
@@ -85,5 +95,19 @@ fn say(line: impl fmt::Display) -> io::Result<()> {
     match writeln!(io::stdout(), "{line}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_has_to_be_one() {
+        let kernels =
+            |starts: &[&str]| kernels(&starts.iter().map(|s| s.to_string()).collect::<Vec<_>>());
+        assert!(kernels(&["k02_tiled_16_f", "repack_f16"]).unwrap().len() > 3);
+        assert_eq!(kernels(&[]).unwrap().len(), gemm_spec::entries().count());
+        assert!(kernels(&["repack_f16", "k99"]).unwrap_err().to_string().ends_with(" k99"));
     }
 }

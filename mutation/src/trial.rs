@@ -37,6 +37,9 @@ pub struct Survivor {
     pub entry: Option<usize>,
 }
 
+/// An entry of the list, and the ordinal of an instruction of a kernel that it names.
+pub type Named = (usize, usize);
+
 /// The mutants of a kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
@@ -48,8 +51,10 @@ pub struct Score {
     pub wrong: usize,
     /// Those that neither has found.
     pub survivors: Vec<Survivor>,
-    /// Entries of the list that name a mutant that was found.
-    pub found_entries: BTreeSet<usize>,
+    /// What the list names and was found.
+    found: BTreeSet<Named>,
+    /// What the list names and was not tried.
+    untried: BTreeSet<Named>,
 }
 
 impl Score {
@@ -63,9 +68,13 @@ impl Score {
         self.survivors.iter().filter(|survivor| survivor.entry.is_none() || survivor.panicked)
     }
 
-    /// Entries of the list that name a survivor.
-    pub fn used_entries(&self) -> impl Iterator<Item = usize> {
-        self.survivors.iter().filter_map(|survivor| survivor.entry)
+    /// What the list names for nothing: instructions of which no mutant survives, or may among
+    /// those that were not tried.
+    pub fn stale(&self) -> impl Iterator<Item = Named> {
+        let survives = |named: &Named| {
+            self.survivors.iter().any(|s| s.entry == Some(named.0) && s.mutant.ordinal == named.1)
+        };
+        self.found.difference(&self.untried).copied().filter(move |named| !survives(named))
     }
 }
 
@@ -95,25 +104,32 @@ impl Trial<'_> {
     /// Where the kernel as it is does not pass.
     pub fn run(&self, kernel: &'static Kernel) -> Result<Score> {
         let text = ptx_of(kernel);
-        let mutants: Vec<Mutant> = mutants(&text).into_iter().step_by(self.every).collect();
+        let all = mutants(&text);
+        let named = |mutant: &Mutant| {
+            self.harmless.find(kernel.name, mutant).map(|entry| (entry, mutant.ordinal))
+        };
+        let left = all.iter().enumerate().filter(|(i, _)| !i.is_multiple_of(self.every));
+        let untried = left.filter_map(|(_, mutant)| named(mutant)).collect();
+        let mutants: Vec<Mutant> = all.into_iter().step_by(self.every).collect();
         let cases = cases(kernel, &text, &mutants)?;
-        let score = Mutex::new(Score { kernel: kernel.name, ..Score::default() });
+        let score = Mutex::new(Score { kernel: kernel.name, untried, ..Score::default() });
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let (found, reached) = try_mutant(&cases, &text, mutant);
-                let entry = self.harmless.find(kernel.name, mutant);
+                let named = named(mutant);
                 let mut score = score.lock().unwrap_or_else(PoisonError::into_inner);
                 match found {
                     Some(Found::Report) => score.reported += 1,
                     Some(Found::Wrong) => score.wrong += 1,
                     Some(Found::Panic) | None => {
                         let (mutant, panicked) = (mutant.clone(), found.is_some());
+                        let entry = named.map(|(entry, _)| entry);
                         score.survivors.push(Survivor { mutant, panicked, reached, entry });
                         continue;
                     }
                 }
-                score.found_entries.extend(entry);
+                score.found.extend(named);
             }
         };
         std::thread::scope(|scope| {
@@ -169,4 +185,28 @@ fn try_mutant(cases: &[Reaching], text: &str, mutant: &Mutant) -> (Option<Found>
         }
     }
     (None, !reaching.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_tried_and_found_is_named_for_nothing() {
+        let all = mutants("bar.sync 0;\nbar.sync 0;\n");
+        let survivor = |ordinal, entry| {
+            let mutant = all.iter().find(|mutant| mutant.ordinal == ordinal).cloned().unwrap();
+            Survivor { mutant, panicked: false, reached: true, entry }
+        };
+        let mut score = Score {
+            found: BTreeSet::from([(0, 0), (0, 1), (0, 2), (1, 1)]),
+            untried: BTreeSet::from([(0, 2)]),
+            survivors: vec![survivor(0, Some(0)), survivor(1, None)],
+            ..Score::default()
+        };
+        // Of the entry's first instruction a mutant survives, of its third one was not tried.
+        assert_eq!(score.stale().collect::<Vec<_>>(), [(0, 1), (1, 1)]);
+        score.survivors.push(survivor(1, Some(0)));
+        assert_eq!(score.stale().collect::<Vec<_>>(), [(1, 1)]);
+    }
 }
