@@ -54,6 +54,7 @@ Examples:
   gemmite matmul a.npy b.npy -o c.npy --device cuda:1 --kernel k02_tiled_16
   gemmite matmul a.npy b.npy -o c.npy --device emulator:8.0 --kernel k11_tensor_core
   gemmite matmul a.npy b.npy -o c.npy --device emulator --kernel k02_tiled_16 --statistics
+  gemmite matmul a.npy b.npy -o c.npy --bf16x6 --verify
 
 A and B are matrices of one dtype: int8, int32, float16, float32 or float64 as numpy.save writes
 them, or bfloat16 of the package ml_dtypes. Floats of 8 bits are those of that package too, or bytes
@@ -63,7 +64,8 @@ product of int8 matrices is one of int32, that of floats of 8 bits one of bf16; 
 The emulator runs a GPU kernel's PTX on the CPU, thousands of times slower than a GPU, and stops
 with a report where the kernel misuses memory or a barrier: for products of some hundred rows.
 
-Exit status: 0 done, 1 an error or a product that failed its verification, 2 wrong usage.")]
+Exit status: 0 done, 1 an error or a product that failed its verification, 2 a command line that
+cannot be read.")]
 pub struct MatmulArgs {
     /// A, as a .npy file
     pub a: PathBuf,
@@ -93,6 +95,8 @@ pub struct MatmulArgs {
     /// The device: best (a GPU, else the CPU), cpu, cuda, cuda:N, emulator or emulator:X.Y
     #[arg(long, default_value = "best", value_name = "DEVICE")]
     pub device: DeviceChoice,
+    #[command(flatten)]
+    pub digits: Digits,
     /// The GPU kernel, instead of the one that the library would choose
     #[arg(
         long,
@@ -293,6 +297,8 @@ pub struct BenchArgs {
     /// n as it is or t transposed, for A and B: nn, nt, tn or tt; all matrices are row-major
     #[arg(long, default_value = "nn", value_name = "AB")]
     pub layout: Ops,
+    #[command(flatten)]
+    pub digits: Digits,
     /// Independent products, one after the other in memory
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub batch: usize,

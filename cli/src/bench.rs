@@ -12,6 +12,7 @@ use crate::args::BenchArgs;
 /// Verifies and times the candidates.
 pub fn run(args: &BenchArgs, out: &mut impl Write) -> Result<()> {
     let mut row = Row::new(args.dtype, args.layout, [args.m, args.n, args.k])?;
+    row.precision = args.digits.precision(args.dtype)?;
     ensure!(args.batch > 0, "--batch: at least 1");
     let is_one = args.batch == 1 || args.measure.tuning.is_none();
     ensure!(is_one, "--tuning has plans of one product, and no --batch");

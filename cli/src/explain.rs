@@ -14,6 +14,7 @@ const FEW: usize = 8;
 
 /// Prints the plan of a product, its times as predicted, and the plans that it was chosen among.
 pub fn run(args: &ExplainArgs, out: &mut impl Write) -> Result<()> {
+    ensure!(args.batch > 0, "--batch: at least 1");
     let is_one = args.batch == 1;
     ensure!(is_one || args.tuning.is_none(), "--tuning has plans of one product, and no --batch");
     let device = match args.device {

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use anyhow::Result;
-use gemmite::{DType, Device, DeviceInfo, Gemm, KernelChoice, Layout, Shape, with_element};
+use gemm_spec::Kernel;
+use gemmite::{DType, Device, DeviceInfo, Gemm, Layout, Precision, Shape, with_element};
 
 use gemmite_bench::text;
 
@@ -60,27 +61,54 @@ fn gpu(out: &mut impl Write, ordinal: usize, info: &DeviceInfo) -> Result<()> {
     Ok(())
 }
 
-/// A row of the table: the dtypes for which `info`'s GPU can run the variant, and what a block of
-/// it takes.
+/// A row of the table: the dtypes, and tf32 and bf16x6, for which `info`'s GPU can run the variant,
+/// and what a block of it takes.
 fn kernel(variant: &str, info: &DeviceInfo) -> Vec<String> {
-    let fitting: Vec<_> = DType::ALL
+    let full = DType::ALL.map(|dtype| (dtype, Precision::Full));
+    let fewer = [Precision::Tf32, Precision::Bf16x6].map(|precision| (DType::F32, precision));
+    let fitting: Vec<&Kernel> = full
         .into_iter()
-        .filter(|&dtype| fits(variant, dtype, info))
-        .filter_map(|dtype| gemm_spec::Kernel::find(variant, dtype))
+        .chain(fewer)
+        .filter_map(|(dtype, precision)| Kernel::find_in(variant, dtype, precision))
+        .filter(|kernel| fits(kernel, info))
         .collect();
     if fitting.is_empty() {
         return vec![variant.into(), "none".into()];
     }
-    let dtypes: Vec<_> = fitting.iter().map(|kernel| kernel.dtype.name()).collect();
+    let dtypes: Vec<_> = fitting.iter().map(|kernel| kernel.precision.name(kernel.dtype)).collect();
     let shared = fitting.iter().map(|kernel| kernel.shared_bytes()).max().unwrap_or(0);
     let threads = fitting[0].block().0 * fitting[0].block().1;
     let shared = text::bytes(shared as u64);
     vec![variant.into(), dtypes.join(" "), threads.to_string(), shared]
 }
 
-fn fits(variant: &str, dtype: DType, info: &DeviceInfo) -> bool {
-    // Rows of a multiple of 16 bytes, as some kernels take them alone.
-    let square = Layout::row_major(Shape::new(64, 64));
-    let choice = KernelChoice::from(variant);
-    with_element!(dtype, T => Gemm::<T>::new().kernel(choice).plan(info, square, square).is_ok())
+fn fits(kernel: &Kernel, info: &DeviceInfo) -> bool {
+    // Rows of a multiple of 16 bytes, as some kernels take them alone, and of any order, since some
+    // take operands along K alone.
+    let square = Shape::new(64, 64);
+    let (rows, cols) = (Layout::row_major(square), Layout::col_major(square));
+    with_element!(kernel.dtype, T => {
+        let gemm = Gemm::<T>::new().precision(kernel.precision).kernel(kernel.variant);
+        let mut stored = [rows, cols].into_iter().flat_map(|a| [(a, rows), (a, cols)]);
+        stored.any(|(a, b)| gemm.plan(info, a, b).is_ok())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_of_any_precision_and_order_fit() {
+        let hopper = Device::emulator((9, 0)).unwrap();
+        let dtypes = |variant| kernel(variant, hopper.info())[1].clone();
+        assert_eq!(dtypes("warp_group_split_128x128"), "bf16x6");
+        assert_eq!(dtypes("warp_group_swap_ab_128x256"), "tf32");
+        assert_eq!(dtypes("warp_group_128x256"), "i8 f8e4m3 f8e5m2 f16 bf16 tf32");
+        for variant in gemm_spec::variants() {
+            assert_ne!(dtypes(variant), "none", "{variant}");
+        }
+        let older = Device::emulator((8, 0)).unwrap();
+        assert_eq!(kernel("warp_group_split_128x128", older.info())[1], "none");
+    }
 }

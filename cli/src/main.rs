@@ -28,15 +28,15 @@ use args::{Cli, Command, Reference};
 fn main() -> ExitCode {
     // clap itself ends the process with 2 on wrong usage.
     let cli = Cli::parse();
-    let mut out = io::stdout().lock();
+    let mut out = Said(io::stdout().lock());
     let result = match &cli.command {
-        // Their files are made whether anyone reads what they say or not.
-        Command::Matmul(args) => matmul::run(args, &mut Unread(&mut out)),
-        Command::Generate(args) => generate::run(args, &mut Unread(&mut out)),
+        // Their files are made whether what they say can be written or not.
+        Command::Matmul(args) => unread(&mut out, |out| matmul::run(args, out)),
+        Command::Generate(args) => unread(&mut out, |out| generate::run(args, out)),
         Command::Bench(args) => bench::run(args, &mut out),
-        Command::Report(args) => report::run(args, &mut Unread(&mut out)),
+        Command::Report(args) => unread(&mut out, |out| report::run(args, out)),
         Command::Explain(args) => explain::run(args, &mut out),
-        Command::Tune(args) => tune::run(args, &mut Unread(&mut out)),
+        Command::Tune(args) => unread(&mut out, |out| tune::run(args, out)),
         Command::Info => info::run(&mut out),
         Command::Demo(args) => match args.reference {
             None => demo::run(args, &mut out),
@@ -56,22 +56,62 @@ fn main() -> ExitCode {
     }
 }
 
-/// A writer for which a reader that has gone is no error.
-struct Unread<W>(W);
+/// Standard output, whose errors say that they are its own: a command has files too.
+struct Said<W>(W);
 
-impl<W: Write> Write for Unread<W> {
+fn of_output(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
+}
+
+impl<W: Write> Write for Said<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
-            done => done,
-        }
+        self.0.write(bytes).map_err(of_output)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self.0.flush() {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            done => done,
+        self.0.flush().map_err(of_output)
+    }
+}
+
+/// Runs a command for which a reader that has gone is no error, and any other error of its output
+/// one to be told when the rest is done.
+fn unread<W: Write>(
+    out: &mut W,
+    run: impl FnOnce(&mut Unread<'_, W>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = Unread { out, failed: None };
+    run(&mut out)?;
+    Ok(out.failed.map_or(Ok(()), Err)?)
+}
+
+/// A writer that takes all.
+struct Unread<'a, W> {
+    out: &'a mut W,
+    /// The first error, but for a reader that has gone.
+    failed: Option<io::Error>,
+}
+
+impl<W> Unread<'_, W> {
+    fn note(&mut self, error: io::Error) {
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            self.failed.get_or_insert(error);
         }
+    }
+}
+
+impl<W: Write> Write for Unread<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes).or_else(|error| {
+            self.note(error);
+            Ok(bytes.len())
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush().or_else(|error| {
+            self.note(error);
+            Ok(())
+        })
     }
 }
 

@@ -150,7 +150,8 @@ fn product<T: CliElement>(
     let (op_a, op_b) = ops(args);
     let alpha = T::scalar(&args.alpha)?;
     let beta = args.beta.as_ref().map(T::scalar).transpose()?;
-    let mut gemm = Gemm::<T>::new().op_a(op_a).op_b(op_b).alpha(alpha);
+    let precision = args.digits.precision(T::DTYPE)?;
+    let mut gemm = Gemm::<T>::new().op_a(op_a).op_b(op_b).alpha(alpha).precision(precision);
     if let Some(beta) = beta {
         gemm = gemm.beta(beta);
     }
@@ -193,7 +194,7 @@ fn product<T: CliElement>(
             VerifyRows::Auto => engine::affordable_rows(shape, k),
         };
         let c = before.as_ref().map(Matrix::view);
-        let problem = Problem { op_a, op_b, alpha, beta, c, ..Problem::product(a, b) };
+        let problem = Problem { op_a, op_b, precision, alpha, beta, c, ..Problem::product(a, b) };
         let exactness = engine::verify(&problem, &result, rows)
             .context("the product is wrong; nothing was written")?;
         writeln!(out, "exact    {}", exactness_line(&exactness, shape))?;

@@ -92,6 +92,7 @@ fn every_answer_is_the_one_that_is_written_down() {
         "matmul good.npy good.npy -o c.npy --beta 2",
         "matmul good.npy good.npy -o c.npy --device cpu --alpha -1e39",
         "matmul good.npy good.npy -o c.npy --device emulator --tuning suite.csv",
+        "matmul good.npy good.npy -o c.npy --device cpu --tf32 --bf16x6",
         "matmul good.npy good.npy -o c.npy --device emulator:9.9",
         "matmul good.npy good.npy -o c.npy --device cuda:18446744073709551616",
         "matmul good.npy good.npy -o c.npy --device emulator:8.0 --kernel k02_tiled_16/",
@@ -113,10 +114,13 @@ fn every_answer_is_the_one_that_is_written_down() {
         "explain 2 2 2 --device emulator --dtype bf16 --tf32",
         "explain 2 2 2 --device emulator --dtype bf16 --bf16x6",
         "explain 2 2 2 --device emulator --tf32 --bf16x6",
+        "explain 2 2 2 --device emulator --batch 0",
         "explain 2 2 2 --device emulator --tuning suite.csv --batch 2",
         "explain 2 2 2 --device emulator --tuning suite.csv --batch-invariant",
         "tune 2 2 2 --dtype bf16 --tf32",
         "bench 18446744073709551615 2 2 --device cpu",
+        "bench 2 2 2 --device cpu --batch 0",
+        "bench 2 2 2 --device cpu --dtype bf16 --tf32",
         "bench 2 2 2 --device cpu --beta 1e39",
         "bench 2 2 2 --device cpu --against none,gemm",
         "bench 2 2 2 --tuning suite.csv --batch 2",
@@ -175,7 +179,7 @@ fn pipes_are_read_as_far_as_they_go() {
 }
 
 #[test]
-fn a_full_terminal_is_an_error_and_leaves_nothing() {
+fn a_full_terminal_is_an_error_and_files_are_made() {
     let folder = Folder::new();
     folder.f32("good.npy", 2, 2, &[1.0, 2.0, 3.0, 4.0]);
     for line in [
@@ -185,7 +189,8 @@ fn a_full_terminal_is_an_error_and_leaves_nothing() {
         "matmul good.npy good.npy -o c.npy --device cpu",
     ] {
         let ran = shell(&folder, &format!("\"$GEMMITE\" {line} >/dev/full"));
-        ran.error(&["No space left on device"]);
+        ran.error(&["cannot write to standard output: No space left on device"]);
     }
-    assert_eq!(folder.names(), ["good.npy"]);
+    assert_eq!(folder.names(), ["c.npy", "good.npy"]);
+    assert_eq!(folder.f32_data("c.npy"), [7.0, 10.0, 15.0, 22.0]);
 }

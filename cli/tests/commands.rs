@@ -84,6 +84,8 @@ fn bench_times_what_it_has_verified() {
     assert!(stdout.contains("unsupported  the crate has no product of bf16"), "{stdout}");
     let stdout = with(&["--against", "none", "--beta", "-0.5", "--sustained", "0.05"]).ok();
     assert!(stdout.contains("beta=-0.5") && stdout.contains("sustained"), "{stdout}");
+    let stdout = with(&["--against", "none", "--tf32"]).ok();
+    assert!(stdout.contains("tf32 nn 30x20x10"), "{stdout}");
     with(&["--against", "cublas"]).error(&["cublas", "does not run on"]);
     with(&["--against", "blas"]).error(&["blas", "matrixmultiply"]);
     with(&["--kernel", "k99"]).error(&["k99"]);

@@ -51,6 +51,35 @@ fn the_emulator_is_a_device() {
 }
 
 #[test]
+fn f32_is_multiplied_as_was_asked_for() {
+    let folder = Folder::new();
+    folder.f32("a.npy", 4, 4, &[2.0; 16]);
+    folder.f32("b.npy", 4, 4, &[3.0; 16]);
+    let run = |more: &[&str]| {
+        let fixed = ["matmul", "a.npy", "b.npy", "-o", "c.npy", "--force", "--verify=all"];
+        folder.gemmite(&[&fixed[..], more].concat())
+    };
+    for (digits, kernel) in
+        [("--tf32", "warp_group_swap_ab_128x256"), ("--bf16x6", "warp_group_split_128x128")]
+    {
+        run(&["--device", "cpu", digits]).ok();
+        assert_eq!(folder.f32_data("c.npy"), [24.0; 16]);
+        let emulator = ["--device", "emulator", "--kernel", kernel];
+        run(&emulator).error(&[kernel]);
+        let stdout = run(&[&emulator[..], &[digits]].concat()).ok();
+        assert!(stdout.contains(kernel), "{stdout}");
+        assert_eq!(folder.f32_data("c.npy"), [24.0; 16]);
+    }
+    // A third has more digits than tf32: the bound is tf32's.
+    folder.f32("a.npy", 4, 4, &[1.0 / 3.0; 16]);
+    run(&["--device", "emulator", "--kernel", "warp_group_swap_ab_128x256", "--tf32"]).ok();
+    assert_ne!(folder.f32_data("c.npy"), [4.0; 16]);
+    ndarray_npy::write_npy(folder.file("a.npy"), &arr2(&[[1_f64]])).unwrap();
+    let f64 = ["matmul", "a.npy", "a.npy", "-o", "d.npy", "--tf32"];
+    folder.gemmite(&f64).error(&["--tf32 is for f32, and the matrices are of f64"]);
+}
+
+#[test]
 fn an_emulated_gpu_is_counted() {
     let folder = folder();
     let fixed = ["matmul", "a.npy", "b.npy", "-o", "c.npy", "--statistics", "--device"];
