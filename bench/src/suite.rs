@@ -15,7 +15,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The suites that the program carries, by name.
-const CARRIED: [(&str, &str); 15] = [
+const CARRIED: [(&str, &str); 16] = [
     ("square", include_str!("../suites/square.csv")),
     ("between", include_str!("../suites/between.csv")),
     ("random", include_str!("../suites/random.csv")),
@@ -26,6 +26,7 @@ const CARRIED: [(&str, &str); 15] = [
     ("deep-k", include_str!("../suites/deep-k.csv")),
     ("eight-bit", include_str!("../suites/eight-bit.csv")),
     ("batched", include_str!("../suites/batched.csv")),
+    ("beta", include_str!("../suites/beta.csv")),
     ("exact", include_str!("../suites/exact.csv")),
     ("ladder", include_str!("../suites/ladder.csv")),
     ("hopper", include_str!("../suites/hopper.csv")),
@@ -34,7 +35,7 @@ const CARRIED: [(&str, &str); 15] = [
 ];
 
 /// The suites that a run on a GPU takes unless told otherwise.
-pub const GPU_SUITES: [&str; 14] = [
+pub const GPU_SUITES: [&str; 15] = [
     "square",
     "between",
     "random",
@@ -45,6 +46,7 @@ pub const GPU_SUITES: [&str; 14] = [
     "deep-k",
     "batched",
     "eight-bit",
+    "beta",
     "exact",
     "ladder",
     "hopper",

@@ -73,7 +73,11 @@ macro_rules! common {
 
         impl $name {
             /// An atomic that holds `value`.
-            pub const fn new(value: $number) -> Self {
+            ///
+            /// # Safety
+            /// On the device it lies in global memory, as a `static` does, or in shared memory:
+            /// what an atomic does to a thread's own variables PTX leaves open.
+            pub const unsafe fn new(value: $number) -> Self {
                 $name(UnsafeCell::new(value))
             }
 
@@ -87,7 +91,7 @@ macro_rules! common {
             /// # Safety
             #[doc = concat!("`pointer` is aligned to its ", $width, " bits and points to a `",
                 stringify!($number),
-                "` that lives as long as the reference. Whatever accesses it meanwhile does so \
+                "` in global or shared memory that lives as long as the reference. Whatever accesses it meanwhile does so \
                     atomically and is of ",
                 $threads, ".")]
             #[inline(always)]

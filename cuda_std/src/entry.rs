@@ -115,7 +115,7 @@ pub unsafe fn slice_mut<'a, T>(pointer: *mut T, len: usize) -> &'a mut [T] {
 }
 
 /// A parameter of `BYTES` bytes that the kernel takes by its address: what `#[grid_constant]`
-/// declares in the entry.
-#[repr(C, align(16))]
+/// declares in the entry. Its alignment `cuda_builder` writes, as the macro tells it.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GridConstant<const BYTES: usize>([u8; BYTES]);

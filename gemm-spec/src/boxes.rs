@@ -78,7 +78,8 @@ pub const fn halves_boxes(rows: u64) -> bool {
 /// bring for each other, equally many each: all 64, or parts of them.
 pub const fn shared_box_rows(boxes: usize, blocks: usize) -> usize {
     let mut parts = 1;
-    while !(boxes * parts).is_multiple_of(if blocks == 0 { 1 } else { blocks }) {
+    // A cluster for which no boxes are equally many has no kernel.
+    while parts < 64 && !(boxes * parts).is_multiple_of(if blocks == 0 { 1 } else { blocks }) {
         parts *= 2;
     }
     64 / parts

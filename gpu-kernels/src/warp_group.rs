@@ -73,6 +73,7 @@ mod finished;
 mod from_registers;
 mod geometry;
 mod halves;
+mod old;
 mod ping_pong;
 mod ring;
 mod rows;

@@ -81,7 +81,7 @@ impl OwnKernel {
         };
         // By the size of its cluster a body of the family knows how its blocks share reads.
         let is_so = match row.family {
-            KernelFamily::WarpGroupInStep => row.cluster() > 2,
+            KernelFamily::WarpGroupInStep => row.cluster() == 8,
             KernelFamily::WarpGroupHalves => row.cluster() == 2,
             _ => row.cluster() <= 2,
         };
@@ -255,18 +255,23 @@ mod tests {
 
     #[test]
     fn clusters_are_those_of_the_family() {
-        let named = "warp_group_128x128";
-        let row = Kernel::find_for(named, DType::BF16, Precision::Full, [true; 2]).unwrap();
-        let of = |bytes: &usize| format!(".param .align 8 .b8 p[{bytes}]");
-        let list: Vec<_> = parameters_of(row).unwrap().iter().map(of).collect();
-        let text: &str = Box::leak(format!(".entry mine({})", list.join(", ")).into());
-        let make = |cluster| {
-            let row = Kernel { tiles: gemm_spec::Tiles { cluster, ..row.tiles }, ..*row };
-            // SAFETY: it is not launched.
-            unsafe { OwnKernel::new(text, "mine", &row) }
-        };
-        assert!(make(2).is_ok());
-        let error = make(8).unwrap_err().to_string();
-        assert!(error.contains("clusters of 8"), "{error}");
+        for (named, has, others) in
+            [("warp_group_128x128", [1, 2], [3, 8]), ("warp_group_in_step_128x192", [8, 8], [4, 5])]
+        {
+            let row = Kernel::find_for(named, DType::BF16, Precision::Full, [true; 2]).unwrap();
+            let of = |bytes: &usize| format!(".param .align 8 .b8 p[{bytes}]");
+            let list: Vec<_> = parameters_of(row).unwrap().iter().map(of).collect();
+            let text: &str = Box::leak(format!(".entry mine({})", list.join(", ")).into());
+            let make = |cluster| {
+                let row = Kernel { tiles: gemm_spec::Tiles { cluster, ..row.tiles }, ..*row };
+                // SAFETY: it is not launched.
+                unsafe { OwnKernel::new(text, "mine", &row) }
+            };
+            assert!(has.iter().all(|cluster| make(*cluster).is_ok()));
+            for cluster in others {
+                let error = make(cluster).unwrap_err().to_string();
+                assert!(error.contains(&format!("clusters of {cluster}")), "{error}");
+            }
+        }
     }
 }

@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn integers_wrap_and_return_the_number_before() {
-    let atomic = AtomicI32::new(i32::MAX);
+    // SAFETY: the host has no spaces.
+    let atomic = unsafe { AtomicI32::new(i32::MAX) };
     assert_eq!(atomic.fetch_add(1, Ordering::Relaxed), i32::MAX);
     assert_eq!(atomic.fetch_sub(1, Ordering::AcqRel), i32::MIN);
     assert_eq!(atomic.fetch_min(-5, Ordering::SeqCst), i32::MAX);
@@ -18,7 +19,8 @@ fn integers_wrap_and_return_the_number_before() {
 
 #[test]
 fn floats_add_and_keep_their_bits() {
-    let atomic = SystemAtomicF64::new(1.5);
+    // SAFETY: as above.
+    let atomic = unsafe { SystemAtomicF64::new(1.5) };
     assert_eq!(atomic.fetch_add(2.0, Ordering::Relaxed), 1.5);
     assert_eq!(atomic.fetch_sub(0.5, Ordering::Relaxed), 3.5);
     let sign = f64::from_bits(1 << 63);

@@ -230,6 +230,7 @@ impl<T: Element, const ROWS: usize, S: Swizzle> SharedPtr<Tile<T, ROWS, S>> {
     /// that the instruction's M or N needs behind the tile's last are those of the next tiles.
     #[inline(always)]
     pub unsafe fn k_major(self) -> Descriptor<T, KMajor, S> {
+        const { assert!(Tile::<T, ROWS, S>::BYTES > 0, "evaluated: rows come in groups of 8") };
         Descriptor::new(address(self), 16)
     }
 
@@ -250,7 +251,8 @@ impl<T: Element, const ROWS: usize, S: Swizzle> SharedPtr<Tile<T, ROWS, S>> {
 }
 
 impl<T: Element, S: Swizzle> Descriptor<T, KMajor, S> {
-    /// The K of instruction number `STEPS` in the rows: 32 bytes on for each.
+    /// The K of instruction number `STEPS` in the rows: 32 bytes on for each, from the rows' start.
+    /// Steps of a step add up, and past the end of the rows they name others.
     #[inline(always)]
     pub fn step<const STEPS: u32>(self) -> Self {
         const { assert!(32 * STEPS < S::ROW_BYTES, "the step lies behind the end of the rows") };

@@ -82,7 +82,7 @@ fn first<S: Copy, const SUMS: usize>(sums: &[S; SUMS]) -> [S; 32] {
 /// The sums of box number `i`, of two to four, the last of which may be half of one: registers
 /// cannot be told by a number, so there is a branch for each.
 #[inline(always)]
-fn sums_of_box<S: Copy, const SUMS: usize>(sums: &[S; SUMS], i: usize) -> [S; 32] {
+pub fn sums_of_box<S: Copy, const SUMS: usize>(sums: &[S; SUMS], i: usize) -> [S; 32] {
     // Afresh: else the branches are one behind the other, and the last box goes through all four.
     let part = |i: usize| {
         misc::afresh(i as u32);

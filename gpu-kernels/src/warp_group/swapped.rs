@@ -1,14 +1,13 @@
 //! A group's sums on their way to C where the kernel computes C transposed, so that columns of the
 //! group's tile are rows of C.
 
+use super::old::{self, OldBox, words};
 use super::tiles::Place;
-use super::write::{
-    BoxOfC, is_mappable, place, store_box, sync, thread_of_group, wait_for_copies, word,
-};
+use super::write::{BoxOfC, is_mappable, place, store_box, sync, thread_of_group, wait_for_copies};
 use super::{GROUP_ROWS, Geometry, Operands};
 use crate::{Element, Output, SharedTile, Sum};
 use cuda_std::wgmma::Tile;
-use cuda_std::{fence, mma, tma};
+use cuda_std::{async_copy, fence, mma, tma};
 use gemm_spec::{C_BOXES, GemmParams, swapped_box_rows};
 
 /// Columns of C in a box of elements of 32 bits, and rows.
@@ -36,51 +35,119 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
     (boxes, group): (SharedTile<BoxOfC>, usize),
     sums: &[T::Sum; SUMS],
 ) -> bool {
-    let of_box = const { swapped_box_rows(2 * SUMS, size_of::<T::Output>()) };
     let start = operands.start as u64;
+    let (reads, is_words) = (p.reads_c != 0, size_of::<T::Output>() == 4);
     let is_mapped = is_mappable::<T::Output, _>(start, &of_c(p));
-    if !T::is_plain(p) || p.reads_c != 0 || !is_mapped {
+    if !T::is_plain(p) || reads && is_words || !is_mapped {
         return false;
     }
     if at.row >= p.m || at.col >= p.n {
         return true;
     }
-    if size_of::<T::Output>() == 4 {
+    if is_words {
         // SAFETY: the caller's promise.
         unsafe { write_words::<T, G, SUMS>(operands, p, at, (boxes.cast(), group), sums) };
         return true;
     }
-    // One box in the room of both.
-    let boxes: SharedTile<Tile<T::Output, { 2 * GROUP_ROWS }>> = boxes.cast();
-    let alpha = T::Output::factor(p.alpha);
-    let (thread, batch) = (thread_of_group(), (at.slice * p.slices.map_batch) as i32);
-    let (warp, lane) = (thread as u32 / 32, thread as u32 % 32);
-    // Of a fragment of 16 rows and 16 columns: its columns are rows of the box.
-    let (to_row, to_col) = (lane / 16 * 8 + lane % 8, warp * 16 + lane / 8 % 2 * 8);
-    // SAFETY: a box is free when it is written, and read by the copy engine when all threads have.
+    let memory = (boxes.cast(), group);
+    // SAFETY: the caller's promise.
     unsafe {
-        for i in 0..2 * SUMS / of_box {
-            if i > 0 {
-                wait_for_copies(warp);
+        match reads {
+            true => {
+                write_box::<T, G, SUMS, true, 0>(operands, p, at, memory, sums);
+                write_box::<T, G, SUMS, true, 1>(operands, p, at, memory, sums);
             }
-            sync::<G>(group);
-            for part in 0..of_box / 16 {
-                let first = i * of_box / 2 + 8 * part;
-                let value = |j: usize| alpha.mul(T::Output::convert(sums[first + j]));
-                let pack = |j: usize| word(T::Output::narrow_pair([value(j), value(j + 1)]));
-                let to = boxes.element(16 * part as u32 + to_row, to_col);
-                mma::store_matrices_transposed(to, [pack(0), pack(2), pack(4), pack(6)]);
-            }
-            fence::async_shared();
-            sync::<G>(group);
-            let col = at.col + (i * of_box) as u64;
-            if thread == 0 && col < p.n {
-                store_box(operands, p, [at.row as i32, col as i32, batch], boxes);
-                tma::commit_group();
+            false => {
+                write_box::<T, G, SUMS, false, 0>(operands, p, at, memory, sums);
+                write_box::<T, G, SUMS, false, 1>(operands, p, at, memory, sums);
             }
         }
     }
     true
+}
+
+/// A box of C of 16 bits, in the room of both.
+type RowsOfC<C> = Tile<C, { 2 * GROUP_ROWS }>;
+
+/// The same of elements of 16 bits: box number `I` of one or two, into which C's old values are
+/// brought first where they take part.
+///
+/// # Safety
+/// As [`write_swapped`]; C's map is used.
+#[inline(always)]
+unsafe fn write_box<
+    T: Element,
+    G: Geometry,
+    const SUMS: usize,
+    const READS: bool,
+    const I: usize,
+>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    at: Place,
+    (boxes, group): (SharedTile<RowsOfC<T::Output>>, usize),
+    sums: &[T::Sum; SUMS],
+) {
+    let of_box = const { swapped_box_rows(2 * SUMS, size_of::<T::Output>()) };
+    const { assert!(size_of::<T::Output>() != 2 || of_box_fits(SUMS)) };
+    if I * of_box >= 2 * SUMS {
+        return;
+    }
+    let (alpha, beta) = (T::Output::factor(p.alpha), T::Output::factor(p.beta));
+    let (thread, batch) = (thread_of_group(), (at.slice * p.slices.map_batch) as i32);
+    let (warp, lane) = (thread as u32 / 32, thread as u32 % 32);
+    // Of a fragment of 16 rows and 16 columns: its columns are rows of the box.
+    let (to_row, to_col) = (lane / 16 * 8 + lane % 8, warp * 16 + lane / 8 % 2 * 8);
+    let col = at.col + (I * of_box) as u64;
+    // SAFETY: a box is free when it is written, and read by the copy engine when all threads have.
+    unsafe {
+        if I > 0 {
+            wait_for_copies(warp);
+        }
+        sync::<G>(group);
+        if READS {
+            let further = col as i64 * p.c_col_stride + at.row as i64;
+            let old = OldBox {
+                start: operands.start.cast_const().wrapping_offset(further as isize),
+                stride: p.c_col_stride,
+                rows: p.n.saturating_sub(col),
+                cols: p.m - at.row,
+            };
+            old.bring(of_box, |row, col| boxes.element(row, col));
+            async_copy::wait_group::<0>();
+            sync::<G>(group);
+        }
+        macro_rules! write_parts {
+            ($($part:literal)*) => {$(
+                if 16 * $part < of_box {
+                    let first = I * of_box / 2 + 8 * $part;
+                    let value = |j: usize| {
+                        alpha.mul(T::Output::convert(sums[(first + j).min(SUMS - 1)]))
+                    };
+                    let mut values = core::array::from_fn(value);
+                    let to = boxes.element(16 * $part + to_row, to_col);
+                    if READS {
+                        let old = mma::load_matrices_transposed(to);
+                        old::add::<T::Output, T::Sum>(&mut values, beta, old);
+                    }
+                    mma::store_matrices_transposed(to, words::<T::Output, T::Sum>(&values));
+                }
+            )*};
+        }
+        write_parts!(0 1 2 3 4 5 6 7);
+        fence::async_shared();
+        sync::<G>(group);
+        if thread == 0 && col < p.n {
+            store_box(operands, p, [at.row as i32, col as i32, batch], boxes);
+            tma::commit_group();
+        }
+    }
+}
+
+/// Whether a tile of so many sums a thread is one box of C or two, of 128 rows at most.
+const fn of_box_fits(sums: usize) -> bool {
+    let of_box = swapped_box_rows(2 * sums, 2);
+    of_box <= 128 && 2 * sums / of_box <= 2
 }
 
 /// The same of elements of 32 bits, by two boxes at a time, each of half of the group's columns of

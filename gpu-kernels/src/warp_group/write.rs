@@ -1,8 +1,9 @@
 //! A group's sums on their way to C.
 
 use super::finished::write_finished;
+use super::old::add_boxes;
 use super::rows::write_by_rows;
-use super::swapped::write_swapped;
+use super::swapped::{of_c, write_swapped};
 use super::tiles::Place;
 use super::word_boxes::write_word_boxes;
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
@@ -12,7 +13,7 @@ use cuda_std::barrier::NamedBarrier;
 use cuda_std::tma::CachePolicy;
 use cuda_std::wgmma::{B64, Tile};
 use cuda_std::{SharedPtr, fence, misc, mma, thread, tma, warp};
-use gemm_spec::{C_BOXES, GemmParams, Writes, c_row_bytes};
+use gemm_spec::{C_BOXES, GemmParams, Writes, c_row_bytes, swapped_box_rows};
 
 /// A box of C: 64 rows of 128 bytes.
 pub type BoxOfC = Rows64<u8>;
@@ -140,8 +141,11 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
         // Groups of a cluster's tile may lie past the end of C.
         let is_inside = at.row < p.m && at.col < p.n;
         let by_words = size_of::<C>() == 4 && ways.word_boxes;
+        let is_plain = C::CODE == T::Output::CODE;
+        // Groups in turn have no registers for boxes of a C that is read.
+        let adds = p.reads_c != 0 && is_plain && !G::IN_TURN && size_of::<C>() == 2;
         let by_boxes = (size_of::<C>() == 2 || by_words)
-            && p.reads_c == 0
+            && (p.reads_c == 0 || adds)
             && ways.boxes
             && is_mappable::<C, _>(operands.start as u64, p);
         // SAFETY: the caller's promise.
@@ -156,11 +160,14 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
             }
             if by_boxes {
                 let memory = (boxes.cast(), number, ways.meet);
-                write_boxes::<T, C, G, SUMS>(operands, p, at, memory, sums);
+                match adds {
+                    true => add_boxes::<T, C, G, SUMS>(operands, p, at, memory, sums),
+                    false => write_boxes::<T, C, G, SUMS>(operands, p, at, memory, sums),
+                }
                 return true;
             }
             let tile = OutputTile::new(operands.start, p, (at.row, at.col), [GROUP_ROWS, 2 * SUMS]);
-            let is_usual = C::CODE == T::Output::CODE && (p.reads_c != 0 || ways.tile_cols != 0);
+            let is_usual = is_plain && (p.reads_c != 0 || ways.tile_cols != 0);
             let by_pairs = (size_of::<C>() == 4 || is_usual) && tile.has_pairs::<C>();
             if by_pairs {
                 write_pairs::<T, C, G, SUMS>(tile, p, sums);
@@ -181,6 +188,15 @@ pub fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
     p.c_col_stride == 1 && is_near && at_chunks.is_multiple_of(16)
 }
 
+/// Whether C's map describes it as a kernel has it, which may compute it transposed.
+#[inline(always)]
+fn has_boxes<T: Element, G: Geometry>(start: u64, p: &GemmParams<T::Sum>) -> bool {
+    match G::SWAPS {
+        true => T::is_plain(p) && is_mappable::<T::Output, _>(start, &of_c(p)),
+        false => T::is_plain(p) && is_mappable::<T::Output, _>(start, p),
+    }
+}
+
 /// Has the block's tile of C brought into the L2 cache, where its old values take part and its map
 /// is used, while its sums are being computed.
 ///
@@ -192,19 +208,21 @@ pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
     p: &GemmParams<T::Sum>,
     Place { row, col, slice, .. }: Place,
 ) {
-    let start = operands.start as u64;
-    if p.reads_c == 0 || !T::is_plain(p) || !is_mappable::<T::Output, _>(start, p) {
+    if p.reads_c == 0 || !has_boxes::<T, G>(operands.start as u64, p) {
         return;
     }
     let (bytes, batch) = (size_of::<T::Output>(), (slice * p.slices.map_batch) as i32);
-    for group in 0..G::GROUPS {
-        let of_box = c_row_bytes(2 * SUMS, bytes) / bytes;
-        for i in 0..(2 * SUMS).div_ceil(of_box) {
-            let (col, row) = (col as i32 + (i * of_box) as i32, row as i32);
+    // Columns of the tile and rows of a group's part that are a box's.
+    let [of_cols, of_rows] = match G::SWAPS {
+        true => [swapped_box_rows(2 * SUMS, bytes), 128 / bytes],
+        false => [c_row_bytes(2 * SUMS, bytes) / bytes, GROUP_ROWS],
+    };
+    for i in 0..(2 * SUMS).div_ceil(of_cols) {
+        for j in 0..G::GROUPS * GROUP_ROWS / of_rows {
+            let at = [(col as usize + i * of_cols) as i32, (row as usize + j * of_rows) as i32];
+            let [first, second] = if G::SWAPS { [at[1], at[0]] } else { at };
             // SAFETY: there are maps, and the last is C's.
-            unsafe {
-                tma::prefetch(&*operands.maps[2], [col, row + (group * GROUP_ROWS) as i32, batch]);
-            }
+            unsafe { tma::prefetch(&*operands.maps[2], [first, second, batch]) };
         }
     }
 }
@@ -225,14 +243,20 @@ pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
     (thread, threads): (u32, u32),
 ) {
     let start = operands.start as u64;
-    let by_map = T::is_plain(p) && is_mappable::<T::Output, _>(start, p);
+    let by_map = has_boxes::<T, G>(start, p);
+    let of_c = of_c(p);
+    let (rows, cols) = ((G::GROUPS * GROUP_ROWS) as u64, 2 * SUMS as u64);
+    let (p, [row, col], [rows, cols]) = match G::SWAPS {
+        true => (&of_c, [col, row], [cols, rows]),
+        false => (p, [row, col], [rows, cols]),
+    };
     if p.reads_c == 0 || by_map || p.c_col_stride != 1 || col >= p.n {
         return;
     }
     let size = size_of::<T::Output>() as u64;
-    let last = ((p.n - col).min(2 * SUMS as u64) - 1) * size;
+    let last = ((p.n - col).min(cols) - 1) * size;
     let mut further = u64::from(thread);
-    while further < (G::GROUPS * GROUP_ROWS) as u64 && row + further < p.m {
+    while further < rows && row + further < p.m {
         let first = (row + further) as i64 * p.c_row_stride + col as i64;
         let first = start.wrapping_add_signed(first * size as i64 + i64::from(slice) * p.slices.c);
         let mut byte = 0;
