@@ -15,6 +15,7 @@ use gemm_spec::{
 use std::{fmt, ops::Range};
 
 mod batch;
+mod by_rows;
 mod cache;
 mod choose;
 mod factor;

@@ -58,8 +58,8 @@ impl PlanCache {
             return choose(choice, task, info);
         }
         let plans = self.lock();
-        // What was tuned has no epilogue.
-        let sums = Task { fused: None, ..*task };
+        // What was tuned has no epilogue, and no beta.
+        let sums = Task { fused: None, reads_c: false, ..*task };
         let has_it = |of: &&Chosen| task.fused.is_none() || !is_for_sums_alone(of.kernel);
         let tuned = plans.tuned.get(&sums).filter(has_it);
         if let Some(chosen) = tuned.or_else(|| plans.made.get(task)) {

@@ -51,6 +51,8 @@ pub(crate) struct Task {
     pub whole: bool,
     /// The activation of an epilogue, where one follows: kernels of sums alone are not taken then.
     pub fused: Option<Activation>,
+    /// Whether C's old values take part.
+    pub reads_c: bool,
 }
 
 /// Of a few words, each of which costs a multiplication: the extents, and what tells tasks of the
@@ -124,6 +126,7 @@ impl Task {
             rows,
             whole: false,
             fused: None,
+            reads_c: product.beta.is_some(),
         }
     }
 

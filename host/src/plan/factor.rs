@@ -50,3 +50,15 @@ impl Factor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_of_epilogues_are_of_the_type_of_the_sums() {
+        assert_eq!(Factor::of(DType::I32, 3), Factor::new(3i32));
+        assert_eq!(Factor::of(DType::F64, 3), Factor::new(3f64));
+        assert_eq!(Factor::of(DType::F32, 3), Factor::new(3f32));
+    }
+}

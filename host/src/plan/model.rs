@@ -6,6 +6,7 @@
 //! is which of several plans is faster, and by how much roughly; docs/performance.md compares the
 //! model with what was measured.
 
+use super::by_rows::by_rows_of_c;
 use super::choose::Task;
 use super::speed::{IN_STEP, Speed, is_of_80_columns, not_shared};
 use super::waiting::{faster, has_steps_ahead, is_one_row, waiting};
@@ -37,8 +38,6 @@ pub(super) const OF_COPIES: f64 = 1.12;
 pub(super) const TENSOR_RATE: f64 = 56.2e3;
 /// The least microseconds of a step that reads sectors twice ([`Task::splits_sectors`]).
 const SPLIT_SECTORS: f64 = 0.4;
-/// Microseconds in which a group writes 64 columns of its tile to a C that the copy engine cannot.
-const ROWS_OF_C: f64 = 0.7;
 /// How much longer one row of 16-bit elements takes than memory does, by the kernel for one row;
 /// the same of 64 bits and a B along N.
 const ONE_ROW: f64 = 1.35;
@@ -417,10 +416,9 @@ fn multiplying(
         // C is written while the next tile is multiplied.
         true => {
             let tiles_of_one = waves + f64::from(rest > 0.0);
-            let by_rows = !n.is_multiple_of(16 / task.output.size_bytes());
-            let of_rows = if by_rows { cols.div_ceil(64) as f64 * ROWS_OF_C } else { 0.0 };
             let hidden = if kernel.takes_tiles_in_turn() { 1.0 } else { 0.8 };
-            time - tile * (tiles_of_one - 1.0).max(0.0) * hidden + of_rows * tiles_of_one
+            time - tile * (tiles_of_one - 1.0).max(0.0) * hidden
+                + by_rows_of_c(kernel, task, tiles_of_one)
         }
         false => time,
     }

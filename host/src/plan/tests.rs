@@ -64,6 +64,7 @@ pub(super) fn task(dtype: DType, shape: (usize, usize)) -> Task {
         skew: [0; 2],
         whole: false,
         fused: None,
+        reads_c: false,
     }
 }
 
@@ -590,11 +591,4 @@ fn empty_sums_and_batches_have_no_kernels_that_cannot_take_them() {
     assert!(planned("k02_tiled_16", 2, &one));
     assert!(planned("k09_async_copy", 1, &one) && !planned("k09_async_copy", 2, &one));
     assert!(!planned("k09_async_copy", 1, &batch));
-}
-
-#[test]
-fn factors_of_epilogues_are_of_the_type_of_the_sums() {
-    assert_eq!(Factor::of(DType::I32, 3), Factor::new(3i32));
-    assert_eq!(Factor::of(DType::F64, 3), Factor::new(3f64));
-    assert_eq!(Factor::of(DType::F32, 3), Factor::new(3f32));
 }

@@ -289,6 +289,7 @@ fn entry(line: &str) -> Option<Entry> {
         rows: Rows::Free,
         whole: false,
         fused: None,
+        reads_c: false,
     };
     let (parts, micros) = (parts.parse().ok()?, micros.parse().ok()?);
     let is_one = k > 0 && rows > 0 && cols > 0 && parts > 0 && f64::is_finite(micros);
