@@ -186,6 +186,9 @@ fn plans_of_warp_group(kernel: &Kernel, is_usual: bool) -> Vec<Plan> {
     let one = (1..=stages).map(|more| of(1, stages + more, Way::Rows, false));
     let two = [(Way::Rows, false), (Way::OddRows, true), (Way::Rows, true)];
     let two = two.map(|(c, reads_c)| of(2, stages + 1, c, reads_c));
+    // How C is written goes by the number of steps, on the emulator, in three ways.
+    let ways = [2, 3].map(|more| of(2, stages + more, Way::Rows, true));
+    let two = two.into_iter().chain(ways);
     // An operand along K that has fewer rows than a tile: the others are cleared.
     let shape = match kernel.stored {
         Stored::Nn | Stored::Nt => Shape::new(24, cols - 16),

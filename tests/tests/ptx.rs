@@ -143,8 +143,9 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
         // written, and the two of sums that leave one by one; and of all, as below.
         let [rows, cols, _] = kernel.tiles.block;
         let boxes = cols / gemm_spec::swapped_box_rows(cols, kernel.dtype.output().size_bytes());
-        // Of 32 bits one before the first of them, and one before each is copied.
-        let of_boxes = if kernel.dtype.size_bytes() == 4 { 1 + boxes } else { 2 * boxes };
+        // Of 32 bits one before the first of them, and one before each is copied; of a C that is
+        // added to, one more for each, where its old values have come.
+        let of_boxes = if kernel.dtype.size_bytes() == 4 { 1 + boxes } else { (2 + 3) * boxes };
         return rows / 64 * (1 + of_boxes + 2 + from_registers) + 2;
     }
     // What multiplies split elements is a kernel of bf16, and could write what these do.
@@ -166,6 +167,10 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let is_plain = matches!(kernel.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupInStep);
     let may_meet = is_plain && groups > 1;
     let meet = usize::from(may_meet && boxes <= C_BOXES);
+    // The usual C once more, where it is added to: before the boxes, and in a loop where the old
+    // values have come, and where the new ones have been put.
+    let adds = dtype.output().size_bytes() == 2 && !kernel.takes_tiles_in_turn();
+    let added = if kernel.takes_maps() && adds { 3 * groups + meet } else { 0 };
     // With an epilogue boxes are written in a loop.
     let copied = by_boxes * (groups * in_turn + meet) + finished * (groups + meet);
     let alone = usize::from(kernel.cluster() == 1);
@@ -187,7 +192,7 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     // Where stages are passed on, of a product whose groups take rows of one tile.
     let passes = kernel.takes_maps() && !kernel.joins() && !is_list;
     let passed = if passes { groups } else { 0 };
-    let of_boxes = settled + (by_boxes + finished) * groups + copied;
+    let of_boxes = settled + (by_boxes + finished) * groups + copied + added;
     let read = groups * from_registers;
     passed + read + of_boxes + of_words + by_rows + cleared + joined + met + alone + turns
 }
