@@ -91,8 +91,8 @@ macro_rules! common {
             /// # Safety
             #[doc = concat!("`pointer` is aligned to its ", $width, " bits and points to a `",
                 stringify!($number),
-                "` in global or shared memory that lives as long as the reference. Whatever accesses it meanwhile does so \
-                    atomically and is of ",
+                "` in global or shared memory that lives as long as the reference. Whatever \
+                    accesses it meanwhile does so atomically and is of ",
                 $threads, ".")]
             #[inline(always)]
             pub const unsafe fn from_ptr<'a>(pointer: *mut $number) -> &'a Self {

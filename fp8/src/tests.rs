@@ -2,7 +2,6 @@
 
 use super::*;
 use std::format;
-use std::vec::Vec;
 
 /// What the formats' definitions say of a magnitude: mantissa bits, bias, whether the highest
 /// exponent is that of infinity and NaN alone.

@@ -24,9 +24,9 @@
 //!
 //! Two tiles of TILE x TILE sums: 2 KiB for TILE = 16 in f32. f16 and bf16 are widened to f32 as
 //! they are stored, once for each element of a tile and not once for each product. No padding: a
-//! warp reads TILE neighbours of `tile_b` and 32 / TILE elements of `tile_a`, each for as many lanes
-//! as it is for (broadcast). In `uncoalesced` it reads a column of `tile_a`, and stores columns of
-//! both: with TILE = 16 these lie in two and four banks, eight words in each.
+//! warp reads TILE neighbours of `tile_b` and 32 / TILE elements of `tile_a`, each for as many
+//! lanes as it is for (broadcast). In `uncoalesced` it reads a column of `tile_a`, and stores
+//! columns of both: with TILE = 16 these lie in two and four banks, eight words in each.
 //!
 //! # Preconditions
 //!

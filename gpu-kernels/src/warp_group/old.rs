@@ -25,7 +25,8 @@ pub struct OldBox<C> {
 }
 
 impl<C> OldBox<C> {
-    /// Starts the copies of so many rows of 64 columns, a multiple of 16, to where `place` says, by rows and columns.
+    /// Starts the copies of so many rows of 64 columns, a multiple of 16, to where `place` says, by
+    /// rows and columns.
     ///
     /// # Safety
     /// By all threads of a group. C's elements have 16 bits, and its rows are whole chunks; the
@@ -64,8 +65,8 @@ pub fn add<C: Output<S>, S: Sum>(values: &mut [C::Factor; 8], beta: C::Factor, o
     }
 }
 
-/// As `write_boxes` of [`write`](super::write), of a C whose old values take part. A loop over boxes,
-/// as there for epilogues; the first boxes are brought at one time, each other one when the box is
+/// As `write_boxes` of [`write`](super::write), of a C whose old values take part. A loop over
+/// boxes, as for epilogues; the first boxes are brought at one time, each other one when the box is
 /// free that was sent before.
 ///
 /// # Safety

@@ -10,7 +10,7 @@ const OLD_ROWS_OF_C: f64 = 2.8;
 const OLD_ROWS_IN_TURN: f64 = 12.0;
 
 /// Microseconds in which groups of kernels of boxes write so many tiles each that the copy engine
-/// cannot; of those in turn, whose groups read pieces of a C by boxes of whole tiles alone, the last.
+/// cannot; of those in turn, which read C by pairs in whole tiles alone, the last.
 pub(super) fn by_rows_of_c(kernel: &Kernel, task: &Task, tiles: f64) -> f64 {
     let [rows, cols, _] = kernel.tiles.block;
     let (m, n) = (task.shape.rows, task.shape.cols);
@@ -22,10 +22,11 @@ pub(super) fn by_rows_of_c(kernel: &Kernel, task: &Task, tiles: f64) -> f64 {
         true if in_turn => OLD_ROWS_IN_TURN,
         true => OLD_ROWS_OF_C,
     };
-    let tiles = match by_rows {
-        true => tiles,
-        false if task.reads_c && in_turn && ragged => 1.0,
-        false => 0.0,
+    let tiles = match in_turn && task.reads_c {
+        // Others are written while the other group multiplies.
+        true if by_rows || ragged => 1.0,
+        false if by_rows => tiles,
+        _ => 0.0,
     };
     cols.div_ceil(64) as f64 * of_64 * tiles
 }

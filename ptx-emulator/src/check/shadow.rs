@@ -50,9 +50,9 @@ pub(crate) struct Stamp {
 
 /// Fences of the whole GPU, or accesses that acquire and release there, by cluster, whose records
 /// then have the cluster's first block, the number of one of its warps in the place of a thread,
-/// and that warp's time in the places of both intervals ([`Stamp::at`]). A cluster has released what the lanes that had
-/// one knew of each warp, and one that had none has acquired nothing. Two accesses for which both
-/// is so may be ordered, and count as if they were.
+/// and that warp's time in the places of both intervals ([`Stamp::at`]). A cluster has released
+/// what the lanes that had one knew of each warp, and one that had none has acquired nothing. Two
+/// accesses for which both is so may be ordered, and count as if they were.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fences<'a> {
     /// The time up to which each warp's accesses are released, by clusters as their first blocks
@@ -136,7 +136,7 @@ const LINE_MASK: Record = !0 << LINE_SHIFT;
 /// The part of the thread's index that is the warp's.
 const WARP_MASK: Record = (1023 & !31) << THREAD_SHIFT;
 
-/// The last time that [`Stamp::at`] takes: a warp has executed hundreds of millions of instructions.
+/// The last time that [`Stamp::at`] takes: over a hundred million steps that synchronise.
 const LAST_TIME: u32 = (1 << (EPOCH_BITS + WARP_EPOCH_BITS)) - 1;
 
 impl Stamp {
@@ -204,8 +204,8 @@ fn join_writes(old: Record, new: Record) -> Record {
     if differs & WARP_EPOCH_MASK == 0 { weak & !WEAK_BEFORE | old & WEAK_BEFORE } else { weak }
 }
 
-/// The record of an access behind a weak one of an earlier interval of the same warp, which it still
-/// is towards others: races with their strong accesses are the weak one's.
+/// The record of an access behind a weak one of an earlier interval of the same warp, which it
+/// still is towards others: races with their strong accesses are the weak one's.
 #[inline]
 fn still_weak(old: Record, new: Record) -> Record {
     match new & STRONG {

@@ -25,8 +25,8 @@ const CLUSTER_TURNS: u64 = 64;
 /// The most warps of a kernel whose fences order its blocks, counted as if each block were a
 /// cluster: each of these has a word.
 const MOST_FENCED: u64 = 1 << 24;
-/// Clusters that run at the same time then: kernels whose blocks wait for each other have one or two
-/// on each multiprocessor.
+/// Clusters that run at the same time then: kernels whose blocks wait for each other have one or
+/// two on each multiprocessor.
 const RESIDENT: usize = 2 * MULTIPROCESSORS as usize;
 
 /// Launches a kernel and waits for it.

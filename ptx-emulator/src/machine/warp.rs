@@ -124,8 +124,8 @@ impl Frame {
     }
 
     /// Counts a strong access, or a test that was in vain. A path that has made many may wait for
-    /// another, which goes on then: threads of a warp make progress each for itself (PTX ISA 3.2, on
-    /// `sm_70` and later).
+    /// another, which goes on then: threads of a warp make progress each for itself (PTX ISA 3.2,
+    /// on `sm_70` and later).
     pub fn spin(&mut self) {
         const MANY: u32 = 1 << 12;
         self.spins += 1;

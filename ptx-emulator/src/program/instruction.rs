@@ -93,7 +93,10 @@ impl Instruction {
     /// Whether it is a product of a warpgroup.
     pub fn is_group_product(&self) -> bool {
         use crate::machine::hopper::Operation;
-        matches!(&self.detail, Detail::Hopper(operation) if matches!(**operation, Operation::Product(_)))
+        match &self.detail {
+            Detail::Hopper(operation) => matches!(**operation, Operation::Product(_)),
+            _ => false,
+        }
     }
 }
 

@@ -16,8 +16,8 @@ use crate::tensor_core::Wgmma;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A product, lowered. Its instruction has B's descriptor as `b`, A's as `c`, and as `q` whether the
-/// accumulators take part; else they are written alone.
+/// A product, lowered. Its instruction has B's descriptor as `b`, A's as `c`, and as `q` whether
+/// the accumulators take part; else they are written alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub wgmma: Wgmma,
