@@ -69,6 +69,15 @@ fn both_sides_may_come_to_the_barrier_of_a_cluster() {
     run(&body, &Launch { cluster: [2, 1, 1], ..Launch::new(2, 32) }).unwrap();
 }
 
+/// As many as there are multiprocessors, each of which waits for all.
+#[test]
+fn blocks_of_a_grid_may_wait_for_each_other() {
+    let body = "mov.u32 %r2, %nsmid; atom.add.release.gpu.global.u32 %r3, [%rd1], 1;
+         again: ld.acquire.gpu.global.u32 %r3, [%rd1]; setp.ne.u32 %q, %r3, %r2; @%q bra again;
+         ret;";
+    run(body, &Launch::new(132, 1)).unwrap();
+}
+
 #[test]
 fn a_wait_in_vain_is_a_deadlock_all_the_same() {
     // One arrival is missing, beside the branch and behind it, and lanes behind it that all must
