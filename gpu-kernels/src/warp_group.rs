@@ -97,7 +97,7 @@ use cuda_std::{cluster, grid, misc, registers, shared, thread, warp};
 pub use direct::Maps;
 use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
 pub use from_registers::{BoxesOfWords, FromRegisters};
-use gemm_spec::{DIRECT_FURTHER_BYTES, Writes, c_boxes};
+use gemm_spec::{DIRECT_FURTHER_BYTES, GemmParams, Writes, c_boxes};
 use geometry::has_most_registers;
 pub use geometry::{Blocks, Geometry, Parts, PingPong, Split, SwapAb};
 use halves::Meeting;
@@ -107,6 +107,7 @@ pub use side::{Boxes, Side};
 pub use split::Summands;
 pub use stream_k::{Shared, StreamK};
 pub use summing::{BlockScaled, InPlace, Summing};
+use tiles::Place;
 pub use work::{List, OneProduct, Table, Work};
 use write::{BoxOfC, Ways};
 
@@ -154,6 +155,13 @@ pub struct Operands<T: Element> {
 }
 
 impl<T: Element> Operands<T> {
+    /// With the C of the slice that a tile is of.
+    #[inline(always)]
+    fn of_slice(&self, p: &GemmParams<T::Sum>, at: Place) -> Self {
+        let further = i64::from(at.slice) * p.slices.c;
+        Operands { start: self.start.wrapping_byte_offset(further as isize), ..*self }
+    }
+
     /// Has the maps brought near, for the first copies not to wait for them.
     ///
     /// # Safety
@@ -380,6 +388,11 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 go_on!();
                 continue;
             }
+            let mut adds_brought = false;
+            if W::IS_ONE && S::EPILOGUES && work.has_box(place.row) {
+                let (operands, p, number) = (work.operands(), work.params(), (group, warp));
+                adds_brought = old::bring_early::<T, G, SUMS>(operands, p, place, c, number);
+            }
             let mut sums = [T::Sum::ZERO; SUMS];
             let mut tile = summing.begin(work.params(), (place.row, place.col));
             let k = if W::IS_DIRECT { k_of(work.params(), place.slice) } else { 0 };
@@ -456,7 +469,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             // not suffice for them.
             let word_boxes = W::IS_ONE && S::EPILOGUES && fills_words::<T, SUMS>();
             let (boxes, tile_cols) = (work.has_box(place.row), work.tile_cols());
-            let ways = Ways { epilogues, boxes, word_boxes, meet, tile_cols };
+            let ways = Ways { epilogues, boxes, word_boxes, meet, adds_brought, tile_cols };
             write::write::<T, G, SUMS>(operands, p, place, (c, group), &sums, ways);
             meeting.give_back::<G>();
             if !early {

@@ -2,11 +2,15 @@
 //! and from there to the threads that have the sums, as these are put down later.
 
 use super::finished::sums_of_box;
+use super::swapped;
 use super::tiles::Place;
-use super::write::{element_of_box, place_of_rows, send, sync, thread_of_group, word};
+use super::write::{
+    BoxOfC, Ways, element_of_box, has_boxes, place_of_rows, send, sync, thread_of_group,
+    wait_for_copies, word,
+};
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
 use crate::{Element, Output, SharedTile, Sum};
-use cuda_std::{SharedPtr, async_copy, misc, mma};
+use cuda_std::{SharedPtr, async_copy, grid, misc, mma};
 use gemm_spec::{C_BOXES, GemmParams};
 
 /// Columns of a chunk of 16 bytes, and of a box.
@@ -50,6 +54,20 @@ impl<C> OldBox<C> {
     }
 }
 
+/// The factor, as a new number: else what is multiplied by it here is also what is multiplied by
+/// it where nothing is added, and is computed before the ways part, which wait for all of it then.
+#[inline(always)]
+pub fn afresh<F: Copy>(factor: F) -> F {
+    if size_of::<F>() != 4 {
+        return factor;
+    }
+    // SAFETY: both have four bytes, and any are a factor.
+    unsafe {
+        let bits = misc::afresh(core::mem::transmute_copy(&factor));
+        core::mem::transmute_copy(&bits)
+    }
+}
+
 /// Adds beta times the old values to those of a thread that `mma::store_matrices` is to put where
 /// `mma::load_matrices` has found `old`.
 #[inline(always)]
@@ -65,34 +83,69 @@ pub fn add<C: Output<S>, S: Sum>(values: &mut [C::Factor; 8], beta: C::Factor, o
     }
 }
 
-/// As `write_boxes` of [`write`](super::write), of a C whose old values take part. A loop over
-/// boxes, as for epilogues; the first boxes are brought at one time, each other one when the box is
-/// free that was sent before.
+/// Has the first of them brought into the group's boxes before the products of a tile begin, so
+/// that they are on their way together. Whether that was done: where the boxes are nothing else's
+/// until then, and the sums of the tile at `at` are added there.
 ///
 /// # Safety
-/// As there.
+/// By all threads of the group of number `group`, each with the number of its warp; the rest as
+/// [`write`](super::write::write), whose sums are all of the tile's, with boxes among its ways.
+#[inline(always)]
+pub unsafe fn bring_early<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    at: Place,
+    boxes: SharedTile<BoxOfC>,
+    (group, warp): (usize, u32),
+) -> bool {
+    let has_memory = G::PARTS == 1 && !G::IN_TURN && size_of::<T::Output>() == 2;
+    if !has_memory || p.reads_c == 0 || !p.epilogue.is_none() {
+        return false;
+    }
+    let operands = &operands.of_slice(p, at);
+    let is_inside = at.row < p.m && at.col < p.n;
+    if !is_inside || !has_boxes::<T, G>(operands.start as u64, p) {
+        return false;
+    }
+    // SAFETY: the caller's promise; the boxes are free when all know that they have been read.
+    unsafe {
+        grid::wait_for_grids();
+        wait_for_copies(warp);
+        sync::<G>(group);
+        match G::SWAPS {
+            true => swapped::bring_box::<T, SUMS, 0>(operands, p, at, boxes.cast()),
+            false => bring_boxes::<T, T::Output, SUMS>(operands, p, at, boxes.cast()),
+        }
+    }
+    true
+}
+
+/// As `write_boxes` of [`write`](super::write), of a C whose old values take part. A loop over
+/// boxes, as for epilogues; the first boxes are brought at one time, if they have not been, each
+/// other one when the box is free that was sent before.
+///
+/// # Safety
+/// As there; [`bring_early`] has brought what it is said to have.
 #[inline(always)]
 pub unsafe fn add_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group, meet): (SharedTile<Rows64<C>>, usize, bool),
+    (boxes, group, ways): (SharedTile<Rows64<C>>, usize, Ways),
     sums: &[T::Sum; SUMS],
 ) {
-    const { assert!(C_BOXES == 2) };
     // Others have no boxes of such a C.
     if size_of::<C>() != 2 {
         return;
     }
-    let (alpha, beta) = (C::factor(p.alpha), C::factor(p.beta));
+    let (alpha, beta) = (afresh(C::factor(p.alpha)), C::factor(p.beta));
     let (to_row, to_col) = place_of_rows();
     let all = const { SUMS.div_ceil(32) };
     // SAFETY: C's map is used; a box is free when it is brought, and sent when it is written.
     unsafe {
-        sync::<G>(group);
-        bring_box::<T, C, SUMS>(operands, p, at, boxes, 0);
-        if all > 1 {
-            bring_box::<T, C, SUMS>(operands, p, at, boxes, 1);
+        if !ways.adds_brought {
+            sync::<G>(group);
+            bring_boxes::<T, C, SUMS>(operands, p, at, boxes);
         }
         let mut i = misc::afresh(0) as usize;
         loop {
@@ -113,7 +166,7 @@ pub unsafe fn add_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: 
                 )*};
             }
             add_parts!(0 1 2 3);
-            send::<T, G, SUMS>(operands, p, at, (boxes.cast(), group, meet), i);
+            send::<T, G, SUMS>(operands, p, at, (boxes.cast(), group, ways.meet), i);
             if i > 0 && i + 1 < all {
                 bring_box::<T, C, SUMS>(operands, p, at, boxes, i + 1);
             }
@@ -129,6 +182,27 @@ pub unsafe fn add_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: 
 #[inline(always)]
 pub fn words<C: Output<S>, S: Sum>(values: &[C::Factor; 8]) -> [u32; 4] {
     core::array::from_fn(|i| word(C::narrow_pair([values[2 * i], values[2 * i + 1]])))
+}
+
+/// Has the old values of a tile's first boxes brought, of as many as there are.
+///
+/// # Safety
+/// As [`bring_box`].
+#[inline(always)]
+unsafe fn bring_boxes<T: Element, C: Output<T::Sum>, const SUMS: usize>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    at: Place,
+    boxes: SharedTile<Rows64<C>>,
+) {
+    const { assert!(C_BOXES == 2) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        bring_box::<T, C, SUMS>(operands, p, at, boxes, 0);
+        if SUMS > 32 {
+            bring_box::<T, C, SUMS>(operands, p, at, boxes, 1);
+        }
+    }
 }
 
 /// Has the old values of box number `i` of a tile brought into it, as far as they lie in the tile.

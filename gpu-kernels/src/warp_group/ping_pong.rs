@@ -111,6 +111,7 @@ pub unsafe fn consume<T, A, B, G, W, E, const SUMS: usize>(
                 boxes: work.has_box(place.row),
                 word_boxes: false,
                 meet: false,
+                adds_brought: false,
                 tile_cols: 0,
             };
             // One code for both halves, the upper one first.

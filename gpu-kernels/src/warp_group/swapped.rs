@@ -3,7 +3,9 @@
 
 use super::old::{self, OldBox, words};
 use super::tiles::Place;
-use super::write::{BoxOfC, is_mappable, place, store_box, sync, thread_of_group, wait_for_copies};
+use super::write::{
+    BoxOfC, Ways, is_mappable, place, store_box, sync, thread_of_group, wait_for_copies,
+};
 use super::{GROUP_ROWS, Geometry, Operands};
 use crate::{Element, Output, SharedTile, Sum};
 use cuda_std::wgmma::Tile;
@@ -32,7 +34,7 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group): (SharedTile<BoxOfC>, usize),
+    (boxes, group, ways): (SharedTile<BoxOfC>, usize, Ways),
     sums: &[T::Sum; SUMS],
 ) -> bool {
     let start = operands.start as u64;
@@ -49,7 +51,7 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
         unsafe { write_words::<T, G, SUMS>(operands, p, at, (boxes.cast(), group), sums) };
         return true;
     }
-    let memory = (boxes.cast(), group);
+    let memory = (boxes.cast(), group, ways.adds_brought);
     // SAFETY: the caller's promise.
     unsafe {
         match reads {
@@ -67,10 +69,10 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
 }
 
 /// A box of C of 16 bits, in the room of both.
-type RowsOfC<C> = Tile<C, { 2 * GROUP_ROWS }>;
+pub type RowsOfC<C> = Tile<C, { 2 * GROUP_ROWS }>;
 
 /// The same of elements of 16 bits: box number `I` of one or two, into which C's old values are
-/// brought first where they take part.
+/// brought first where they take part, if they have not been.
 ///
 /// # Safety
 /// As [`write_swapped`]; C's map is used.
@@ -85,7 +87,7 @@ unsafe fn write_box<
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group): (SharedTile<RowsOfC<T::Output>>, usize),
+    (boxes, group, is_brought): (SharedTile<RowsOfC<T::Output>>, usize, bool),
     sums: &[T::Sum; SUMS],
 ) {
     let of_box = const { swapped_box_rows(2 * SUMS, size_of::<T::Output>()) };
@@ -94,6 +96,7 @@ unsafe fn write_box<
         return;
     }
     let (alpha, beta) = (T::Output::factor(p.alpha), T::Output::factor(p.beta));
+    let alpha = if READS { old::afresh(alpha) } else { alpha };
     let (thread, batch) = (thread_of_group(), (at.slice * p.slices.map_batch) as i32);
     let (warp, lane) = (thread as u32 / 32, thread as u32 % 32);
     // Of a fragment of 16 rows and 16 columns: its columns are rows of the box.
@@ -104,16 +107,13 @@ unsafe fn write_box<
         if I > 0 {
             wait_for_copies(warp);
         }
-        sync::<G>(group);
+        if !READS || I > 0 || !is_brought {
+            sync::<G>(group);
+            if READS {
+                bring_box::<T, SUMS, I>(operands, p, at, boxes);
+            }
+        }
         if READS {
-            let further = col as i64 * p.c_col_stride + at.row as i64;
-            let old = OldBox {
-                start: operands.start.cast_const().wrapping_offset(further as isize),
-                stride: p.c_col_stride,
-                rows: p.n.saturating_sub(col),
-                cols: p.m - at.row,
-            };
-            old.bring(of_box, |row, col| boxes.element(row, col));
             async_copy::wait_group::<0>();
             sync::<G>(group);
         }
@@ -142,6 +142,30 @@ unsafe fn write_box<
             tma::commit_group();
         }
     }
+}
+
+/// Has the old values of box number `I` brought into it.
+///
+/// # Safety
+/// By all threads of a group; C's map is used, and the box is free.
+#[inline(always)]
+pub unsafe fn bring_box<T: Element, const SUMS: usize, const I: usize>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    at: Place,
+    boxes: SharedTile<RowsOfC<T::Output>>,
+) {
+    let of_box = const { swapped_box_rows(2 * SUMS, size_of::<T::Output>()) };
+    let col = at.col + (I * of_box) as u64;
+    let further = col as i64 * p.c_col_stride + at.row as i64;
+    let old = OldBox {
+        start: operands.start.cast_const().wrapping_offset(further as isize),
+        stride: p.c_col_stride,
+        rows: p.n.saturating_sub(col),
+        cols: p.m - at.row,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { old.bring(of_box, |row, col| boxes.element(row, col)) };
 }
 
 /// Whether a tile of so many sums a thread is one box of C or two, of 128 rows at most.

@@ -30,6 +30,8 @@ pub struct Ways {
     /// Whether the block's groups, which all write, have their boxes copied at one time, where
     /// there is one for each: a whole tile goes faster to memory than its parts one by one.
     pub meet: bool,
+    /// Whether C's old values are in the boxes, or on their way there, as far as there is room.
+    pub adds_brought: bool,
     /// Columns of the tile where they are fewer than the kernel's; else 0.
     pub tile_cols: u32,
 }
@@ -83,15 +85,13 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     };
     let fresh = GemmParams { n, c_col_stride: misc::afresh_i64(p.c_col_stride), ..*p };
     let geometry = PhantomData::<G>;
-    let to_slice = i64::from(at.slice) * p.slices.c;
-    let start = operands.start.wrapping_byte_offset(to_slice as isize);
-    let operands = &Operands { start, ..*operands };
+    let operands = &operands.of_slice(p, at);
     let group = Group { operands, p: &fresh, at, boxes, number, sums, ways, geometry };
     // SAFETY: the caller's promise.
     unsafe {
         let is_usual = size_of::<T::Output>() == 2;
         let is_written = if G::SWAPS {
-            write_swapped::<T, G, SUMS>(operands, &fresh, at, (boxes, number), sums)
+            write_swapped::<T, G, SUMS>(operands, &fresh, at, (boxes, number, ways), sums)
         } else if ways.epilogues && is_usual && !p.epilogue.is_none() {
             // Only products with such a C get epilogues.
             write_finished::<T, G, SUMS>(operands, &fresh, at, (boxes, number, ways.meet), sums);
@@ -159,7 +159,7 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
                 return true;
             }
             if by_boxes {
-                let memory = (boxes.cast(), number, ways.meet);
+                let memory = (boxes.cast(), number, ways);
                 match adds {
                     true => add_boxes::<T, C, G, SUMS>(operands, p, at, memory, sums),
                     false => write_boxes::<T, C, G, SUMS>(operands, p, at, memory, sums),
@@ -190,7 +190,7 @@ pub fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
 
 /// Whether C's map describes it as a kernel has it, which may compute it transposed.
 #[inline(always)]
-fn has_boxes<T: Element, G: Geometry>(start: u64, p: &GemmParams<T::Sum>) -> bool {
+pub fn has_boxes<T: Element, G: Geometry>(start: u64, p: &GemmParams<T::Sum>) -> bool {
     match G::SWAPS {
         true => T::is_plain(p) && is_mappable::<T::Output, _>(start, &of_c(p)),
         false => T::is_plain(p) && is_mappable::<T::Output, _>(start, p),
@@ -398,7 +398,7 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
-    (boxes, group, meet): (SharedTile<Rows64<C>>, usize, bool),
+    (boxes, group, ways): (SharedTile<Rows64<C>>, usize, Ways),
     sums: &[T::Sum; SUMS],
 ) {
     let alpha = C::factor(p.alpha);
@@ -417,7 +417,7 @@ unsafe fn write_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: us
                 let to = element_of_box::<C, SUMS>(of_c, to_row, (part, to_col));
                 mma::store_matrices(to, [pack(0), pack(2), pack(4), pack(6)]);
             }
-            send::<T, G, SUMS>(operands, p, at, (boxes.cast(), group, meet), i);
+            send::<T, G, SUMS>(operands, p, at, (boxes.cast(), group, ways.meet), i);
         }
     }
 }
