@@ -46,6 +46,20 @@ pub const fn c_row_bytes(cols: usize, bytes: usize) -> usize {
     }
 }
 
+/// Whether the copy engine may write a C of `n` columns, of elements of `bytes` bytes, that starts
+/// at an address and has so many bytes from slice to slice, of which there are several or parts of
+/// K: its rows are contiguous, and start and end at multiples of 16 bytes, since whole chunks of
+/// them are written.
+#[inline(always)]
+pub fn is_mappable(bytes: u64, start: u64, strides: [i64; 2], n: u64, to_slice: i64) -> bool {
+    let [row, col] = strides;
+    let in_bytes = |elements: u64| elements.wrapping_mul(bytes);
+    let at_chunks = start | to_slice as u64 | in_bytes(row as u64) | in_bytes(n);
+    // There is no map of rows that are further apart.
+    let is_near = row > 0 && row < (1 << 40) / bytes as i64;
+    col == 1 && is_near && at_chunks.is_multiple_of(16)
+}
+
 /// Rows of C in a box, for the transposed tiles of so many columns of elements of `bytes` bytes:
 /// all of them, or half where there is no room for more; of 32 bits 32, since their groups have two
 /// boxes of 32 columns at a time, and put two down while two are copied.

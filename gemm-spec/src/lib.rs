@@ -32,7 +32,7 @@ mod warp_group;
 
 pub use boxes::{
     C_BOXES, DIRECT_FURTHER_BYTES, DIRECT_ROWS, box_cols, box_rows, c_boxes, c_row_bytes,
-    halves_boxes, shared_box_rows, swapped_box_rows,
+    halves_boxes, is_mappable, shared_box_rows, swapped_box_rows,
 };
 pub use dtype::{DType, Precision};
 pub use epilogue::{Activation, EpilogueParams, Source, UnknownActivation};

@@ -333,13 +333,29 @@ macro_rules! rows {
     };
 }
 
+/// Rows at one address.
+///
+/// N.B. What a constant refers to has an address in every part of a program that names it, and rows
+/// are told apart by theirs.
+macro_rules! at_one_address {
+    ($rows:expr) => {{
+        const ROWS: &[Kernel] = $rows;
+        static AT_ONE_ADDRESS: [Kernel; ROWS.len()] = *ROWS.first_chunk().unwrap();
+        &AT_ONE_ADDRESS
+    }};
+}
+
 /// The rows of a family's list.
 macro_rules! of_family {
     ($family:ident, $($list:tt)+) => {{
         const FAMILY: KernelFamily = KernelFamily::$family;
-        $($list)+!(rows)
+        at_one_address!($($list)+!(rows))
     }};
 }
+
+mod lean;
+
+use lean::LEAN;
 
 /// Every family with its list.
 static FAMILIES: &[&[Kernel]] = &[
@@ -356,13 +372,13 @@ static FAMILIES: &[&[Kernel]] = &[
     of_family!(TensorCore, k11_tensor_core_sm80_kernels),
     of_family!(TensorCore, k11_tensor_core_sm90_kernels),
     of_family!(WarpSpecialized, k12_warp_specialized_kernels),
-    of_family!(WarpGroup, crate::warp_group_kernels),
+    LEAN[0].0,
     of_family!(WarpGroupDirect, crate::warp_group_direct_kernels),
     of_family!(WarpGroupStreamK, crate::warp_group_stream_k_kernels),
-    of_family!(WarpGroupHalves, crate::warp_group_halves_kernels),
-    of_family!(WarpGroupInStep, crate::warp_group_in_step_kernels),
-    of_family!(WarpGroupPingPong, crate::warp_group_ping_pong_kernels),
-    of_family!(WarpGroupSwapAb, crate::warp_group_swap_ab_kernels),
+    LEAN[1].0,
+    LEAN[2].0,
+    LEAN[3].0,
+    LEAN[4].0,
     of_family!(WarpGroupSplit, crate::warp_group_split_kernels),
     SKINNY,
 ];
@@ -371,7 +387,7 @@ static SKINNY: &[Kernel] = of_family!(Skinny, crate::skinny_kernels);
 
 /// Those for few rows stand in the module for compute capability 9.0 once more, where they start
 /// while the kernel before them ends.
-static SKINNY_OVERLAPPED: &[Kernel] = &once_more::<{ SKINNY.len() }>(SKINNY);
+static SKINNY_OVERLAPPED: &[Kernel] = at_one_address!(&once_more::<{ SKINNY.len() }>(SKINNY));
 
 const fn once_more<const N: usize>(kernels: &[Kernel]) -> [Kernel; N] {
     let mut rows = [kernels[0]; N];
@@ -447,7 +463,8 @@ pub fn entries() -> impl Iterator<Item = &'static Kernel> + Clone {
 
 /// The entry points of a target's module.
 pub fn of_module(target: Target) -> impl Iterator<Item = &'static Kernel> + Clone {
-    entries().chain(SKINNY_OVERLAPPED).filter(move |kernel| kernel.target == target)
+    let lean = LEAN.iter().flat_map(|(_, lean)| *lean);
+    entries().chain(SKINNY_OVERLAPPED).chain(lean).filter(move |kernel| kernel.target == target)
 }
 
 /// Every kernel that multiplies two operands without scales, family by family.

@@ -32,7 +32,7 @@ pub use cuda_std::{F8E4M3, F8E5M2};
 pub use element::{Element, Output, Sum, Write};
 pub use epilogue::{One, store};
 pub use output_tile::OutputTile;
-pub use own::{Epilogue, Plain, apply};
+pub use own::{Epilogue, Lean, Plain, apply};
 pub use pack::Packed;
 pub use slice::{k_of, of_layer, output_of_layer};
 

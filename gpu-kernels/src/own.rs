@@ -26,6 +26,9 @@ use gemm_spec::GemmParams;
 pub trait Epilogue<T: Element>: Copy {
     /// Whether sums stay what they are, and nothing is called.
     const IS_PLAIN: bool = false;
+    /// Whether nothing else is compiled than what a lean entry point does (`Kernel::lean` of the
+    /// table).
+    const IS_LEAN: bool = false;
 
     /// What takes the place of the sum for the element of C at (row, column).
     ///
@@ -40,6 +43,20 @@ pub struct Plain;
 
 impl<T: Element> Epilogue<T> for Plain {
     const IS_PLAIN: bool = true;
+
+    #[inline(always)]
+    unsafe fn apply(self, sum: T::Sum, _: (u64, u64)) -> T::Sum {
+        sum
+    }
+}
+
+/// No epilogue, of a lean entry point.
+#[derive(Clone, Copy, Debug)]
+pub struct Lean;
+
+impl<T: Element> Epilogue<T> for Lean {
+    const IS_PLAIN: bool = true;
+    const IS_LEAN: bool = true;
 
     #[inline(always)]
     unsafe fn apply(self, sum: T::Sum, _: (u64, u64)) -> T::Sum {

@@ -25,6 +25,10 @@
 //! M is none that instructions read: threads load it from the stage to their registers
 //! (`FromRegisters`), while the products of the step before go on.
 //!
+//! What becomes of the sums is two thirds of the code: a multiprocessor's instruction cache holds
+//! 32 KiB of it, and what is jumped over costs as well. So most kernels have a lean entry point
+//! (`Lean`) for the commonest C beside the whole one.
+//!
 //! # Mapping
 //!
 //! The blocks of a cluster take tiles of C that lie one below the other. Each brings its own rows
@@ -74,6 +78,7 @@ mod from_registers;
 mod geometry;
 mod halves;
 mod old;
+mod operands;
 mod ping_pong;
 mod ring;
 mod rows;
@@ -91,23 +96,22 @@ use crate::{Element, Epilogue, Plain, SharedTile, Sum, k_of};
 use bring::{bring, bring_near};
 use clear::{clear, clear_rows, is_cleared, sync_cleared};
 use cuda_std::mbarrier::{self, Mbarrier};
-use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::{self, Accumulate, Accumulator, Tile};
 use cuda_std::{cluster, grid, misc, registers, shared, thread, warp};
 pub use direct::Maps;
 use direct::{OwnRow, WRITERS, bring_rows, own_rows, settle};
 pub use from_registers::{BoxesOfWords, FromRegisters};
-use gemm_spec::{DIRECT_FURTHER_BYTES, GemmParams, Writes, c_boxes};
+use gemm_spec::{DIRECT_FURTHER_BYTES, Writes, c_boxes};
 use geometry::has_most_registers;
 pub use geometry::{Blocks, Geometry, Parts, PingPong, Split, SwapAb};
 use halves::Meeting;
+pub use operands::Operands;
 use ring::{Ring, give_back};
 use side::Part;
 pub use side::{Boxes, Side};
 pub use split::Summands;
 pub use stream_k::{Shared, StreamK};
 pub use summing::{BlockScaled, InPlace, Summing};
-use tiles::Place;
 pub use work::{List, OneProduct, Table, Work};
 use write::{BoxOfC, Ways};
 
@@ -142,40 +146,6 @@ const ROW_BYTES: usize = 128;
 /// Boxes of B in a stage, for so many sums a thread: two columns each.
 const fn boxes_b<T, B: Side<T>>(sums: usize) -> usize {
     (2 * sums).div_ceil(B::BOX)
-}
-
-/// The operands of a launch.
-#[derive(Clone)]
-pub struct Operands<T: Element> {
-    /// The maps of A, B and C, or null where they have none; C's is used where `write::write` says
-    /// so.
-    pub maps: [*const TensorMap<3>; 3],
-    /// C's first element.
-    pub start: *mut T::Output,
-}
-
-impl<T: Element> Operands<T> {
-    /// With the C of the slice that a tile is of.
-    #[inline(always)]
-    fn of_slice(&self, p: &GemmParams<T::Sum>, at: Place) -> Self {
-        let further = i64::from(at.slice) * p.slices.c;
-        Operands { start: self.start.wrapping_byte_offset(further as isize), ..*self }
-    }
-
-    /// Has the maps brought near, for the first copies not to wait for them.
-    ///
-    /// # Safety
-    /// There are maps.
-    #[inline(always)]
-    unsafe fn prefetch_maps(&self) {
-        let [a, b, c] = self.maps;
-        // SAFETY: the caller's promise.
-        unsafe {
-            tma::prefetch_map(&*a);
-            tma::prefetch_map(&*b);
-            tma::prefetch_map(&*c);
-        }
-    }
 }
 
 /// Bytes of a stage: its tiles, and what chunks that hold their rows have more.
@@ -289,14 +259,15 @@ where
                     clear::<G>(work.box_rows::<A, B>(), boxes, stages.cast(), stage);
                     // Those of the first tile; while others are multiplied nobody is idle here.
                     if W::IS_ONE
+                        && !E::IS_LEAN
                         && let Some(place) = work.next()
                     {
                         let number = (thread::thread_idx_x() - 32, 96);
                         let (operands, p) = (work.operands(), work.params());
-                        write::prefetch_rows::<T, G, SUMS>(operands, p, place, number);
+                        old::prefetch_rows::<T, G, SUMS>(operands, p, place, number);
                     }
                 } else if warp::elect(u32::MAX) {
-                    bring::<T, A, B, G, W, SUMS>(work, ring, stages);
+                    bring::<T, A, B, G, W, E, SUMS>(work, ring, stages);
                 }
             }
             group => {
@@ -389,7 +360,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 continue;
             }
             let mut adds_brought = false;
-            if W::IS_ONE && S::EPILOGUES && work.has_box(place.row) {
+            if W::IS_ONE && S::EPILOGUES && !E::IS_LEAN && work.has_box(place.row) {
                 let (operands, p, number) = (work.operands(), work.params(), (group, warp));
                 adds_brought = old::bring_early::<T, G, SUMS>(operands, p, place, c, number);
             }
@@ -470,7 +441,7 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             let word_boxes = W::IS_ONE && S::EPILOGUES && fills_words::<T, SUMS>();
             let (boxes, tile_cols) = (work.has_box(place.row), work.tile_cols());
             let ways = Ways { epilogues, boxes, word_boxes, meet, adds_brought, tile_cols };
-            write::write::<T, G, SUMS>(operands, p, place, (c, group), &sums, ways);
+            write::write::<T, G, E, SUMS>(operands, p, place, (c, group), &sums, ways);
             meeting.give_back::<G>();
             if !early {
                 go_on!();
@@ -515,7 +486,7 @@ unsafe fn multiply_stage<T: WarpGroup, A: Side<T>, B: Side<T>, R: Accumulator<T>
 /// `with (parameters,) => value`.
 #[macro_export]
 macro_rules! warp_group {
-    (@entries $product:ident, $geometry:ident; $((
+    (@entries $product:ident, $geometry:ident, $suffix:literal; $((
         $name:ident, $variant:literal, $element:ident, $stored:ident,
         [$bm:literal, $bn:literal, $bk:literal], $cluster:literal, $stages:literal
     ) $(with ($($parameter:tt)*) => $epilogue:expr)?,)*) => {$(
@@ -529,7 +500,8 @@ macro_rules! warp_group {
         #[::cuda_std::kernel(
             max_threads = 128 + 2 * $bm,
             min_blocks = 1,
-            cluster = ($cluster, 1, 1)
+            cluster = ($cluster, 1, 1),
+            suffix = $suffix
         )]
         pub unsafe fn $name(
             #[grid_constant] a: &::cuda_std::tma::TensorMap<3>,
@@ -595,5 +567,5 @@ macro_rules! warp_group {
             { $bn / 2 },
         > $arguments
     }};
-    ($($rows:tt)*) => { $crate::warp_group! { @entries new, Blocks; $($rows)* } };
+    ($($rows:tt)*) => { $crate::warp_group! { @entries new, Blocks, ""; $($rows)* } };
 }

@@ -68,7 +68,7 @@ fn there_is_no_entry_beside_the_table() {
 fn every_kernel_declares_the_threads_that_it_is_launched_with() {
     for target in Target::ALL {
         for entry in ptx::entries(&built(target)) {
-            let kernel = table().find(|kernel| kernel.name == entry.name).unwrap();
+            let kernel = of_module(target).find(|kernel| kernel.name == entry.name).unwrap();
             let (x, y) = kernel.block();
             let bound = format!(".maxntid {}, 1, 1", x * y);
             let found = entry.directives.iter().any(|line| line.trim() == bound);
@@ -136,6 +136,8 @@ fn tensor_products(kernel: &Kernel) -> usize {
 /// a loop over the columns. Those of a group stand there for each of them. One of a block that is a
 /// cluster by itself.
 fn barriers_of_hopper(kernel: &Kernel) -> usize {
+    // Which leaves out all but the usual C that leaves by its map.
+    let is_lean = kernel.whole().is_some();
     // Before a stage goes back of which threads read A, in each turn.
     let from_registers = if has_a_in_registers(kernel) { 2 } else { 0 };
     if kernel.swaps_operands() {
@@ -144,13 +146,19 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
         let [rows, cols, _] = kernel.tiles.block;
         let boxes = cols / gemm_spec::swapped_box_rows(cols, kernel.dtype.output().size_bytes());
         // Of 32 bits one before the first of them, and one before each is copied; of a C that is
-        // added to, one more for each, where its old values have come.
-        let of_boxes = if kernel.dtype.size_bytes() == 4 { 1 + boxes } else { (2 + 3) * boxes };
-        return rows / 64 * (1 + of_boxes + 2 + from_registers) + 2;
+        // added to, one more for each, where its old values have come, and one before the first of
+        // these are brought.
+        let of_boxes = match (kernel.dtype.size_bytes() == 4, is_lean) {
+            (true, _) => 1 + boxes,
+            (_, true) => 2 * boxes,
+            _ => (2 + 3) * boxes + 1,
+        };
+        let one_by_one = if is_lean { 0 } else { 2 };
+        return rows / 64 * (1 + of_boxes + one_by_one + from_registers) + 2;
     }
     // What multiplies split elements is a kernel of bf16, and could write what these do.
     let dtype = if kernel.splits_elements() { DType::BF16 } else { kernel.dtype };
-    let outputs = dtype.outputs().iter();
+    let outputs = dtype.outputs().iter().filter(|&&o| !is_lean || o == dtype.output());
     let by_boxes = outputs.clone().filter(|output| output.size_bytes() == 2).count();
     let has_words =
         matches!(kernel.family, KernelFamily::WarpGroup | KernelFamily::WarpGroupHalves)
@@ -158,7 +166,7 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let by_words = if has_words { outputs.filter(|o| o.size_bytes() == 4).count() } else { 0 };
     let by_boxes = if kernel.takes_maps() { by_boxes } else { 0 };
     // The usual C once more, with an epilogue, where the kernel has these.
-    let finished = kernel.has_epilogues() && kernel.dtype.output().size_bytes() == 2;
+    let finished = !is_lean && kernel.has_epilogues() && kernel.dtype.output().size_bytes() == 2;
     let finished = usize::from(finished);
     let (groups, boxes) = (kernel.tiles.block[0] / 64, kernel.tiles.block[1].div_ceil(64));
     let of_words = by_words * groups * (1 + 2 * boxes);
@@ -168,9 +176,14 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     let may_meet = is_plain && groups > 1;
     let meet = usize::from(may_meet && boxes <= C_BOXES);
     // The usual C once more, where it is added to: before the boxes, and in a loop where the old
-    // values have come, and where the new ones have been put.
-    let adds = dtype.output().size_bytes() == 2 && !kernel.takes_tiles_in_turn();
-    let added = if kernel.takes_maps() && adds { 3 * groups + meet } else { 0 };
+    // values have come, and where the new ones have been put; and before the first of these are
+    // brought, where boxes are free while a tile is multiplied.
+    let adds = !is_lean && dtype.output().size_bytes() == 2 && !kernel.takes_tiles_in_turn();
+    let early = if is_plain { groups } else { 0 };
+    let added = if kernel.takes_maps() && adds { 3 * groups + meet + early } else { 0 };
+    // Both halves of a tile's rows have a code of their own where that is short.
+    let halves = if is_lean && kernel.takes_tiles_in_turn() { 2 } else { 1 };
+    let by_boxes = halves * by_boxes;
     // With an epilogue boxes are written in a loop.
     let copied = by_boxes * (groups * in_turn + meet) + finished * (groups + meet);
     let alone = usize::from(kernel.cluster() == 1);
@@ -189,6 +202,7 @@ fn barriers_of_hopper(kernel: &Kernel) -> usize {
     // Before a group's turn; and rows go column by column without a loop.
     let turns = if kernel.takes_tiles_in_turn() { groups } else { 0 };
     let by_rows = 2 * groups * if turns > 0 { boxes } else { 1 };
+    let by_rows = if is_lean && by_boxes + by_words > 0 { 0 } else { by_rows };
     // Where stages are passed on, of a product whose groups take rows of one tile.
     let passes = kernel.takes_maps() && !kernel.joins() && !is_list;
     let passed = if passes { groups } else { 0 };

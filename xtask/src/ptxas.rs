@@ -226,7 +226,8 @@ fn table(target: Target, columns: &[(&str, Assembly)]) -> String {
 }
 
 fn print_sass(workspace: &Workspace, kernel: &str, cubins: &[(Target, PathBuf)]) -> Result<()> {
-    let known = gemm_spec::entries().find(|k| k.name == kernel);
+    let modules = Target::ALL.into_iter().flat_map(gemm_spec::of_module);
+    let known = modules.into_iter().find(|k| k.name == kernel);
     let target = known.with_context(|| format!("no kernel is called {kernel}"))?.target;
     let cubin = cubins.iter().rev().find(|(of, _)| *of == target);
     let (_, cubin) = cubin.with_context(|| format!("{kernel} was assembled for no GPU"))?;

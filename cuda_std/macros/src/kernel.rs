@@ -6,8 +6,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, Expr, FnArg, GenericParam, Generics, Ident, ItemFn, PatType, ReturnType,
-    Signature, Token, Type, parse_quote,
+    Attribute, Error, Expr, ExprLit, FnArg, GenericParam, Generics, Ident, ItemFn, Lit, PatType,
+    ReturnType, Signature, Token, Type, parse_quote,
 };
 
 /// What the attribute's parentheses hold.
@@ -16,6 +16,8 @@ struct Bounds {
     max_threads: Option<Expr>,
     min_blocks: Option<Expr>,
     cluster: Option<[Expr; 3]>,
+    /// What stands behind the function's name in the entry's.
+    suffix: Option<String>,
 }
 
 impl Parse for Bounds {
@@ -33,9 +35,10 @@ impl Parse for Bounds {
                     bounds.min_blocks.replace(value).is_some()
                 }
                 "cluster" => bounds.cluster.replace(cluster(value)?).is_some(),
+                "suffix" => bounds.suffix.replace(suffix(&value)?).is_some(),
                 _ => {
-                    let message =
-                        "unknown launch bound: there are `max_threads`, `min_blocks` and `cluster`";
+                    let message = "unknown argument: there are the launch bounds `max_threads`, \
+                                   `min_blocks` and `cluster`, and `suffix`";
                     return Err(Error::new(name.span(), message));
                 }
             };
@@ -63,6 +66,17 @@ fn cluster(value: Expr) -> syn::Result<[Expr; 3]> {
     };
     let wrong = "`cluster` is an extent along x, or three: `(X, Y, Z)`";
     extents.try_into().map_err(|_| Error::new(span, wrong))
+}
+
+/// The value may come through a `macro_rules` macro, which wraps it.
+fn suffix(value: &Expr) -> syn::Result<String> {
+    let text = match value {
+        Expr::Group(group) => return suffix(&group.expr),
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
+        _ => None,
+    };
+    text.filter(|text| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+        .ok_or_else(|| Error::new(value.span(), "`suffix` is a string of letters, digits and `_`"))
 }
 
 impl Bounds {
@@ -329,7 +343,10 @@ fn check_signature(signature: &Signature) -> syn::Result<()> {
 
 pub fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let bounds: Bounds = syn::parse2(arguments)?;
-    let ItemFn { attrs, vis, sig, block } = syn::parse2(item)?;
+    let ItemFn { attrs, vis, mut sig, block } = syn::parse2(item)?;
+    if let Some(suffix) = &bounds.suffix {
+        sig.ident = format_ident!("{}{suffix}", sig.ident);
+    }
     check_signature(&sig)?;
     let mut parsed = Vec::new();
     let mut aligned = Vec::new();
@@ -392,6 +409,12 @@ pub fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<TokenStr
 mod tests {
     use super::*;
     use proc_macro2::{Delimiter, Group};
+
+    fn f() -> TokenStream {
+        quote!(
+            unsafe fn f() {}
+        )
+    }
 
     fn error(arguments: TokenStream, item: TokenStream) -> String {
         expand(arguments, item).unwrap_err().to_string()
@@ -482,24 +505,25 @@ mod tests {
 
     #[test]
     fn wrong_bounds_are_refused() {
-        let f = || {
-            quote!(
-                unsafe fn f() {}
-            )
-        };
-        assert!(error(quote!(block_dim = 2), f()).contains("unknown launch bound"));
+        assert!(error(quote!(block_dim = 2), f()).contains("unknown argument"));
         assert!(error(quote!(min_blocks = 2), f()).contains("needs `max_threads`"));
+        assert!(error(quote!(suffix = 2), f()).contains("is a string"));
+        assert!(error(quote!(suffix = "-x"), f()).contains("is a string"));
         assert!(error(quote!(max_threads = 2, max_threads = 2), f()).contains("twice"));
         assert!(error(quote!(cluster = (2, 1)), f()).contains("(X, Y, Z)"));
         assert!(error(quote!(cluster = ()), f()).contains("(X, Y, Z)"));
     }
 
     #[test]
+    fn a_suffix_stands_behind_the_name() {
+        let text = expand(quote!(max_threads = 32, suffix = "_lean"), f()).unwrap().to_string();
+        assert!(text.contains("extern \"ptx-kernel\" fn f_lean ()"), "{text}");
+        assert!(text.contains("//@kernel f_lean max_threads"), "{text}");
+    }
+
+    #[test]
     fn a_cluster_may_be_one_number() {
-        let f = quote!(
-            unsafe fn f() {}
-        );
-        let text = expand(quote!(cluster = N), f).unwrap().to_string();
+        let text = expand(quote!(cluster = N), f()).unwrap().to_string();
         assert!(text.contains("cluster={x},{y},{z}"), "{text}");
         assert!(text.contains("let x : u32 = N ; let y : u32 = 1 ; let z : u32 = 1 ;"), "{text}");
     }

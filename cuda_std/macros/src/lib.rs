@@ -38,6 +38,9 @@ use proc_macro::TokenStream;
 /// - `cluster`: blocks of a cluster along x, or `(X, Y, Z)`, at most 16 together, of which 8 run on
 ///   every GPU with clusters; sm_90 and later. `.explicitcluster` and `.reqnctapercluster`.
 ///
+/// `suffix = "..."` beside them is put behind the function's name, so that a `macro_rules` macro
+/// can make several entries of one name that it is given.
+///
 /// rustc can't write these directives. The macro leaves a line `//@kernel NAME max_threads=N ...`
 /// in the module's assembly, from which `cuda_builder` writes them into the entry's header.
 #[proc_macro_attribute]

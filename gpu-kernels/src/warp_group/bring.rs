@@ -3,11 +3,11 @@
 use super::ring::Ring;
 use super::tiles::Place;
 use super::{
-    GROUP_ROWS, Geometry, ROW_BYTES, Rows64, Side, WarpGroup, Work, boxes_b, stage_bytes, write,
+    GROUP_ROWS, Geometry, ROW_BYTES, Rows64, Side, WarpGroup, Work, boxes_b, old, stage_bytes,
 };
-use crate::SharedTile;
+use crate::{Epilogue, SharedTile};
 use cuda_std::tma::{CachePolicy, TensorMap};
-use cuda_std::{cluster, grid, thread, tma};
+use cuda_std::{cluster, grid, misc, thread, tma};
 use gemm_spec::{Reads, order, shared_box_rows};
 
 /// Steps of its first tile of which a block of one group has B brought into the L2 cache while the
@@ -73,7 +73,7 @@ where
 ///
 /// By one thread of the block; the rest as [`multiply`](super::multiply).
 #[inline(always)]
-pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
+pub unsafe fn bring<T, A, B, G, W, E, const SUMS: usize>(
     work: W,
     ring: Ring<G>,
     stages: SharedTile<Rows64<T>>,
@@ -83,14 +83,15 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
     B: Side<T>,
     G: Geometry,
     W: Work<T, G>,
+    E: Epilogue<T>,
 {
     // SAFETY: the caller's promise.
     unsafe {
         // N.B. Two loops: a policy is no number that a warp shares, and one to evict as ever makes
         // copies slower than none, by a third where all blocks read one B.
         match G::GROUPS == 1 && work.reads_b_once() {
-            true => bring_tiles::<T, A, B, G, W, SUMS, true>(work, ring, stages),
-            false => bring_tiles::<T, A, B, G, W, SUMS, false>(work, ring, stages),
+            true => bring_tiles::<T, A, B, G, W, E, SUMS, true>(work, ring, stages),
+            false => bring_tiles::<T, A, B, G, W, E, SUMS, false>(work, ring, stages),
         }
     }
 }
@@ -100,7 +101,7 @@ pub unsafe fn bring<T, A, B, G, W, const SUMS: usize>(
 /// # Safety
 /// As [`bring`].
 #[inline(always)]
-unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
+unsafe fn bring_tiles<T, A, B, G, W, E, const SUMS: usize, const B_ONCE: bool>(
     mut work: W,
     mut ring: Ring<G>,
     stages: SharedTile<Rows64<T>>,
@@ -110,6 +111,7 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
     B: Side<T>,
     G: Geometry,
     W: Work<T, G>,
+    E: Epilogue<T>,
 {
     let [rows_a, rows_b] = work.box_rows::<A, B>();
     let is_halved = work.halves_boxes::<A>();
@@ -166,12 +168,14 @@ unsafe fn bring_tiles<T, A, B, G, W, const SUMS: usize, const B_ONCE: bool>(
                 ring.next();
             }
             // Behind the copies, which the groups wait for.
-            if W::IS_ONE {
-                write::prefetch::<T, G, SUMS>(operands, work.params(), tile);
+            if W::IS_ONE && !E::IS_LEAN {
+                old::prefetch::<T, G, SUMS>(operands, work.params(), tile);
             }
         }
-        // The other blocks give stages back here, in shared memory that goes when the block does.
-        for _ in 0..G::STAGES {
+        // The other blocks give stages back here, in shared memory that goes when the block does. Of
+        // many stages one code, which is run once: an instruction cache has not room for all.
+        let stages = G::STAGES as u32;
+        for _ in 0..if stages < 8 { stages } else { misc::afresh(stages) } {
             ring.wait_empty();
             ring.next();
         }

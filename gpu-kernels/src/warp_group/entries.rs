@@ -4,7 +4,7 @@ use super::{
     BlockScaled, Element, GROUP_ROWS, InPlace, List, Maps, OneProduct, Operands, Plain, Shared,
     StreamK, Summands, Table, WarpGroup,
 };
-use crate::warp_group;
+use crate::{Lean, warp_group};
 use core::ptr;
 use cuda_std::half::{bf16, f16};
 use cuda_std::tma::TensorMap;
@@ -13,14 +13,23 @@ use gemm_spec::{GemmParams, SPLIT_DEPTH, ScaleParams};
 
 #[allow(non_camel_case_types)] // As it stands in the table.
 type tf32 = cuda_std::wgmma::Tf32;
+
+/// Makes entry points from rows of a list, and their lean ones.
+macro_rules! both {
+    ($product:ident, $geometry:ident; $($row:tt,)*) => {
+        warp_group! { @entries $product, $geometry, ""; $($row,)* }
+        warp_group! { @entries $product, $geometry, "_lean"; $($row with () => Lean,)* }
+    };
+    ($($row:tt,)*) => { both! { new, Blocks; $($row,)* } };
+}
 #[cfg(feature = "sm_90a_second")]
-gemm_spec::warp_group_kernels!(warp_group);
+gemm_spec::warp_group_kernels!(both);
 #[cfg(feature = "sm_90a_first")]
-gemm_spec::warp_group_in_step_kernels!(warp_group);
+gemm_spec::warp_group_in_step_kernels!(both);
 
 /// The same of which groups take tiles in turn.
 macro_rules! ping_pong {
-    ($($rows:tt)*) => { warp_group! { @entries new, PingPong; $($rows)* } };
+    ($($rows:tt)*) => { both! { new, PingPong; $($rows)* } };
 }
 #[cfg(feature = "sm_90a_second")]
 gemm_spec::warp_group_ping_pong_kernels!(ping_pong);
@@ -33,10 +42,10 @@ macro_rules! swap_ab {
         swap_ab! { @$stored $name, $variant, $element, $($numbers)* }
     )*};
     (@Nn $name:ident, $variant:literal, $element:ident, $($numbers:tt)*) => {
-        warp_group! { @entries new, SwapAb; ($name, $variant, $element, Tt, $($numbers)*), }
+        both! { new, SwapAb; ($name, $variant, $element, Tt, $($numbers)*), }
     };
     (@Nt $name:ident, $variant:literal, $element:ident, $($numbers:tt)*) => {
-        warp_group! { @entries new, SwapAb; ($name, $variant, $element, Nt, $($numbers)*), }
+        both! { new, SwapAb; ($name, $variant, $element, Nt, $($numbers)*), }
     };
 }
 #[cfg(feature = "sm_90a_second")]
@@ -44,7 +53,7 @@ gemm_spec::warp_group_swap_ab_kernels!(swap_ab);
 
 /// The same of which blocks take halves of K, in tiles that may have fewer columns.
 macro_rules! halves {
-    ($($rows:tt)*) => { warp_group! { @entries narrow, Parts; $($rows)* } };
+    ($($rows:tt)*) => { both! { narrow, Parts; $($rows)* } };
 }
 #[cfg(feature = "sm_90a_second")]
 gemm_spec::warp_group_halves_kernels!(halves);

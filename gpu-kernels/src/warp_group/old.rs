@@ -2,16 +2,16 @@
 //! and from there to the threads that have the sums, as these are put down later.
 
 use super::finished::sums_of_box;
-use super::swapped;
+use super::swapped::{self, of_c};
 use super::tiles::Place;
 use super::write::{
-    BoxOfC, Ways, element_of_box, has_boxes, place_of_rows, send, sync, thread_of_group,
+    BoxOfC, Ways, element_of_box, is_mappable, place_of_rows, send, sync, thread_of_group,
     wait_for_copies, word,
 };
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
 use crate::{Element, Output, SharedTile, Sum};
-use cuda_std::{SharedPtr, async_copy, grid, misc, mma};
-use gemm_spec::{C_BOXES, GemmParams};
+use cuda_std::{SharedPtr, async_copy, grid, misc, mma, tma};
+use gemm_spec::{C_BOXES, GemmParams, c_row_bytes, swapped_box_rows};
 
 /// Columns of a chunk of 16 bytes, and of a box.
 const CHUNK: u32 = 8;
@@ -54,20 +54,6 @@ impl<C> OldBox<C> {
     }
 }
 
-/// The factor, as a new number: else what is multiplied by it here is also what is multiplied by
-/// it where nothing is added, and is computed before the ways part, which wait for all of it then.
-#[inline(always)]
-pub fn afresh<F: Copy>(factor: F) -> F {
-    if size_of::<F>() != 4 {
-        return factor;
-    }
-    // SAFETY: both have four bytes, and any are a factor.
-    unsafe {
-        let bits = misc::afresh(core::mem::transmute_copy(&factor));
-        core::mem::transmute_copy(&bits)
-    }
-}
-
 /// Adds beta times the old values to those of a thread that `mma::store_matrices` is to put where
 /// `mma::load_matrices` has found `old`.
 #[inline(always)]
@@ -80,6 +66,87 @@ pub fn add<C: Output<S>, S: Sum>(values: &mut [C::Factor; 8], beta: C::Factor, o
         // SAFETY: a word is two elements.
         let pair: [C; 2] = unsafe { core::mem::transmute_copy(&old[i / 2]) };
         values[i] = beta.mul_add(pair[i % 2].widen(), values[i]);
+    }
+}
+
+/// Whether C's map describes it as a kernel has it, which may compute it transposed.
+#[inline(always)]
+fn has_boxes<T: Element, G: Geometry>(start: u64, p: &GemmParams<T::Sum>) -> bool {
+    match G::SWAPS {
+        true => T::is_plain(p) && is_mappable::<T::Output, _>(start, &of_c(p)),
+        false => T::is_plain(p) && is_mappable::<T::Output, _>(start, p),
+    }
+}
+
+/// Has the block's tile of C brought into the L2 cache, where its old values take part and its map
+/// is used, while its sums are being computed.
+///
+/// # Safety
+/// By one thread; the rest as [`write`].
+#[inline(always)]
+pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    Place { row, col, slice, .. }: Place,
+) {
+    if p.reads_c == 0 || !has_boxes::<T, G>(operands.start as u64, p) {
+        return;
+    }
+    let (bytes, batch) = (size_of::<T::Output>(), (slice * p.slices.map_batch) as i32);
+    // Columns of the tile and rows of a group's part that are a box's.
+    let [of_cols, of_rows] = match G::SWAPS {
+        true => [swapped_box_rows(2 * SUMS, bytes), 128 / bytes],
+        false => [c_row_bytes(2 * SUMS, bytes) / bytes, GROUP_ROWS],
+    };
+    for i in 0..(2 * SUMS).div_ceil(of_cols) {
+        for j in 0..G::GROUPS * GROUP_ROWS / of_rows {
+            let at = [(col as usize + i * of_cols) as i32, (row as usize + j * of_rows) as i32];
+            let [first, second] = if G::SWAPS { [at[1], at[0]] } else { at };
+            // SAFETY: there are maps, and the last is C's.
+            unsafe { tma::prefetch(&*operands.maps[2], [first, second, batch]) };
+        }
+    }
+}
+
+/// Bytes of a line of the L2 cache.
+const LINE: u64 = 128;
+
+/// Has rows of the block's tile of C brought into the L2 cache, where its old values take part and
+/// are read by rows, as [`prefetch`] has those that its map describes.
+///
+/// # Safety
+/// By thread number `thread` of `threads`, each once; the rest as [`write`].
+#[inline(always)]
+pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    Place { row, col, slice, .. }: Place,
+    (thread, threads): (u32, u32),
+) {
+    let start = operands.start as u64;
+    let by_map = has_boxes::<T, G>(start, p);
+    let of_c = of_c(p);
+    let (rows, cols) = ((G::GROUPS * GROUP_ROWS) as u64, 2 * SUMS as u64);
+    let (p, [row, col], [rows, cols]) = match G::SWAPS {
+        true => (&of_c, [col, row], [cols, rows]),
+        false => (p, [row, col], [rows, cols]),
+    };
+    if p.reads_c == 0 || by_map || p.c_col_stride != 1 || col >= p.n {
+        return;
+    }
+    let size = size_of::<T::Output>() as u64;
+    let last = ((p.n - col).min(cols) - 1) * size;
+    let mut further = u64::from(thread);
+    while further < rows && row + further < p.m {
+        let first = (row + further) as i64 * p.c_row_stride + col as i64;
+        let first = start.wrapping_add_signed(first * size as i64 + i64::from(slice) * p.slices.c);
+        let mut byte = 0;
+        while byte < last + LINE {
+            // SAFETY: an element of the row; after whole lines its last one.
+            unsafe { misc::prefetch_l2((first + byte.min(last)) as *const T::Output) };
+            byte += LINE;
+        }
+        further += u64::from(threads);
     }
 }
 
@@ -138,7 +205,7 @@ pub unsafe fn add_boxes<T: Element, C: Output<T::Sum>, G: Geometry, const SUMS: 
     if size_of::<C>() != 2 {
         return;
     }
-    let (alpha, beta) = (afresh(C::factor(p.alpha)), C::factor(p.beta));
+    let (alpha, beta) = (C::factor(p.alpha), C::factor(p.beta));
     let (to_row, to_col) = place_of_rows();
     let all = const { SUMS.div_ceil(32) };
     // SAFETY: C's map is used; a box is free when it is brought, and sent when it is written.

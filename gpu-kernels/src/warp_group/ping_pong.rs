@@ -114,11 +114,11 @@ pub unsafe fn consume<T, A, B, G, W, E, const SUMS: usize>(
                 adds_brought: false,
                 tile_cols: 0,
             };
-            // One code for both halves, the upper one first.
+            // One code for both halves, the upper one first; of a short one the compiler makes two.
             loop {
                 write::wait_for_copies(warp());
                 write::finish(epilogue, p, place, &mut sums[0]);
-                write::write::<T, G, SUMS>(operands, p, place, (c, group), &sums[0], ways);
+                write::write::<T, G, E, SUMS>(operands, p, place, (c, group), &sums[0], ways);
                 if !place.row.is_multiple_of(ROWS) {
                     break;
                 }

@@ -43,17 +43,33 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
     if !T::is_plain(p) || reads && is_words || !is_mapped {
         return false;
     }
-    if at.row >= p.m || at.col >= p.n {
-        return true;
-    }
-    if is_words {
+    if at.row < p.m && at.col < p.n {
         // SAFETY: the caller's promise.
-        unsafe { write_words::<T, G, SUMS>(operands, p, at, (boxes.cast(), group), sums) };
-        return true;
+        unsafe { write_mapped::<T, G, SUMS>(operands, p, at, (boxes, group, ways), sums, reads) };
     }
+    true
+}
+
+/// The same where C's map is used, with C's old values or without.
+///
+/// # Safety
+/// As [`write_swapped`]; the tile begins in C.
+#[inline(always)]
+pub unsafe fn write_mapped<T: Element, G: Geometry, const SUMS: usize>(
+    operands: &Operands<T>,
+    p: &GemmParams<T::Sum>,
+    at: Place,
+    (boxes, group, ways): (SharedTile<BoxOfC>, usize, Ways),
+    sums: &[T::Sum; SUMS],
+    reads: bool,
+) {
     let memory = (boxes.cast(), group, ways.adds_brought);
     // SAFETY: the caller's promise.
     unsafe {
+        if size_of::<T::Output>() == 4 {
+            write_words::<T, G, SUMS>(operands, p, at, (boxes.cast(), group), sums);
+            return;
+        }
         match reads {
             true => {
                 write_box::<T, G, SUMS, true, 0>(operands, p, at, memory, sums);
@@ -65,7 +81,6 @@ pub unsafe fn write_swapped<T: Element, G: Geometry, const SUMS: usize>(
             }
         }
     }
-    true
 }
 
 /// A box of C of 16 bits, in the room of both.
@@ -96,7 +111,6 @@ unsafe fn write_box<
         return;
     }
     let (alpha, beta) = (T::Output::factor(p.alpha), T::Output::factor(p.beta));
-    let alpha = if READS { old::afresh(alpha) } else { alpha };
     let (thread, batch) = (thread_of_group(), (at.slice * p.slices.map_batch) as i32);
     let (warp, lane) = (thread as u32 / 32, thread as u32 % 32);
     // Of a fragment of 16 rows and 16 columns: its columns are rows of the box.

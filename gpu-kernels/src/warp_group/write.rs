@@ -3,7 +3,7 @@
 use super::finished::write_finished;
 use super::old::add_boxes;
 use super::rows::write_by_rows;
-use super::swapped::{of_c, write_swapped};
+use super::swapped::{write_mapped, write_swapped};
 use super::tiles::Place;
 use super::word_boxes::write_word_boxes;
 use super::{GROUP_ROWS, Geometry, Operands, Rows64};
@@ -13,7 +13,7 @@ use cuda_std::barrier::NamedBarrier;
 use cuda_std::tma::CachePolicy;
 use cuda_std::wgmma::{B64, Tile};
 use cuda_std::{SharedPtr, fence, misc, mma, thread, tma, warp};
-use gemm_spec::{C_BOXES, GemmParams, Writes, c_row_bytes, swapped_box_rows};
+use gemm_spec::{C_BOXES, GemmParams, Writes, c_row_bytes};
 
 /// A box of C: 64 rows of 128 bytes.
 pub type BoxOfC = Rows64<u8>;
@@ -69,7 +69,7 @@ pub unsafe fn finish<T: Element, E: Epilogue<T>, const SUMS: usize>(
 /// By all threads of group `number`; the boxes are its own shared memory; no copy from them is on
 /// its way; the rest as [`multiply`](super::multiply).
 #[inline(always)]
-pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
+pub unsafe fn write<T: Element, G: Geometry, E: Epilogue<T>, const SUMS: usize>(
     operands: &Operands<T>,
     p: &GemmParams<T::Sum>,
     at: Place,
@@ -90,7 +90,9 @@ pub unsafe fn write<T: Element, G: Geometry, const SUMS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let is_usual = size_of::<T::Output>() == 2;
-        let is_written = if G::SWAPS {
+        let is_written = if E::IS_LEAN {
+            group.write_lean()
+        } else if G::SWAPS {
             write_swapped::<T, G, SUMS>(operands, &fresh, at, (boxes, number, ways), sums)
         } else if ways.epilogues && is_usual && !p.epilogue.is_none() {
             // Only products with such a C get epilogues.
@@ -122,6 +124,41 @@ struct Group<'a, T: Element, G, const SUMS: usize> {
     sums: &'a [T::Sum; SUMS],
     ways: Ways,
     geometry: PhantomData<G>,
+}
+
+impl<T: Element, G: Geometry, const SUMS: usize> Group<'_, T, G, SUMS> {
+    /// As [`Write::write`], of the C that lean entry points get.
+    ///
+    /// # Safety
+    /// As [`write`]; C has the usual elements, its map is used, and its old values take no part.
+    #[inline(always)]
+    unsafe fn write_lean(self) -> bool {
+        let Group { operands, p, at, boxes, number, sums, ways, .. } = self;
+        if at.row >= p.m || at.col >= p.n {
+            return true;
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            if G::SWAPS {
+                let memory = (boxes, number, ways);
+                write_mapped::<T, G, SUMS>(operands, p, at, memory, sums, false);
+            } else if size_of::<T::Output>() == 2 {
+                let memory = (boxes.cast(), number, ways);
+                write_boxes::<T, T::Output, G, SUMS>(operands, p, at, memory, sums);
+            } else if ways.word_boxes {
+                let memory = (boxes.cast(), number);
+                write_word_boxes::<T, T::Output, G, SUMS>(operands, p, at, memory, sums);
+            } else {
+                let extent = [GROUP_ROWS, 2 * SUMS];
+                let tile = OutputTile::new(operands.start, p, (at.row, at.col), extent);
+                if !tile.has_pairs::<T::Output>() {
+                    return false;
+                }
+                write_pairs::<T, T::Output, G, SUMS>(tile, p, sums);
+            }
+        }
+        true
+    }
 }
 
 impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, G, SUMS> {
@@ -177,96 +214,11 @@ impl<T: Element, G: Geometry, const SUMS: usize> Write<T::Sum> for Group<'_, T, 
     }
 }
 
-/// Whether C's map is used: its rows are contiguous, and start and end at multiples of 16 bytes,
-/// since the copy engine writes whole chunks of them.
+/// Whether C's map is used.
 #[inline(always)]
 pub fn is_mappable<C, S>(start: u64, p: &GemmParams<S>) -> bool {
-    let bytes = |elements: u64| elements.wrapping_mul(size_of::<C>() as u64);
-    let at_chunks = start | p.slices.c as u64 | bytes(p.c_row_stride as u64) | bytes(p.n);
-    // The host has no map of rows that are further apart.
-    let is_near = p.c_row_stride > 0 && p.c_row_stride < (1 << 40) / size_of::<C>() as i64;
-    p.c_col_stride == 1 && is_near && at_chunks.is_multiple_of(16)
-}
-
-/// Whether C's map describes it as a kernel has it, which may compute it transposed.
-#[inline(always)]
-pub fn has_boxes<T: Element, G: Geometry>(start: u64, p: &GemmParams<T::Sum>) -> bool {
-    match G::SWAPS {
-        true => T::is_plain(p) && is_mappable::<T::Output, _>(start, &of_c(p)),
-        false => T::is_plain(p) && is_mappable::<T::Output, _>(start, p),
-    }
-}
-
-/// Has the block's tile of C brought into the L2 cache, where its old values take part and its map
-/// is used, while its sums are being computed.
-///
-/// # Safety
-/// By one thread; the rest as [`write`].
-#[inline(always)]
-pub unsafe fn prefetch<T: Element, G: Geometry, const SUMS: usize>(
-    operands: &Operands<T>,
-    p: &GemmParams<T::Sum>,
-    Place { row, col, slice, .. }: Place,
-) {
-    if p.reads_c == 0 || !has_boxes::<T, G>(operands.start as u64, p) {
-        return;
-    }
-    let (bytes, batch) = (size_of::<T::Output>(), (slice * p.slices.map_batch) as i32);
-    // Columns of the tile and rows of a group's part that are a box's.
-    let [of_cols, of_rows] = match G::SWAPS {
-        true => [swapped_box_rows(2 * SUMS, bytes), 128 / bytes],
-        false => [c_row_bytes(2 * SUMS, bytes) / bytes, GROUP_ROWS],
-    };
-    for i in 0..(2 * SUMS).div_ceil(of_cols) {
-        for j in 0..G::GROUPS * GROUP_ROWS / of_rows {
-            let at = [(col as usize + i * of_cols) as i32, (row as usize + j * of_rows) as i32];
-            let [first, second] = if G::SWAPS { [at[1], at[0]] } else { at };
-            // SAFETY: there are maps, and the last is C's.
-            unsafe { tma::prefetch(&*operands.maps[2], [first, second, batch]) };
-        }
-    }
-}
-
-/// Bytes of a line of the L2 cache.
-const LINE: u64 = 128;
-
-/// Has rows of the block's tile of C brought into the L2 cache, where its old values take part and
-/// are read by rows, as [`prefetch`] has those that its map describes.
-///
-/// # Safety
-/// By thread number `thread` of `threads`, each once; the rest as [`write`].
-#[inline(always)]
-pub unsafe fn prefetch_rows<T: Element, G: Geometry, const SUMS: usize>(
-    operands: &Operands<T>,
-    p: &GemmParams<T::Sum>,
-    Place { row, col, slice, .. }: Place,
-    (thread, threads): (u32, u32),
-) {
-    let start = operands.start as u64;
-    let by_map = has_boxes::<T, G>(start, p);
-    let of_c = of_c(p);
-    let (rows, cols) = ((G::GROUPS * GROUP_ROWS) as u64, 2 * SUMS as u64);
-    let (p, [row, col], [rows, cols]) = match G::SWAPS {
-        true => (&of_c, [col, row], [cols, rows]),
-        false => (p, [row, col], [rows, cols]),
-    };
-    if p.reads_c == 0 || by_map || p.c_col_stride != 1 || col >= p.n {
-        return;
-    }
-    let size = size_of::<T::Output>() as u64;
-    let last = ((p.n - col).min(cols) - 1) * size;
-    let mut further = u64::from(thread);
-    while further < rows && row + further < p.m {
-        let first = (row + further) as i64 * p.c_row_stride + col as i64;
-        let first = start.wrapping_add_signed(first * size as i64 + i64::from(slice) * p.slices.c);
-        let mut byte = 0;
-        while byte < last + LINE {
-            // SAFETY: an element of the row; after whole lines its last one.
-            unsafe { misc::prefetch_l2((first + byte.min(last)) as *const T::Output) };
-            byte += LINE;
-        }
-        further += u64::from(threads);
-    }
+    let strides = [p.c_row_stride, p.c_col_stride];
+    gemm_spec::is_mappable(size_of::<C>() as u64, start, strides, p.n, p.slices.c)
 }
 
 /// Waits until the boxes have been read, before any is written again or goes with the block: the

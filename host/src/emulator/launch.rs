@@ -61,6 +61,7 @@ impl Driver for EmulatorDriver<'_> {
     ) -> Result<(), Error> {
         self.gpu.call("launch")?;
         let kernel = kernel.on(self.gpu.info.compute_capability.unwrap_or_default());
+        let kernel = self.entry_point(kernel);
         let module = match self.gpu.ptx.as_deref().filter(|text| has(text, kernel)) {
             Some(text) => self.gpu.own_module(kernel, text)?,
             None => module(kernel)?,
@@ -86,6 +87,16 @@ impl Driver for EmulatorDriver<'_> {
         })?;
         self.gpu.statistics.lock().unwrap_or_else(PoisonError::into_inner).add(&counted);
         Ok(())
+    }
+}
+
+impl EmulatorDriver<'_> {
+    /// The entry point to launch: of a kernel whose lean one was asked for the whole one, where
+    /// the device has a text of its own with that alone.
+    fn entry_point(&self, kernel: &'static Kernel) -> &'static Kernel {
+        let text = self.gpu.ptx.as_deref().filter(|text| !has(text, kernel));
+        let whole = text.and_then(|text| kernel.whole().filter(|whole| has(text, whole)));
+        whole.unwrap_or(kernel)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::device::DeviceInfo;
 use crate::error::Error;
 use crate::plan::{Chosen, KernelChoice, Product, SOURCES, layers};
 use gemm_spec::order::TileOrder;
-use gemm_spec::{Kernel, Launch, Places, Slices, Writes};
+use gemm_spec::{Kernel, Launch, Places, Slices, Strides, Writes, is_mappable};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -35,6 +35,28 @@ fn order_of(
         true => order.spread(),
         false => order,
     }
+}
+
+/// The entry point of a kernel for a launch whose C begins at an address: the lean one where it
+/// does all that is asked for.
+fn entry_point(
+    kernel: &'static Kernel,
+    product: &Product,
+    launch: &Launch,
+    (slices, c): (&Slices, u64),
+) -> &'static Kernel {
+    let Product { output, beta, fusion, .. } = product;
+    let Strides { row, col } = product.c.strides;
+    let (strides, n) = match kernel.swaps_operands() {
+        true => ([col, row], launch.shape.rows),
+        false => ([row, col], launch.shape.cols),
+    };
+    let strides = strides.map(|stride| stride as i64);
+    let is_plain = beta.is_none() && fusion.is_none() && *output == kernel.dtype.output();
+    let is_lean = is_plain
+        && slices.tile_cols == 0
+        && is_mappable(output.size_bytes() as u64, c, strides, n as u64, slices.c);
+    kernel.lean().filter(|_| is_lean).unwrap_or(kernel)
 }
 
 /// A launch of a kernel that takes the product.
@@ -118,6 +140,7 @@ impl OneLaunch {
             SmallVec::new()
         };
         let distances = [0, 1, 2].map(|i| [a, b, c][i].wrapping_sub(bases[i]));
+        let kernel = entry_point(kernel, product, &launch, (&slices, c));
         Ok(OneLaunch { kernel, launch, block, distances, maps })
     }
 

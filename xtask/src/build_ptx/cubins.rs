@@ -71,7 +71,7 @@ pub fn path(workspace: &Workspace) -> PathBuf {
 
 fn kernels() -> impl Iterator<Item = &'static Kernel> {
     let kernels = gemm_spec::entries().filter(|kernel| kernel.target.runs_on(CAPABILITY));
-    kernels.map(|kernel| kernel.on(CAPABILITY))
+    kernels.flat_map(|kernel| [Some(kernel.on(CAPABILITY)), kernel.lean()].into_iter().flatten())
 }
 
 /// The head without its lines of kernels.
