@@ -359,11 +359,9 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
                 go_on!();
                 continue;
             }
-            let mut adds_brought = false;
-            if W::IS_ONE && S::EPILOGUES && !E::IS_LEAN && work.has_box(place.row) {
-                let (operands, p, number) = (work.operands(), work.params(), (group, warp));
-                adds_brought = old::bring_early::<T, G, SUMS>(operands, p, place, c, number);
-            }
+            let brings = W::IS_ONE && S::EPILOGUES && !E::IS_LEAN && work.has_box(place.row);
+            let (operands, p, who) = (work.operands(), work.params(), (group, warp));
+            let adds_brought = brings && old::bring_early::<T, G, SUMS>(operands, p, place, c, who);
             let mut sums = [T::Sum::ZERO; SUMS];
             let mut tile = summing.begin(work.params(), (place.row, place.col));
             let k = if W::IS_DIRECT { k_of(work.params(), place.slice) } else { 0 };
@@ -436,8 +434,6 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
             write::finish(epilogue, p, place, &mut sums);
             let (meets, epilogues) = (W::IS_ONE && G::GROUPS > 1, W::EPILOGUES && S::EPILOGUES);
             let meet = meets && S::EPILOGUES && waits_early && block_end <= p.m;
-            // Elsewhere than in kernels of one plain product whose usual C they are, registers do
-            // not suffice for them.
             let word_boxes = W::IS_ONE && S::EPILOGUES && fills_words::<T, SUMS>();
             let (boxes, tile_cols) = (work.has_box(place.row), work.tile_cols());
             let ways = Ways { epilogues, boxes, word_boxes, meet, adds_brought, tile_cols };
@@ -455,7 +451,8 @@ unsafe fn consume<T, A, B, G, S, W, E, const SUMS: usize>(
     }
 }
 
-/// Whether a tile's rows of C are whole boxes of 32 words.
+/// Whether a tile's rows of C are whole boxes of 32 words. Elsewhere than in kernels of one plain
+/// product whose usual C they are, registers do not suffice for them.
 const fn fills_words<T: WarpGroup, const SUMS: usize>() -> bool {
     size_of::<T::Output>() == 4 && (2 * SUMS).is_multiple_of(32)
 }

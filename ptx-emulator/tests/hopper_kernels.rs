@@ -213,21 +213,27 @@ fn order_of(kernel: &Kernel, [m, n, k]: [usize; 3], launch: &Launch) -> TileOrde
     TileOrder::new(tiles, cluster, [1, steps], clusters, CLUSTER_GROUP / cluster)
 }
 
-/// The parameter block of 2 A B - C.
+/// The parameter block of 2 A B - C, or of 2 A B.
 fn block_of(
     output: &str,
     [m, n, k]: [usize; 3],
     strides: [Strides; 3],
-    order: TileOrder,
+    (order, adds): (TileOrder, bool),
 ) -> Vec<u8> {
     let shape = Shape::new(m, n);
     match output {
-        "i32" => bytes(GemmParams::new(shape, k, strides, 2, Some(-1), 0i32).order(order)),
-        _ => bytes(GemmParams::new(shape, k, strides, 2.0, Some(-1.0), 0f32).order(order)),
+        "i32" => {
+            let beta = adds.then_some(-1);
+            bytes(GemmParams::new(shape, k, strides, 2, beta, 0i32).order(order))
+        }
+        _ => {
+            let beta = adds.then_some(-1.0);
+            bytes(GemmParams::new(shape, k, strides, 2.0, beta, 0f32).order(order))
+        }
     }
 }
 
-/// C = 2 A B - C through one kernel; returns the time.
+/// C = 2 A B - C through one kernel, or 2 A B through a lean entry point; returns the time.
 fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -> Duration {
     let mut parts = kernel.split('_').skip_while(|part| !part.starts_with(char::is_numeric));
     let tile: Vec<usize> = parts.next().unwrap().split('x').map(|n| n.parse().unwrap()).collect();
@@ -235,8 +241,7 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let dtype = parts.next().unwrap();
     let output = output_of(dtype);
     let mut gpu = Emulator::new(options);
-    let (a, b) = (Matrix::new(m, k, 1), Matrix::new(k, n, 0x777));
-    let c = Matrix::new(m, n, 0x9_9999);
+    let (a, b, c) = (Matrix::new(m, k, 1), Matrix::new(k, n, 0x777), Matrix::new(m, n, 0x9_9999));
     let stored = |matrix: &Matrix, place: usize| match &transposes[place..place + 1] {
         "t" => matrix.transposed(),
         _ => Matrix { values: matrix.values.clone(), ..*matrix },
@@ -252,9 +257,12 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     let strides = [strides(ta, m, k), strides(tb, k, n), strides(false, m, n)];
     let row = gemm_spec::of_module(Target::Sm90a).find(|row| row.name == kernel).unwrap();
     let mut launch = launch_of(row, [m, n]);
-    let order = order_of(row, [m, n, k], &launch);
+    let adds = row.whole().is_none();
+    let order = (order_of(row, [m, n, k], &launch), adds);
     let block = block_of(output, [m, n, k], strides, order);
-    let scales = kernel.contains("scaled").then(|| upload_scales(&mut gpu, [m, n, k]));
+    let old = |row, col| if adds { c.get(row, col) } else { 0 };
+    let is_scaled = kernel.contains("scaled");
+    let scales = is_scaled.then(|| upload_scales(&mut gpu, [m, n, k]));
     let of_three = || {
         let [rows_a, rows_b] = row.operand_box_rows([m, n, k].map(|x| x as u64), [!ta, tb], 0);
         let [bytes_a, bytes_b] = row.operand_row_bytes([!ta, tb]);
@@ -291,12 +299,10 @@ fn run(module: &Module, kernel: &str, [m, n, k]: [usize; 3], options: Options) -
     gpu.read(c_at, &mut result).unwrap();
     for row in 0..m {
         for col in 0..n {
-            let sign = |p: usize| match kernel.contains("scaled") {
-                true => sign_of_a(row, p / 128) * sign_of_b(p / 128, col / 128),
-                false => 1,
-            };
+            let scale = |p| sign_of_a(row, p / 128) * sign_of_b(p / 128, col / 128);
+            let sign = |p| if is_scaled { scale(p) } else { 1 };
             let sum: i32 = (0..k).map(|p| sign(p) * a.get(row, p) * b.get(p, col)).sum();
-            let expected = element(output, 2 * sum - c.get(row, col));
+            let expected = element(output, 2 * sum - old(row, col));
             let at = (row * n + col) * size;
             assert_eq!(result[at..at + size], expected, "{kernel} {m}x{n}x{k} ({row}, {col})");
         }
@@ -336,7 +342,8 @@ fn kernels_of_sm_90a() {
     let is_launched = |kernel: &&str| kernel.starts_with("warp_group") && !is_left_out(kernel);
     for kernel in module.kernels().filter(is_launched).collect::<Vec<_>>() {
         // Rows of whole chunks of 16 bytes, whatever the elements.
-        let sizes = if ["i8", "f8e4m3", "f8e5m2"].iter().any(|dtype| kernel.ends_with(dtype)) {
+        let of_bytes = |dtype: &&str| kernel.trim_end_matches("_lean").ends_with(*dtype);
+        let sizes = if ["i8", "f8e4m3", "f8e5m2"].iter().any(of_bytes) {
             [208, 272, 144]
         } else if kernel.contains("direct") {
             // But for those that take rows that begin anywhere.

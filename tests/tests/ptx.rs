@@ -4,7 +4,7 @@
 use cuda_builder::ptx;
 use gemm_spec::{
     C_BOXES, DIRECT_ROWS, DType, GROUPED_MAX, GemmParams, GroupedProduct, Kernel, KernelFamily,
-    Precision, RepackParams, ScaleParams, Stored, Target, Tiles, entries as table, of_module,
+    Precision, RepackParams, ScaleParams, Stored, Target, Tiles, of_module,
 };
 use std::path::PathBuf;
 

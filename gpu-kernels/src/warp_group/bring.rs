@@ -172,8 +172,8 @@ unsafe fn bring_tiles<T, A, B, G, W, E, const SUMS: usize, const B_ONCE: bool>(
                 old::prefetch::<T, G, SUMS>(operands, work.params(), tile);
             }
         }
-        // The other blocks give stages back here, in shared memory that goes when the block does. Of
-        // many stages one code, which is run once: an instruction cache has not room for all.
+        // The other blocks give stages back here, in shared memory that goes when the block does.
+        // Of many stages one code, which is run once: an instruction cache has not room for all.
         let stages = G::STAGES as u32;
         for _ in 0..if stages < 8 { stages } else { misc::afresh(stages) } {
             ring.wait_empty();
