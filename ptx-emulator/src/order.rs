@@ -18,7 +18,8 @@
 //!   the way ("Proxies"), so there is a second clock of what has been fenced. Generic reads before
 //!   an asynchronous write need none: nobody fences them, and hardware has shown no harm.
 //! - Shadow cells of 4 bytes hold the last write and the reads since (as FastTrack does, Flanagan
-//!   and Freund, PLDI 2009); cells with accesses of fewer bytes are split.
+//!   and Freund, PLDI 2009); cells with accesses of fewer bytes are split. Of the words that an
+//!   operation accesses, neighbours mostly have had the same accesses: they are looked at once.
 
 mod clock;
 mod ops;
@@ -40,7 +41,8 @@ pub use sync::SyncObject;
 use clock::Clock;
 use ops::Ops;
 use rustc_hash::FxHashMap;
-use shadow::{Cell, Flags, OP, Shadow, Stamp, Tables};
+use shadow::{Cell, Flags, OP, PAGE_BYTES, Shadow, Stamp, Tables};
+use std::ops::Range;
 use sync::Slots;
 use warp::Warp;
 
@@ -116,27 +118,23 @@ pub struct Order {
     ops: Ops,
     slots: FxHashMap<SyncObject, Slots>,
     shared: Vec<Shadow>,
-    global: FxHashMap<u64, Box<[Cell]>>,
+    global: Shadow,
     tables: Tables,
 }
 
-/// Words of a page of global shadow.
-const PAGE: u64 = 1024;
-
 impl Order {
-    /// For a cluster whose warps, one block's after the other's, have these lanes, and whose
-    /// `blocks` blocks have `shared_bytes` of shared memory each.
-    pub fn new(live: &[u32], blocks: usize, shared_bytes: u32) -> Self {
+    /// For a cluster of `blocks` blocks whose warps, one block's after the other's, have these
+    /// lanes.
+    pub fn new(live: &[u32], blocks: usize) -> Self {
         let warps = live.len();
         let blocks_of_warps = (0..warps).map(|warp| (warp * blocks / warps) as u32);
         let warp = |(&lanes, block)| Warp::new(lanes, block, warps);
-        let shadow = || Shadow::new(shared_bytes.div_ceil(4) as usize);
         Order {
             warps: live.iter().zip(blocks_of_warps).map(warp).collect(),
             ops: Ops::default(),
             slots: FxHashMap::default(),
-            shared: (0..blocks).map(|_| shadow()).collect(),
-            global: FxHashMap::default(),
+            shared: (0..blocks).map(|_| Shadow::default()).collect(),
+            global: Shadow::default(),
             tables: Tables::default(),
         }
     }
@@ -160,25 +158,34 @@ impl Order {
         bytes: u32,
         access: Access,
     ) -> Result<(), Box<Race>> {
+        self.access_all(actor, space, [(address, bytes)], access)
+    }
+
+    /// The same access to several places: their addresses and bytes.
+    pub fn access_all(
+        &mut self,
+        actor: Actor,
+        space: Space,
+        places: impl IntoIterator<Item = (u64, u32)>,
+        access: Access,
+    ) -> Result<(), Box<Race>> {
         let who = Who::new(&self.warps, &self.ops, actor, access);
-        let (mut word, last) = (address / 4, (address + u64::from(bytes) - 1) / 4);
-        let (mut first, end) = (address % 4, address + u64::from(bytes));
-        while word <= last {
-            let past = (end - word * 4).min(4);
-            let cell = match space {
-                Space::Shared(block) => self.shared[block as usize].cell(word as usize),
-                Space::Global => {
-                    let page = self.global.entry(word / PAGE);
-                    let page = page.or_insert_with(|| vec![Cell::EMPTY; PAGE as usize].into());
-                    &mut page[(word % PAGE) as usize]
-                }
-            };
-            let result = match (first, past) {
-                (0, 4) => who.whole(cell, &mut self.tables),
-                _ => who.part(cell, (1u8 << past) - (1 << first), &mut self.tables),
-            };
-            result.map_err(|other| who.race(other, space, word * 4 + first))?;
-            (word, first) = (word + 1, 0);
+        let shadow = match space {
+            Space::Shared(block) => &mut self.shared[block as usize],
+            Space::Global => &mut self.global,
+        };
+        let mut last = None;
+        for (address, bytes) in places {
+            let (mut at, end) = (address, address + u64::from(bytes));
+            while at < end {
+                let start = at / PAGE_BYTES * PAGE_BYTES;
+                let past = end.min(start + PAGE_BYTES);
+                let inside = (at - start) as usize..(past - start) as usize;
+                let page = shadow.page(start / PAGE_BYTES);
+                let result = who.run(page, inside, &mut self.tables, &mut last);
+                result.map_err(|(byte, other)| who.race(other, space, start + byte as u64))?;
+                at = past;
+            }
         }
         Ok(())
     }
@@ -194,8 +201,7 @@ impl Order {
     ) -> Result<(), Box<Race>> {
         let who = Who::new(&self.warps, &self.ops, actor, access);
         for word in address / 4..(address + u64::from(bytes)).div_ceil(4) {
-            let Some(page) = self.global.get(&(word / PAGE)) else { continue };
-            let cell = &page[(word % PAGE) as usize];
+            let Some(cell) = self.global.get(word) else { continue };
             let (mut parts, end) = (self.tables.parts(cell), address + u64::from(bytes));
             if parts.len() > 1 {
                 let first = address.saturating_sub(word * 4) as usize;
@@ -238,8 +244,9 @@ impl Order {
     /// Forgets what was accessed in these bytes of shared memory: they become another object.
     pub fn forget(&mut self, block: u32, address: u64, bytes: u32) {
         for word in address / 4..(address + u64::from(bytes)).div_ceil(4) {
-            let cell = self.shared[block as usize].cell(word as usize);
-            self.tables.clear(cell, &self.ops);
+            if let Some(cell) = self.shared[block as usize].get_mut(word) {
+                self.tables.clear(cell, &self.ops);
+            }
         }
     }
 }
@@ -266,8 +273,9 @@ struct Conflict {
 impl<'a> Who<'a> {
     fn new(warps: &'a [Warp], ops: &'a Ops, actor: Actor, access: Access) -> Self {
         let Access { kind, line } = access;
-        let (writes, strong, of_block) = (kind.writes(), kind.is_strong(), kind.is_of_block());
-        let flags = Flags { strong, of_block, ..Flags::NONE };
+        let (writes, strong) = (kind.writes(), kind.is_strong());
+        let flags = Flags::NONE.with(Flags::STRONG, strong);
+        let flags = flags.with(Flags::OF_BLOCK, kind.is_of_block());
         match actor {
             Actor::Lanes { warp, lanes } => {
                 let time = warps[warp].time;
@@ -277,8 +285,8 @@ impl<'a> Who<'a> {
             Actor::Op(id) | Actor::OpLanes(id, _) => {
                 let op = ops.get(id);
                 let lanes = if let Actor::OpLanes(_, lanes) = actor { lanes } else { op.lanes };
-                let whole_op = matches!(actor, Actor::Op(_));
-                let flags = Flags { is_async: op.is_async, whole_op, ..flags };
+                let flags = flags.with(Flags::ASYNC, op.is_async);
+                let flags = flags.with(Flags::WHOLE_OP, matches!(actor, Actor::Op(_)));
                 let stamp = Stamp { time: id.0, lanes, line, agent: OP, flags };
                 // A strong access is that to the mbarrier that counts the operation, for which
                 // none fences proxies after its initialisation.
@@ -293,7 +301,7 @@ impl<'a> Who<'a> {
     fn is_after(&self, other: &Stamp, other_writes: bool) -> bool {
         let has = |clock: &Clock| clock.warps[other.agent as usize] >= other.time;
         if other.agent != OP && has(self.seen) {
-            let needs_fence = other_writes && !other.flags.is_async;
+            let needs_fence = other_writes && !other.flags.has(Flags::ASYNC);
             if self.fenced.is_none_or(|fenced| !needs_fence || has(fenced)) {
                 return true;
             }
@@ -324,13 +332,14 @@ impl<'a> Who<'a> {
     fn are_strong(&self, other: &Stamp) -> bool {
         let (a, b) = (self.stamp.flags, other.flags);
         let block = |stamp| self.warps[usize::from(self.warp_of(stamp))].block;
-        let reach = || !(a.of_block || b.of_block) || block(&self.stamp) == block(other);
-        a.strong && b.strong && reach()
+        let of_block = a.has(Flags::OF_BLOCK) || b.has(Flags::OF_BLOCK);
+        let reach = || !of_block || block(&self.stamp) == block(other);
+        a.has(Flags::STRONG) && b.has(Flags::STRONG) && reach()
     }
 
     /// The lack of a proxy fence after an access that is ordered.
     fn why_fence(&self, other: &Stamp, other_writes: bool) -> Option<Why> {
-        let fenced = self.fenced.filter(|_| other_writes && !other.flags.is_async)?;
+        let fenced = self.fenced.filter(|_| other_writes && !other.flags.has(Flags::ASYNC))?;
         (!fenced.covers(other)).then_some(Why::NoProxyFence)
     }
 
@@ -344,7 +353,7 @@ impl<'a> Who<'a> {
 
     fn why_op(&self, other: &Stamp, other_writes: bool) -> Option<Why> {
         let is_same = self.stamp.agent == OP && self.stamp.time == other.time;
-        if is_same && (self.stamp.flags.whole_op || self.stamp.lanes == other.lanes) {
+        if is_same && (self.stamp.flags.has(Flags::WHOLE_OP) || self.stamp.lanes == other.lanes) {
             return None;
         }
         let op = self.ops.get(OpId(other.time));
@@ -391,13 +400,50 @@ impl<'a> Who<'a> {
         if !self.is_after(&cell.write, true) {
             return Err(Conflict { stamp: cell.write, writes: true, byte: None });
         }
-        if self.writes || cell.write.flags.strong {
+        if self.writes || cell.write.flags.has(Flags::STRONG) {
             for read in tables.reads(cell) {
-                let writes = read.flags.wrote;
+                let writes = read.flags.has(Flags::WROTE);
                 if (self.writes || writes) && !self.is_after(read, writes) {
                     return Err(Conflict { stamp: *read, writes, byte: None });
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// The access to bytes of a page. `last` is what the word before was and has become: one that
+    /// is like it becomes the same. (Operations have many words, lanes have few.) Where one races,
+    /// its byte's place in the page comes back.
+    #[inline]
+    fn run(
+        &self,
+        page: &mut [Cell],
+        bytes: Range<usize>,
+        tables: &mut Tables,
+        last: &mut Option<(Cell, Cell)>,
+    ) -> Result<(), (usize, Conflict)> {
+        let (mut at, end) = (bytes.start, bytes.end);
+        while at < end {
+            let (word, past) = (at / 4, end.min(at / 4 * 4 + 4));
+            if past - at < 4 {
+                *last = None;
+                let mask = (1u8 << (past - 4 * word)) - (1 << (at % 4));
+                self.part(&mut page[word], mask, tables).map_err(|other| (at, other))?;
+                at = past;
+                continue;
+            }
+            if let Some(last) = last {
+                let alike = tables.replace(&mut page[word..end / 4], last, self.ops);
+                at += 4 * alike;
+                if alike > 0 {
+                    continue;
+                }
+            }
+            let cell = &mut page[word];
+            let before = (self.stamp.agent == OP && !cell.is_split()).then_some(*cell);
+            self.whole(cell, tables).map_err(|other| (at, other))?;
+            *last = before.map(|before| (before, *cell));
+            at = past;
         }
         Ok(())
     }
@@ -409,7 +455,7 @@ impl<'a> Who<'a> {
         }
         self.check(cell, tables)?;
         match self.writes {
-            true if self.stamp.flags.strong => {
+            true if self.stamp.flags.has(Flags::STRONG) => {
                 tables.write_too(cell, self.stamp, self.ops);
             }
             true => tables.write(cell, self.stamp, self.ops),
@@ -434,7 +480,7 @@ impl<'a> Who<'a> {
     fn whole_of_split(&self, cell: &mut Cell, tables: &mut Tables) -> Result<(), Conflict> {
         self.part(cell, 0xf, tables)?;
         // Behind a strong write the bytes' earlier ones still count.
-        if self.writes && !self.stamp.flags.strong {
+        if self.writes && !self.stamp.flags.has(Flags::STRONG) {
             tables.write(cell, self.stamp, self.ops);
         }
         Ok(())

@@ -93,8 +93,7 @@ impl Hopper {
             blocks.iter().flat_map(|block| block.warps.iter().map(|warp| warp.live)).collect();
         let ordered = grid.options.checks && grid.program.beyond_barriers;
         Hopper {
-            order: ordered
-                .then(|| Order::new(&live, blocks.len(), grid.shared_end.min(1 << 24) as u32)),
+            order: ordered.then(|| Order::new(&live, blocks.len())),
             acquired: false,
             released: vec![Vec::new(); blocks.len()],
             warps: live.len() / blocks.len().max(1),

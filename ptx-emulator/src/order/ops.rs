@@ -1,6 +1,7 @@
 //! Asynchronous operations as agents.
 
 use super::clock::Clock;
+use super::shadow::PAGE_BYTES;
 use super::warp::{Known, Warp};
 use super::{Access, Actor, Kind, Order, Race, Space, SyncObject};
 use std::cell::Cell;
@@ -28,7 +29,7 @@ pub(super) struct Op {
     pub(super) waited: Vec<(u32, u32)>,
     /// Whether it makes no more accesses.
     pub(super) is_done: bool,
-    /// How many shadow cells remember it.
+    /// How many shadow cells, and lists of reads, remember it.
     cells: Cell<u32>,
 }
 
@@ -59,14 +60,16 @@ impl Ops {
         self.ops.get_mut((id.0 - 1).checked_sub(self.first)? as usize)
     }
 
-    pub(super) fn remember(&self, id: u32) {
+    /// So many more cells remember an operation.
+    pub(super) fn remember(&self, id: u32, count: u32) {
         let cells = &self.get(OpId(id)).cells;
-        cells.set(cells.get() + 1);
+        cells.set(cells.get() + count);
     }
 
-    pub(super) fn forget(&self, id: u32) {
+    /// So many fewer do.
+    pub(super) fn forget(&self, id: u32, count: u32) {
         let cells = &self.get(OpId(id)).cells;
-        cells.set(cells.get() - 1);
+        cells.set(cells.get() - count);
     }
 
     fn lives(&self, id: u32) -> bool {
@@ -173,12 +176,10 @@ impl Order {
             is_done: false,
             cells: Cell::new(0),
         });
-        let bytes = self.shared[block as usize].used_bytes();
         let access = Access { kind: Kind::Write, line };
-        let result = match bytes {
-            0 => Ok(()),
-            _ => self.access(Actor::Op(op), Space::Shared(block), 0, bytes, access),
-        };
+        let used = self.shared[block as usize].used().into_iter();
+        let used = used.map(|page| (page * PAGE_BYTES, PAGE_BYTES as u32));
+        let result = self.access_all(Actor::Op(op), Space::Shared(block), used, access);
         self.finish(op);
         result
     }

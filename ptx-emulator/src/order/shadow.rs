@@ -1,6 +1,7 @@
 //! Shadow memory: for each word, the last write and the reads since.
 
 use super::ops::Ops;
+use rustc_hash::FxHashMap;
 
 /// The agent of a stamp that is an operation's; its time is the operation's number.
 pub(super) const OP: u16 = u16::MAX;
@@ -10,21 +11,31 @@ const MANY: u16 = u16::MAX - 1;
 /// number of the four cells.
 const SPLIT: u16 = u16::MAX - 2;
 
+/// What kind of access it was. In bits, so that a word's shadow is half a line of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flags {
-    pub(super) strong: bool,
-    /// Strong towards its own block alone.
-    pub(super) of_block: bool,
-    pub(super) is_async: bool,
-    /// The operation's lanes are one actor.
-    pub(super) whole_op: bool,
-    /// Among the reads, a write before the last one, which need not be ordered after it.
-    pub(super) wrote: bool,
-}
+pub(super) struct Flags(u16);
 
 impl Flags {
-    pub(super) const NONE: Flags =
-        Flags { strong: false, of_block: false, is_async: false, whole_op: false, wrote: false };
+    pub(super) const NONE: Flags = Flags(0);
+    pub(super) const STRONG: Flags = Flags(1);
+    /// Strong towards its own block alone.
+    pub(super) const OF_BLOCK: Flags = Flags(2);
+    pub(super) const ASYNC: Flags = Flags(4);
+    /// The operation's lanes are one actor.
+    pub(super) const WHOLE_OP: Flags = Flags(8);
+    /// Among the reads, a write before the last one, which need not be ordered after it.
+    pub(super) const WROTE: Flags = Flags(16);
+
+    #[inline(always)]
+    pub(super) fn has(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// These, and the other where that is so.
+    #[inline(always)]
+    pub(super) fn with(self, other: Flags, is_so: bool) -> Flags {
+        if is_so { Flags(self.0 | other.0) } else { self }
+    }
 }
 
 /// An access that was.
@@ -40,6 +51,13 @@ pub(super) struct Stamp {
 impl Stamp {
     /// Before everything.
     const NONE: Stamp = Stamp { time: 0, lanes: 0, line: 0, agent: 0, flags: Flags::NONE };
+
+    /// Not 0 where the other is another one; without branches.
+    #[inline(always)]
+    fn differs(&self, other: &Stamp) -> u32 {
+        let who = u32::from(self.agent ^ other.agent) | u32::from(self.flags.0 ^ other.flags.0);
+        self.time ^ other.time | self.lanes ^ other.lanes | self.line ^ other.line | who
+    }
 }
 
 /// A word.
@@ -50,49 +68,66 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    pub(super) const EMPTY: Cell = Cell { write: Stamp::NONE, read: Stamp::NONE };
+    const EMPTY: Cell = Cell { write: Stamp::NONE, read: Stamp::NONE };
 
     #[inline(always)]
     pub(super) fn is_split(&self) -> bool {
         self.write.agent == SPLIT
     }
+
+    #[inline(always)]
+    fn is_like(&self, other: &Cell) -> bool {
+        self.write.differs(&other.write) | self.read.differs(&other.read) == 0
+    }
 }
 
-/// The words of a block's shared memory. They are made as soon as one is used.
-#[derive(Debug)]
+/// Words of a page.
+const PAGE: usize = 1024;
+/// Bytes of a page.
+pub(super) const PAGE_BYTES: u64 = 4 * PAGE as u64;
+
+/// The words of a space, in pages that are made as soon as one of their words is used.
+#[derive(Debug, Default)]
 pub(super) struct Shadow {
-    cells: Vec<Cell>,
-    words: usize,
+    pages: FxHashMap<u64, Box<[Cell]>>,
 }
 
 impl Shadow {
-    pub(super) fn new(words: usize) -> Self {
-        Shadow { cells: Vec::new(), words }
+    #[inline]
+    pub(super) fn page(&mut self, number: u64) -> &mut [Cell] {
+        self.pages.entry(number).or_insert_with(|| vec![Cell::EMPTY; PAGE].into())
     }
 
-    #[inline(always)]
-    pub(super) fn cell(&mut self, word: usize) -> &mut Cell {
-        if word >= self.cells.len() {
-            self.grow(word);
-        }
-        &mut self.cells[word]
+    /// A word, if its page is made.
+    pub(super) fn get(&self, word: u64) -> Option<&Cell> {
+        Some(&self.pages.get(&(word / PAGE as u64))?[word as usize % PAGE])
     }
 
-    /// The bytes up to the last word that may have been accessed.
-    pub(super) fn used_bytes(&self) -> u32 {
-        self.cells.len() as u32 * 4
+    /// See [`Shadow::get`].
+    pub(super) fn get_mut(&mut self, word: u64) -> Option<&mut Cell> {
+        Some(&mut self.pages.get_mut(&(word / PAGE as u64))?[word as usize % PAGE])
     }
 
-    #[cold]
-    fn grow(&mut self, word: usize) {
-        self.cells.resize(self.words.max(word + 1), Cell::EMPTY);
+    /// The pages whose words may have been accessed, rising.
+    pub(super) fn used(&self) -> Vec<u64> {
+        let mut pages: Vec<u64> = self.pages.keys().copied().collect();
+        pages.sort_unstable();
+        pages
     }
+}
+
+/// Reads since a word's last write, where there are several.
+#[derive(Debug, Default)]
+struct List {
+    reads: Vec<Stamp>,
+    /// The cells that have them.
+    cells: u32,
 }
 
 /// Lists of reads, and split words.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    lists: Vec<Vec<Stamp>>,
+    lists: Vec<List>,
     free_lists: Vec<u32>,
     splits: Vec<[Cell; 4]>,
     free_splits: Vec<u32>,
@@ -103,7 +138,7 @@ impl Tables {
     #[inline(always)]
     pub(super) fn reads<'a>(&'a self, cell: &'a Cell) -> &'a [Stamp] {
         match cell.read.agent {
-            MANY => &self.lists[cell.read.time as usize],
+            MANY => &self.lists[cell.read.time as usize].reads,
             _ => std::slice::from_ref(&cell.read),
         }
     }
@@ -113,7 +148,7 @@ impl Tables {
     pub(super) fn write(&mut self, cell: &mut Cell, stamp: Stamp, ops: &Ops) {
         self.clear(cell, ops);
         if stamp.agent == OP {
-            ops.remember(stamp.time);
+            ops.remember(stamp.time, 1);
         }
         cell.write = stamp;
     }
@@ -122,8 +157,8 @@ impl Tables {
     /// before and the reads before still count for what comes after.
     pub(super) fn write_too(&mut self, cell: &mut Cell, stamp: Stamp, ops: &Ops) {
         let mut old = cell.write;
-        old.flags.wrote = true;
-        if old.flags == (Flags { wrote: true, ..stamp.flags })
+        old.flags = old.flags.with(Flags::WROTE, true);
+        if old.flags == stamp.flags.with(Flags::WROTE, true)
             && (old.agent, old.time) == (stamp.agent, stamp.time)
         {
             cell.write.lanes |= stamp.lanes;
@@ -139,7 +174,7 @@ impl Tables {
             self.read_many(cell, old, ops);
         }
         if stamp.agent == OP {
-            ops.remember(stamp.time);
+            ops.remember(stamp.time, 1);
         }
         cell.write = stamp;
     }
@@ -160,11 +195,11 @@ impl Tables {
             return;
         }
         if stamp.agent == OP {
-            ops.remember(stamp.time);
+            ops.remember(stamp.time, 1);
         }
         if old.agent != MANY && replaces(&old) {
             if old.agent == OP {
-                ops.forget(old.time);
+                ops.forget(old.time, 1);
             }
             cell.read = stamp;
             return;
@@ -175,12 +210,13 @@ impl Tables {
     fn read_many(&mut self, cell: &mut Cell, stamp: Stamp, ops: &Ops) {
         let old = cell.read;
         if old.agent != MANY {
-            let list = self.new_list();
-            self.lists[list as usize].extend([old, stamp]);
-            cell.read = Stamp { agent: MANY, time: list, ..Stamp::NONE };
+            cell.read = self.new_list([old, stamp]);
             return;
         }
-        let list = &mut self.lists[old.time as usize];
+        if self.lists[old.time as usize].cells > 1 {
+            self.part_with(cell, ops);
+        }
+        let list = &mut self.lists[cell.read.time as usize].reads;
         for read in list.iter_mut() {
             if read.agent != stamp.agent || read.flags != stamp.flags {
                 continue;
@@ -188,7 +224,7 @@ impl Tables {
             if read.time == stamp.time {
                 read.lanes |= stamp.lanes;
                 if stamp.agent == OP {
-                    ops.forget(stamp.time);
+                    ops.forget(stamp.time, 1);
                 }
                 return;
             }
@@ -201,11 +237,81 @@ impl Tables {
         list.push(stamp);
     }
 
-    fn new_list(&mut self) -> u32 {
-        self.free_lists.pop().unwrap_or_else(|| {
-            self.lists.push(Vec::new());
+    /// A list of a cell's, in place of its read.
+    fn new_list(&mut self, reads: impl IntoIterator<Item = Stamp>) -> Stamp {
+        let number = self.free_lists.pop().unwrap_or_else(|| {
+            self.lists.push(List::default());
             self.lists.len() as u32 - 1
-        })
+        });
+        let list = &mut self.lists[number as usize];
+        list.cells = 1;
+        list.reads.extend(reads);
+        Stamp { agent: MANY, time: number, ..Stamp::NONE }
+    }
+
+    /// Gives the cell a list of its own in place of one that others have too.
+    fn part_with(&mut self, cell: &mut Cell, ops: &Ops) {
+        let list = &mut self.lists[cell.read.time as usize];
+        list.cells -= 1;
+        let reads = list.reads.clone();
+        reads.iter().filter(|read| read.agent == OP).for_each(|read| ops.remember(read.time, 1));
+        cell.read = self.new_list(reads);
+    }
+
+    /// Makes the first of these cells, as far as they are like one that was, what that one has
+    /// become. Returns how many.
+    #[inline]
+    pub(super) fn replace(
+        &mut self,
+        cells: &mut [Cell],
+        (was, is): &(Cell, Cell),
+        ops: &Ops,
+    ) -> usize {
+        let mut count = 0;
+        while let Some(cell) = cells.get_mut(count)
+            && cell.is_like(was)
+        {
+            *cell = *is;
+            count += 1;
+        }
+        if count > 0 {
+            self.keep(is, count as u32, ops);
+            self.release(was, count as u32, ops);
+        }
+        count
+    }
+
+    /// Counts more cells like this one.
+    fn keep(&mut self, cell: &Cell, count: u32, ops: &Ops) {
+        if cell.write.agent == OP {
+            ops.remember(cell.write.time, count);
+        }
+        match cell.read.agent {
+            OP => ops.remember(cell.read.time, count),
+            MANY => self.lists[cell.read.time as usize].cells += count,
+            _ => {}
+        }
+    }
+
+    /// Counts fewer cells like this one, which is not split.
+    fn release(&mut self, cell: &Cell, count: u32, ops: &Ops) {
+        if cell.write.agent == OP {
+            ops.forget(cell.write.time, count);
+        }
+        match cell.read.agent {
+            OP => ops.forget(cell.read.time, count),
+            MANY => {
+                let List { reads, cells } = &mut self.lists[cell.read.time as usize];
+                *cells -= count;
+                if *cells == 0 {
+                    let of_ops = reads.iter().filter(|read| read.agent == OP);
+                    of_ops.for_each(|read| ops.forget(read.time, 1));
+                    reads.clear();
+                    self.free_lists.push(cell.read.time);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Makes the cell empty.
@@ -219,29 +325,17 @@ impl Tables {
 
     #[cold]
     fn clear_slowly(&mut self, cell: &mut Cell, ops: &Ops) {
-        match cell.write.agent {
-            OP => ops.forget(cell.write.time),
-            SPLIT => {
-                let index = cell.write.time;
-                for byte in 0..4 {
-                    let mut part = self.take_part(index, byte);
-                    self.clear(&mut part, ops);
-                    self.put_part(index, byte, part);
-                }
-                self.free_splits.push(index);
-            }
-            _ => {}
+        if !cell.is_split() {
+            self.release(cell, 1, ops);
+            return;
         }
-        match cell.read.agent {
-            OP => ops.forget(cell.read.time),
-            MANY => {
-                let list = &mut self.lists[cell.read.time as usize];
-                list.iter().filter(|read| read.agent == OP).for_each(|read| ops.forget(read.time));
-                list.clear();
-                self.free_lists.push(cell.read.time);
-            }
-            _ => {}
+        let index = cell.write.time;
+        for byte in 0..4 {
+            let mut part = self.take_part(index, byte);
+            self.clear(&mut part, ops);
+            self.put_part(index, byte, part);
         }
+        self.free_splits.push(index);
     }
 
     /// Splits the cell into one for each byte, unless it is split; their number.
@@ -249,27 +343,12 @@ impl Tables {
         if cell.is_split() {
             return cell.write.time;
         }
-        let mut parts = [*cell; 4];
-        for part in &mut parts[1..] {
-            if part.write.agent == OP {
-                ops.remember(part.write.time);
-            }
-            for read in self.reads(cell) {
-                if read.agent == OP {
-                    ops.remember(read.time);
-                }
-            }
-            if cell.read.agent == MANY {
-                let list = self.new_list();
-                self.lists[list as usize] = self.lists[cell.read.time as usize].clone();
-                part.read.time = list;
-            }
-        }
+        self.keep(cell, 3, ops);
         let index = self.free_splits.pop().unwrap_or_else(|| {
             self.splits.push([Cell::EMPTY; 4]);
             self.splits.len() as u32 - 1
         });
-        self.splits[index as usize] = parts;
+        self.splits[index as usize] = [*cell; 4];
         let write = Stamp { agent: SPLIT, time: index, ..Stamp::NONE };
         *cell = Cell { write, read: Stamp::NONE };
         index

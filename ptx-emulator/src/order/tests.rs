@@ -7,7 +7,7 @@ pub(super) const SHARED: Space = Space::Shared(0);
 
 /// Four warps in one block.
 pub(super) fn block() -> Order {
-    Order::new(&[ALL; 4], 1, 4096)
+    Order::new(&[ALL; 4], 1)
 }
 
 pub(super) fn access(kind: Kind, line: u32) -> Access {
@@ -92,7 +92,7 @@ fn a_write_waits_for_all_readers() {
 fn each_of_many_readers_counts() {
     const WARPS: usize = 9;
     for unordered in 0..WARPS - 1 {
-        let mut order = Order::new(&[ALL; WARPS], 1, 4096);
+        let mut order = Order::new(&[ALL; WARPS], 1);
         let writer = WARPS - 1;
         for warp in 0..writer {
             row(&mut order, warp, 0, Kind::Read, 1 + warp as u32).unwrap();
@@ -108,13 +108,14 @@ fn each_of_many_readers_counts() {
 
 #[test]
 fn global_memory_is_checked_past_the_end_of_a_page() {
-    for address in [4 * PAGE - 8, 4 * PAGE - 2, 4 * PAGE, 8 * PAGE - 4] {
+    const PAGE: u64 = PAGE_BYTES;
+    for address in [PAGE - 8, PAGE - 2, PAGE, 2 * PAGE - 4] {
         let write = access(Kind::Write, 1);
-        for at in 4 * PAGE - 8..8 * PAGE + 16 {
+        for at in PAGE - 8..2 * PAGE + 16 {
             let mut order = block();
-            order.access(lane(0, 0), Space::Global, address, 4 * PAGE as u32 + 4, write).unwrap();
+            order.access(lane(0, 0), Space::Global, address, PAGE as u32 + 4, write).unwrap();
             let second = order.access(lane(1, 0), Space::Global, at, 1, write);
-            let is_there = (address..address + 4 * PAGE + 4).contains(&at);
+            let is_there = (address..address + PAGE + 4).contains(&at);
             assert_eq!(second.is_err(), is_there, "{at} of {address}");
         }
     }
@@ -244,7 +245,7 @@ fn messages_go_on_from_hand_to_hand() {
 
 #[test]
 fn the_clusters_barrier_orders_blocks() {
-    let mut order = Order::new(&[ALL; 4], 2, 256);
+    let mut order = Order::new(&[ALL; 4], 2);
     let there = Space::Shared(1);
     order.access(lane(0, 0), there, 8, 4, access(Kind::Write, 1)).unwrap();
     assert_eq!(order.access(lane(2, 0), SHARED, 8, 4, access(Kind::Read, 2)), Ok(()));
@@ -325,7 +326,7 @@ fn accesses_of_a_blocks_scope_are_weak_towards_other_blocks() {
         (BlockRead, StrongWrite),
     ] {
         for (warp, same_block) in [(1, true), (2, false)] {
-            let mut order = Order::new(&[ALL; 4], 2, 256);
+            let mut order = Order::new(&[ALL; 4], 2);
             order.access(lane(0, 0), SHARED, 8, 4, access(first, 1)).unwrap();
             let result = order.access(lane(warp, 0), SHARED, 8, 4, access(second, 2));
             assert_eq!(result.is_ok(), same_block, "{first:?} {second:?}");

@@ -297,3 +297,53 @@ fn splits_count_operations() {
     }
     assert!(order.remembered() < 600, "{}", order.remembered());
 }
+
+/// Accesses by runs of words find what the same ones find word by word: words that are alike are
+/// taken together.
+#[test]
+fn a_run_is_what_its_words_are() {
+    const MAY: [Kind; 4] = [Kind::Read, Kind::Write, Kind::StrongRead, Kind::StrongWrite];
+    let mut found = [0; 2];
+    for seed in 1..400u64 {
+        let mut state = seed;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        let mut orders = [block(), block()];
+        let mut ops: Vec<OpId> = Vec::new();
+        for line in 0..60 {
+            let warp = random(4) as usize;
+            match random(6) {
+                0 => ops.extend(orders.each_mut().map(|order| order.issue(warp, 1, true)).first()),
+                1 if let Some(&op) = ops.last() => orders.each_mut().iter_mut().for_each(|order| {
+                    order.complete_at(op, MBARRIER, 0);
+                }),
+                2 => orders.iter_mut().for_each(|order| order.release(warp, ALL, MBARRIER, 0)),
+                3 => orders.iter_mut().for_each(|order| {
+                    order.acquire(warp, ALL, MBARRIER, 0);
+                    order.fence_proxy(warp, ALL);
+                }),
+                _ => {
+                    let actor = match ops.last() {
+                        Some(&op) if random(3) > 0 => Actor::Op(op),
+                        _ => lane(warp, 0),
+                    };
+                    let (first, kind) = (random(24), access(MAY[random(4) as usize], line));
+                    let (at, bytes) = (first * 4 + random(8) / 7, random(40) + 1);
+                    let [runs, words] = &mut orders;
+                    let run = runs.access(actor, SHARED, at, bytes as u32, kind);
+                    let ends = (at / 4 + 1..=(at + bytes - 1) / 4).map(|word| word * 4);
+                    let starts: Vec<u64> = [at].into_iter().chain(ends).collect();
+                    let by_word = starts.iter().try_for_each(|&start| {
+                        let past = (start / 4 * 4 + 4).min(at + bytes);
+                        words.access(actor, SHARED, start, (past - start) as u32, kind)
+                    });
+                    assert_eq!(run, by_word, "seed {seed}, line {line}");
+                    found[usize::from(run.is_err())] += 1;
+                }
+            }
+        }
+    }
+    assert!(found.iter().all(|&count| count > 500), "{found:?}");
+}

@@ -50,9 +50,21 @@ impl Context<'_> {
         kind: Kind,
         line: u32,
     ) -> Result<(), Box<Fault>> {
+        self.order_places(actor, rank, [(address, bytes as u32)], kind, line)
+    }
+
+    /// The same access to several places of a block's shared memory: their addresses and bytes.
+    pub fn order_places(
+        &mut self,
+        actor: Actor,
+        rank: usize,
+        places: impl IntoIterator<Item = (u64, u32)>,
+        kind: Kind,
+        line: u32,
+    ) -> Result<(), Box<Fault>> {
         let Some(order) = self.order() else { return Ok(()) };
-        let space = Space::Shared(rank as u32);
-        let result = order.access(actor, space, address, bytes as u32, Access { kind, line });
+        let result =
+            order.access_all(actor, Space::Shared(rank as u32), places, Access { kind, line });
         result.map_err(|race| self.order_race(&race))
     }
 

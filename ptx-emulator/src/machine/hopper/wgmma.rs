@@ -220,12 +220,13 @@ impl Context<'_> {
             let descriptor = MatrixDescriptor::decode(bits).map_err(fault)?;
             let mut chunks = Vec::new();
             descriptor.for_each_chunk(&shape, |_, _, address| chunks.push(u64::from(address)));
-            for address in chunks {
+            for &address in &chunks {
                 self.need_shared(0, (self.rank, address), 16, "an operand of wgmma")?;
-                if let Some(op) = op {
-                    let place = (self.rank, address);
-                    self.order_access(Actor::Op(op), place, 16, Kind::Read, key.line)?;
-                }
+            }
+            if let Some(op) = op {
+                let (actor, rank) = (Actor::Op(op), self.rank);
+                let chunks = chunks.into_iter().map(|address| (address, 16));
+                self.order_places(actor, rank, chunks, Kind::Read, key.line)?;
             }
         }
         let group = self.warpgroup_key();
