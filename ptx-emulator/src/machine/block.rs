@@ -73,7 +73,8 @@ impl Block {
         let [x, y, _] = grid.launch.grid.map(u64::from);
         let linear = (u64::from(index[2]) * y + u64::from(index[1])) * x + u64::from(index[0]);
         let regions = grid.regions.clone();
-        let check = grid.options.checks;
+        // Level 2 has a shadow of its own.
+        let check = grid.options.checks && !grid.program.beyond_barriers;
         let threads = grid.threads();
         let warp = |number: u32| Warp {
             index: number as usize,

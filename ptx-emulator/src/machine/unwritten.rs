@@ -10,15 +10,15 @@ use super::{Context, compare, movement};
 use crate::check::Fault;
 use crate::memory::uninitialized;
 use crate::program::{CONSTANT, Class, Handler, Instruction, NEGATED, SINK, Slot};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// The marks of a function's registers.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     /// Marked lanes, by register.
-    lanes: HashMap<Slot, u32>,
+    lanes: FxHashMap<Slot, u32>,
     /// The line and the address of a load that marked the register.
-    origins: HashMap<Slot, (u32, u64)>,
+    origins: FxHashMap<Slot, (u32, u64)>,
 }
 
 impl Marks {

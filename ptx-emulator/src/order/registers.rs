@@ -5,16 +5,16 @@
 //! them and the operation; a further operation of the same shape may take the accumulator over
 //! without one.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 
 /// The registers of one warp, by any number that tells them apart.
 #[derive(Clone, Debug, Default)]
 pub struct RegisterHazards {
     /// Registers in flight.
-    in_flight: HashMap<u32, Use>,
+    in_flight: FxHashMap<u32, Use>,
     /// Registers accessed since the last fence.
-    touched: HashSet<u32>,
+    touched: FxHashSet<u32>,
     /// Fences so far.
     fences: u64,
 }
