@@ -175,19 +175,8 @@ impl Order {
             Space::Global => &mut self.global,
         };
         let mut last = None;
-        for (address, bytes) in places {
-            let (mut at, end) = (address, address + u64::from(bytes));
-            while at < end {
-                let start = at / PAGE_BYTES * PAGE_BYTES;
-                let past = end.min(start + PAGE_BYTES);
-                let inside = (at - start) as usize..(past - start) as usize;
-                let page = shadow.page(start / PAGE_BYTES);
-                let result = who.run(page, inside, &mut self.tables, &mut last);
-                result.map_err(|(byte, other)| who.race(other, space, start + byte as u64))?;
-                at = past;
-            }
-        }
-        Ok(())
+        let mut places = places.into_iter();
+        places.try_for_each(|place| who.run(space, shadow, place, &mut self.tables, &mut last))
     }
 
     /// Whether an access to global memory would be ordered; it leaves no trace. For reads of
@@ -218,25 +207,28 @@ impl Order {
     /// `bytes` bytes. Lanes with the same address as the lane before are taken together.
     pub fn access_lanes(
         &mut self,
-        warp: usize,
-        lanes: u32,
+        (warp, lanes): (usize, u32),
         space: Space,
         addresses: &[u64; 32],
         bytes: u32,
         access: Access,
     ) -> Result<(), Box<Race>> {
-        let joins = !access.kind.writes();
+        let mut who = Who::new(&self.warps, &self.ops, Actor::Lanes { warp, lanes }, access);
+        let shadow = match space {
+            Space::Shared(block) => &mut self.shared[block as usize],
+            Space::Global => &mut self.global,
+        };
         let mut left = lanes;
         while left != 0 {
-            let lane = left.trailing_zeros();
-            let address = addresses[lane as usize];
-            let mut group = 1 << lane;
+            let first = left.trailing_zeros();
+            let address = addresses[first as usize];
+            who.stamp.lanes = 1 << first;
             left &= left - 1;
-            while joins && left != 0 && addresses[left.trailing_zeros() as usize] == address {
-                group |= 1 << left.trailing_zeros();
+            while !who.writes && left != 0 && addresses[left.trailing_zeros() as usize] == address {
+                who.stamp.lanes |= 1 << left.trailing_zeros();
                 left &= left - 1;
             }
-            self.access(Actor::Lanes { warp, lanes: group }, space, address, bytes, access)?;
+            who.run(space, shadow, (address, bytes), &mut self.tables, &mut None)?;
         }
         Ok(())
     }
@@ -411,11 +403,33 @@ impl<'a> Who<'a> {
         Ok(())
     }
 
+    /// The access to one place.
+    #[inline]
+    fn run(
+        &self,
+        space: Space,
+        shadow: &mut Shadow,
+        (address, bytes): (u64, u32),
+        tables: &mut Tables,
+        last: &mut Option<(Cell, Cell)>,
+    ) -> Result<(), Box<Race>> {
+        let (mut at, end) = (address, address + u64::from(bytes));
+        while at < end {
+            let start = at / PAGE_BYTES * PAGE_BYTES;
+            let past = end.min(start + PAGE_BYTES);
+            let inside = (at - start) as usize..(past - start) as usize;
+            let result = self.in_page(shadow.page(start / PAGE_BYTES), inside, tables, last);
+            result.map_err(|(byte, other)| self.race(other, space, start + byte as u64))?;
+            at = past;
+        }
+        Ok(())
+    }
+
     /// The access to bytes of a page. `last` is what the word before was and has become: one that
     /// is like it becomes the same. (Operations have many words, lanes have few.) Where one races,
     /// its byte's place in the page comes back.
     #[inline]
-    fn run(
+    fn in_page(
         &self,
         page: &mut [Cell],
         bytes: Range<usize>,

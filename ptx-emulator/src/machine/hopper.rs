@@ -28,6 +28,7 @@ use crate::order::{OpId, Order};
 use crate::sync::{AsyncGroups, ClusterBarrier, Mbarrier, RegisterPool};
 use crate::syntax::ast;
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// A place in the shared memory of a block of the cluster: its rank and the address there.
 pub(crate) type Place = (usize, u64);
@@ -67,6 +68,8 @@ pub(crate) struct Hopper {
     /// Warps of a block.
     warps: usize,
     mbarriers: FxHashMap<Place, Mbarrier>,
+    /// The addresses, in any block, among which all of them are.
+    among: Range<u64>,
     /// Arrivals at them that wait for copies.
     arrivals: Vec<mbarrier::CopyArrival>,
     barrier: ClusterBarrier,
@@ -98,6 +101,7 @@ impl Hopper {
             released: vec![Vec::new(); blocks.len()],
             warps: live.len() / blocks.len().max(1),
             mbarriers: FxHashMap::default(),
+            among: Range { start: u64::MAX, end: 0 },
             arrivals: Vec::new(),
             barrier: ClusterBarrier::new(&live),
             loads: Vec::new(),
@@ -111,9 +115,22 @@ impl Hopper {
         }
     }
 
-    /// The mbarrier that lives in the 8 bytes around an address.
+    /// An mbarrier comes to be.
+    fn add_mbarrier(&mut self, place: Place, barrier: Mbarrier) {
+        let Range { start, end } = self.among;
+        self.among = start.min(place.1)..end.max(place.1 + 8);
+        self.mbarriers.insert(place, barrier);
+    }
+
+    /// Whether some of these bytes of a block may be an mbarrier's.
+    pub fn may_have_mbarrier(&self, bytes: &Range<u64>) -> bool {
+        bytes.start < self.among.end && self.among.start < bytes.end
+    }
+
+    /// Whether an mbarrier lives in the 8 bytes around an address.
     pub fn mbarrier_at(&self, (rank, address): Place) -> bool {
-        !self.mbarriers.is_empty() && self.mbarriers.contains_key(&(rank, address & !7))
+        self.may_have_mbarrier(&(address..address + 1))
+            && self.mbarriers.contains_key(&(rank, address & !7))
     }
 
     /// Lanes of a warp exit.

@@ -3,9 +3,10 @@
 use super::Context;
 use super::context::{Lanes, lanes_of};
 use super::memory::Access;
-use crate::check::shadow::{Race, Stamp};
+use crate::check::shadow::{Race, Reach, Record, Stamp};
 use crate::check::{Fault, ReportKind};
 use crate::memory::{RANK_SHIFT, own_window};
+use crate::order::{Kind, Space};
 
 impl Context<'_> {
     /// The block of the cluster that a shared address is of, and the address there.
@@ -133,37 +134,63 @@ impl Context<'_> {
     }
 }
 
-/// The plain case of a load: words of the block's own memory, written and not raced for. Returns
-/// whether that is all there is to do.
-fn load_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> bool {
-    let (races, mask) = (c.checks_shared_races(), c.mask);
-    let record = races.then(|| c.stamp(access.line, access.memory.reach).record());
-    let own = c.own(&access.addresses);
-    let shared = &mut c.cluster.blocks[c.rank].shared;
-    let mut out = [[0; 32]; WORDS];
-    let plain = c.cluster.hopper.order.is_none()
-        && c.grid.options.checks
-        && shared.contains_all(&own, mask, 4 * WORDS as u64)
-        && shared.load_lanes(&own, mask, record, &mut out);
-    if !plain {
-        return false;
+impl Context<'_> {
+    /// Whether an access is a plain one: of words of the block's own memory, where no mbarrier is,
+    /// and for Level 2 not a strong one.
+    fn is_plain(&self, access: &Access<'_>, own: &Lanes, bytes: u64) -> bool {
+        let (hopper, memory) = (&self.cluster.hopper, access.memory);
+        let shared = &self.cluster.blocks[self.rank].shared;
+        shared.span(own, self.mask, bytes).is_some_and(|span| {
+            hopper.order.is_none()
+                || memory.reach == Reach::Weak && !hopper.may_have_mbarrier(&span)
+        })
     }
+
+    /// What Level 1 remembers of an access by the warp's first lane, if it looks for races.
+    fn record(&self, access: &Access<'_>) -> Option<Record> {
+        let block = &self.cluster.blocks[self.rank];
+        let looks = block.by_barriers && block.shared.shadow.is_on();
+        looks.then(|| self.stamp(access.line, access.memory.reach).record())
+    }
+}
+
+/// The plain case of a load: what is loaded was written, and not raced for. Returns whether that is
+/// all there is to do.
+fn load_words<const WORDS: usize>(
+    c: &mut Context<'_>,
+    access: &Access<'_>,
+) -> Result<bool, Box<Fault>> {
+    let (own, mask, record) = (c.own(&access.addresses), c.mask, c.record(access));
+    let bytes = 4 * WORDS as u64;
+    let mut out = [[0; 32]; WORDS];
+    let plain = c.grid.options.checks
+        && c.is_plain(access, &own, bytes)
+        && c.block().shared.load_lanes(&own, mask, record, &mut out);
+    if !plain {
+        return Ok(false);
+    }
+    c.order_lanes(Space::Shared(c.rank as u32), &own, bytes, (Kind::Read, access.line))?;
     let per_element = usize::from(access.memory.size) / 4;
     for (words, slot) in out.chunks(per_element).zip(access.list) {
         let high = words.get(1).unwrap_or(&[0; 32]);
         let value = |lane: usize| u64::from(words[0][lane]) | u64::from(high[lane]) << 32;
         c.write(*slot, &std::array::from_fn(value));
     }
-    c.statistics.shared_loaded += 4 * WORDS as u64 * u64::from(mask.count_ones());
-    c.count_shared(&access.addresses, 4 * WORDS as u64);
-    true
+    c.statistics.shared_loaded += bytes * u64::from(mask.count_ones());
+    c.count_shared(&access.addresses, bytes);
+    Ok(true)
 }
 
 /// As [`load_words`], of a store.
-fn store_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> bool {
-    let (races, mask) = (c.checks_shared_races(), c.mask);
-    let record = races.then(|| c.stamp(access.line, access.memory.reach).record());
-    let own = c.own(&access.addresses);
+fn store_words<const WORDS: usize>(
+    c: &mut Context<'_>,
+    access: &Access<'_>,
+) -> Result<bool, Box<Fault>> {
+    let (own, mask, record) = (c.own(&access.addresses), c.mask, c.record(access));
+    let bytes = 4 * WORDS as u64;
+    if !c.is_plain(access, &own, bytes) {
+        return Ok(false);
+    }
     let per_element = usize::from(access.memory.size) / 4;
     let mut values = [[0; 32]; WORDS];
     for (words, slot) in values.chunks_mut(per_element).zip(access.list) {
@@ -172,15 +199,13 @@ fn store_words<const WORDS: usize>(c: &mut Context<'_>, access: &Access<'_>) -> 
             *word = std::array::from_fn(|lane| (lanes[lane] >> (32 * k)) as u32);
         }
     }
-    let shared = &mut c.cluster.blocks[c.rank].shared;
-    let plain = c.cluster.hopper.order.is_none()
-        && shared.contains_all(&own, mask, 4 * WORDS as u64)
-        && shared.store_lanes(&own, mask, record, &values);
-    if plain {
-        c.statistics.shared_stored += 4 * WORDS as u64 * u64::from(mask.count_ones());
-        c.count_shared(&access.addresses, 4 * WORDS as u64);
+    c.order_lanes(Space::Shared(c.rank as u32), &own, bytes, (Kind::Write, access.line))?;
+    if !c.block().shared.store_lanes(&own, mask, record, &values) {
+        return Ok(false);
     }
-    plain
+    c.statistics.shared_stored += bytes * u64::from(mask.count_ones());
+    c.count_shared(&access.addresses, bytes);
+    Ok(true)
 }
 
 /// Loads elements of 1, 2, 4 or 8 bytes.
@@ -189,9 +214,9 @@ pub(super) fn load(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<F
     let (size, count) = (u32::from(memory.size), usize::from(memory.count));
     let bytes = u64::from(size) * count as u64;
     let plain = match (size >= 4 && !memory.signed, bytes) {
-        (true, 4) => load_words::<1>(c, access),
-        (true, 8) => load_words::<2>(c, access),
-        (true, 16) => load_words::<4>(c, access),
+        (true, 4) => load_words::<1>(c, access)?,
+        (true, 8) => load_words::<2>(c, access)?,
+        (true, 16) => load_words::<4>(c, access)?,
         _ => false,
     };
     if plain {
@@ -239,9 +264,9 @@ pub(super) fn store(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<
     let (size, count) = (u32::from(memory.size), usize::from(memory.count));
     let bytes = u64::from(size) * count as u64;
     let plain = match (size >= 4, bytes) {
-        (true, 4) => store_words::<1>(c, access),
-        (true, 8) => store_words::<2>(c, access),
-        (true, 16) => store_words::<4>(c, access),
+        (true, 4) => store_words::<1>(c, access)?,
+        (true, 8) => store_words::<2>(c, access)?,
+        (true, 16) => store_words::<4>(c, access)?,
         _ => false,
     };
     if plain {

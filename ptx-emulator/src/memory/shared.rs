@@ -3,6 +3,7 @@
 use super::SHARED_START;
 use crate::check::AllocationNote;
 use crate::check::shadow::{BlockShadow, Record, THREAD_SHIFT};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A variable's name, its first address and its size.
@@ -105,17 +106,18 @@ impl SharedMemory {
         }
     }
 
-    /// Whether all `size` bytes at the address of each lane of `mask` are the block's to use, and
-    /// no lane's address is that of another block.
+    /// From the first to the last of the `size` bytes at the addresses of the lanes of `mask`, if
+    /// all are the block's to use and no lane's address is that of another block.
     #[inline]
-    pub fn contains_all(&self, addresses: &[u64; 32], mask: u32, size: u64) -> bool {
+    pub fn span(&self, addresses: &[u64; 32], mask: u32, size: u64) -> Option<Range<u64>> {
         let (mut lowest, mut highest) = (u64::MAX, 0);
         for (lane, address) in addresses.iter().enumerate() {
             let active = mask >> lane & 1 == 1;
             lowest = lowest.min(if active { *address } else { u64::MAX });
             highest = highest.max(if active { *address } else { 0 });
         }
-        lowest >= SHARED_START && highest.saturating_add(size) <= self.bytes
+        let end = highest.saturating_add(size);
+        (lowest >= SHARED_START && end <= self.bytes).then_some(lowest..end)
     }
 
     /// Loads words of the lanes of `mask`, all of them inside and aligned. `record` is of the

@@ -89,28 +89,46 @@ pub(super) const PAGE_BYTES: u64 = 4 * PAGE as u64;
 /// The words of a space, in pages that are made as soon as one of their words is used.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
-    pages: FxHashMap<u64, Box<[Cell]>>,
+    pages: Vec<Box<[Cell]>>,
+    /// Where each page is, by its number.
+    places: FxHashMap<u64, usize>,
+    /// The page that was used last: its number and its place.
+    last: Option<(u64, usize)>,
 }
 
 impl Shadow {
     #[inline]
     pub(super) fn page(&mut self, number: u64) -> &mut [Cell] {
-        self.pages.entry(number).or_insert_with(|| vec![Cell::EMPTY; PAGE].into())
+        match self.last {
+            Some((last, place)) if last == number => &mut self.pages[place],
+            _ => self.other_page(number),
+        }
+    }
+
+    fn other_page(&mut self, number: u64) -> &mut [Cell] {
+        let place = *self.places.entry(number).or_insert(self.pages.len());
+        if place == self.pages.len() {
+            self.pages.push(vec![Cell::EMPTY; PAGE].into());
+        }
+        self.last = Some((number, place));
+        &mut self.pages[place]
     }
 
     /// A word, if its page is made.
     pub(super) fn get(&self, word: u64) -> Option<&Cell> {
-        Some(&self.pages.get(&(word / PAGE as u64))?[word as usize % PAGE])
+        let place = *self.places.get(&(word / PAGE as u64))?;
+        Some(&self.pages[place][word as usize % PAGE])
     }
 
     /// See [`Shadow::get`].
     pub(super) fn get_mut(&mut self, word: u64) -> Option<&mut Cell> {
-        Some(&mut self.pages.get_mut(&(word / PAGE as u64))?[word as usize % PAGE])
+        let place = *self.places.get(&(word / PAGE as u64))?;
+        Some(&mut self.pages[place][word as usize % PAGE])
     }
 
     /// The pages whose words may have been accessed, rising.
     pub(super) fn used(&self) -> Vec<u64> {
-        let mut pages: Vec<u64> = self.pages.keys().copied().collect();
+        let mut pages: Vec<u64> = self.places.keys().copied().collect();
         pages.sort_unstable();
         pages
     }

@@ -27,7 +27,7 @@ pub(super) fn row(
     line: u32,
 ) -> Result<(), Box<Race>> {
     let addresses = std::array::from_fn(|lane| base + 4 * lane as u64);
-    order.access_lanes(warp, ALL, SHARED, &addresses, 4, access(kind, line))
+    order.access_lanes((warp, ALL), SHARED, &addresses, 4, access(kind, line))
 }
 
 pub(super) fn why(result: Result<(), Box<Race>>) -> Why {

@@ -313,7 +313,7 @@ fn act(c: &mut Context<'_>, i: &Instruction) -> Outcome {
                     false => barrier,
                 };
                 let barrier = barrier.map_err(|error| c.mbarrier_fault(place, lanes, error))?;
-                c.cluster.hopper.mbarriers.insert(place, barrier);
+                c.cluster.hopper.add_mbarrier(place, barrier);
             }
             Action::Invalidate => {
                 c.mbarrier(place, lanes)?;

@@ -1,7 +1,7 @@
 //! The machine's calls of the checker of Level 2.
 
 use super::super::block::Grid;
-use super::super::context::Context;
+use super::super::context::{Context, Lanes};
 use super::super::warp::{Status, Warp};
 use super::Place;
 use crate::check::shadow::{Reach, Stamp};
@@ -65,6 +65,21 @@ impl Context<'_> {
         let Some(order) = self.order() else { return Ok(()) };
         let result =
             order.access_all(actor, Space::Shared(rank as u32), places, Access { kind, line });
+        result.map_err(|race| self.order_race(&race))
+    }
+
+    /// A weak access of the warp, whose lanes have `bytes` bytes each at their own addresses.
+    pub fn order_lanes(
+        &mut self,
+        space: Space,
+        addresses: &Lanes,
+        bytes: u64,
+        (kind, line): (Kind, u32),
+    ) -> Result<(), Box<Fault>> {
+        let actor = (self.cluster_warp(), self.mask);
+        let Some(order) = self.order() else { return Ok(()) };
+        let access = Access { kind, line };
+        let result = order.access_lanes(actor, space, addresses, bytes as u32, access);
         result.map_err(|race| self.order_race(&race))
     }
 
