@@ -15,6 +15,7 @@ mod control;
 pub(crate) mod convert;
 mod float;
 mod forms;
+mod global;
 pub(crate) mod hopper;
 mod integer;
 mod launch;

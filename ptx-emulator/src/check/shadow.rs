@@ -496,7 +496,7 @@ impl PageShadow {
         Box::new(PageShadow { words, bytes: OnceLock::new() })
     }
 
-    /// An access to `size` (1, 2, 4 or 8) bytes of a word from `byte` on.
+    /// An access to `size` bytes of a word from `byte` on.
     #[inline]
     pub fn access(
         &self,
@@ -506,18 +506,17 @@ impl PageShadow {
         (stamp, fences): (&Stamp, Fences<'_>),
         writes: bool,
     ) -> Option<Race> {
+        let whole = &self.words[word];
         if size < 4 {
             let make = || (0..4 * PAGE_WORDS).map(|_| SharedCell::default()).collect();
             let first = 4 * word + byte;
             let cells = &self.bytes.get_or_init(make)[first..first + size as usize];
             let found = cells.iter().find_map(|cell| cell.access(stamp, writes, fences));
-            return found.or_else(|| self.words[word].conflict(stamp, writes, fences));
+            return found.or_else(|| whole.conflict(stamp, writes, fences));
         }
-        (word..word + size as usize / 4).find_map(|word| {
-            self.words[word].access(stamp, writes, fences).or_else(|| {
-                let cells = &self.bytes.get()?[4 * word..4 * word + 4];
-                cells.iter().find_map(|cell| cell.conflict(stamp, writes, fences))
-            })
+        whole.access(stamp, writes, fences).or_else(|| {
+            let cells = &self.bytes.get()?[4 * word..4 * word + 4];
+            cells.iter().find_map(|cell| cell.conflict(stamp, writes, fences))
         })
     }
 }

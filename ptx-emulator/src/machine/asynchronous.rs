@@ -220,8 +220,9 @@ fn start(c: &mut Context<'_>, i: &Instruction) -> Outcome {
             c.check_source(lane, &copy)?;
         }
         if races {
-            for word in (0..u64::from(bytes)).step_by(4) {
-                c.check_shared_race((target.0, target.1 + word, 4), lane, &stamp, true)?;
+            for part in (0..u64::from(bytes)).step_by(8) {
+                let place = (target.0, target.1 + part, bytes.min(8));
+                c.check_shared_race(place, lane, &stamp, true)?;
             }
         }
         if eager {
@@ -259,15 +260,7 @@ impl Context<'_> {
         };
         if self.checks_global_races() {
             let stamp = self.stamp(copy.line, Reach::Weak);
-            let words = copy.from_source / 4 * 4;
-            for offset in (0..words).step_by(4) {
-                let address = address + u64::from(offset);
-                self.check_global_race(found, (address, 4), lane, &stamp, false)?;
-            }
-            for offset in words..copy.from_source {
-                let address = address + u64::from(offset);
-                self.check_global_race(found, (address, 1), lane, &stamp, false)?;
-            }
+            self.check_global_race(found, (address, copy.from_source), lane, &stamp, false)?;
         }
         Ok(())
     }
@@ -303,8 +296,9 @@ impl Context<'_> {
         for copy in copies {
             let (rank, target) = copy.target;
             let stamp = self.stamp(copy.line, Reach::Weak);
-            for address in (target..target + u64::from(copy.bytes)).step_by(4).filter(|_| races) {
-                self.check_shared_race((rank, address, 4), lane, &stamp, true)?;
+            for part in (0..u64::from(copy.bytes)).step_by(8).filter(|_| races) {
+                let place = (rank, target + part, copy.bytes.min(8));
+                self.check_shared_race(place, lane, &stamp, true)?;
             }
             self.land(lane, copy)?;
         }

@@ -3,13 +3,12 @@
 use super::context::lanes_of;
 use super::hopper::Hopper;
 use super::movement::is_parameter;
-use super::{Context, Lanes, Lower, Outcome, Step, shared};
-use crate::check::shadow::{Fences, Race, Reach, Stamp};
+use super::{Context, Lanes, Lower, Outcome, Step, global, shared};
+use crate::check::shadow::{Fences, Race, Reach};
 use crate::check::{AccessKind, Fault, OtherSide, ReportKind};
 use crate::error::Error;
 use crate::memory::{
     Allocation, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Space, WINDOW_BYTES, number,
-    uninitialized,
 };
 use crate::order::Order;
 use crate::program::{
@@ -309,38 +308,6 @@ impl Context<'_> {
         Fault::of_lane(ReportKind::DataRace, lane, message).at(address).against(other)
     }
 
-    /// Looks for races of an access to global memory. `stamp` is of the warp's first lane.
-    #[inline]
-    pub(super) fn check_global_race(
-        &mut self,
-        allocation: &Allocation,
-        (address, size): (u64, u32),
-        lane: usize,
-        stamp: &Stamp,
-        writes: bool,
-    ) -> Result<(), Box<Fault>> {
-        let offset = address - allocation.base;
-        let (page, word) = allocation.shadow(offset);
-        let stamp = match self.cluster.hopper.order.is_some() {
-            true => self.order_global((address, size), lane, stamp, writes)?,
-            false => Stamp { thread: stamp.thread + lane as u32, ..*stamp },
-        };
-        match page.access(word, offset as usize % 4, size, (&stamp, self.fences()), writes) {
-            None => Ok(()),
-            Some(race) => {
-                let fault = self.race(race, lane, ("global", address), writes);
-                Err(fault.inside(Some(allocation.note(address))))
-            }
-        }
-    }
-
-    /// Whether races in global memory are looked for.
-    pub(super) fn checks_global_races(&self) -> bool {
-        let block = &self.cluster.blocks[self.rank];
-        let ordered = block.by_barriers || self.cluster.hopper.order.is_some();
-        self.grid.options.checks && ordered
-    }
-
     /// What fences of the whole GPU order.
     pub(super) fn fences(&self) -> Fences<'_> {
         let Hopper { acquired, ref order, .. } = self.cluster.hopper;
@@ -390,7 +357,7 @@ fn load(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     let load = |c: &mut Context<'_>, space, addresses| {
         let access = Access { addresses, memory, line: i.line, list: &i.list };
         match space {
-            Space::Global | Space::Const => load_global(c, &access),
+            Space::Global | Space::Const => global::load(c, &access),
             Space::Shared => shared::load(c, &access),
             Space::Local => load_local(c, &access),
             Space::Param => load_param(c, &access),
@@ -419,7 +386,7 @@ fn store(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     c.by_space(memory.space, addresses, |c, space, addresses| {
         let access = Access { addresses, memory, line: i.line, list: &i.list };
         match space {
-            Space::Global => store_global(c, &access),
+            Space::Global => global::store(c, &access),
             Space::Shared => shared::store(c, &access),
             Space::Local => store_local(c, &access),
             Space::Const | Space::Param => {
@@ -433,72 +400,6 @@ fn store(c: &mut Context<'_>, i: &Instruction) -> Outcome {
     // What it releases includes itself.
     c.order_blocks(false, memory.releases);
     Ok(Step::Next)
-}
-
-fn load_global(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>> {
-    let memory = access.memory;
-    let (size, count) = (u32::from(memory.size), usize::from(memory.count));
-    let bytes = u64::from(size) * count as u64;
-    let (checks, races) = (c.grid.options.checks, c.checks_global_races());
-    let stamp = c.stamp(access.line, memory.reach);
-    let mut values = [[0; 32]; 8];
-    let mut allocation: Option<&Allocation> = None;
-    for lane in lanes_of(c.mask) {
-        let address = access.addresses[lane];
-        let inside = |a: &&Allocation| a.has(address, bytes);
-        let found = allocation.filter(inside).or_else(|| c.grid.memory.find(address, bytes));
-        let Some(found) = found else {
-            return Err(c.stray(lane, address, bytes));
-        };
-        allocation = Some(found);
-        for (k, values) in values[..count].iter_mut().enumerate() {
-            let address = address + k as u64 * u64::from(size);
-            let (value, written) = found.load(address - found.base, size);
-            values[lane] = extend(value, memory);
-            if checks && written.count_ones() != size {
-                let note = Some(found.note(address));
-                return Err(uninitialized(lane, "global memory", address, note));
-            }
-            if races && !found.read_only {
-                c.check_global_race(found, (address, size), lane, &stamp, false)?;
-            }
-        }
-    }
-    for (slot, values) in access.list.iter().zip(&values) {
-        c.write(*slot, values);
-    }
-    c.statistics.global_loaded += bytes * u64::from(c.mask.count_ones());
-    c.count_global(&access.addresses);
-    Ok(())
-}
-
-fn store_global(c: &mut Context<'_>, access: &Access<'_>) -> Result<(), Box<Fault>> {
-    let memory = access.memory;
-    let (size, count) = (u32::from(memory.size), usize::from(memory.count));
-    let bytes = u64::from(size) * count as u64;
-    let races = c.checks_global_races();
-    let stamp = c.stamp(access.line, memory.reach);
-    let mut allocation: Option<&Allocation> = None;
-    for lane in lanes_of(c.mask) {
-        let address = access.addresses[lane];
-        let inside = |a: &&Allocation| a.has(address, bytes);
-        let found = allocation.filter(inside).or_else(|| c.grid.memory.find(address, bytes));
-        let Some(found) = found else {
-            return Err(c.stray(lane, address, bytes));
-        };
-        allocation = Some(found);
-        need_writable(found, lane, address)?;
-        for (k, slot) in access.list[..count].iter().enumerate() {
-            let address = address + k as u64 * u64::from(size);
-            if races {
-                c.check_global_race(found, (address, size), lane, &stamp, true)?;
-            }
-            found.store(address - found.base, size, c.lanes(*slot)[lane]);
-        }
-    }
-    c.statistics.global_stored += bytes * u64::from(c.mask.count_ones());
-    c.count_global(&access.addresses);
-    Ok(())
 }
 
 /// Faults if the allocation is of constant memory.

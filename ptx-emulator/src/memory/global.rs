@@ -5,7 +5,7 @@
 
 use super::UNWRITTEN;
 use crate::check::AllocationNote;
-use crate::check::shadow::PageShadow;
+use crate::check::shadow::{Fences, PageShadow, Race, Stamp};
 use crate::error::Error;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -138,11 +138,27 @@ impl Allocation {
         }
     }
 
-    /// The race checker's memory of the page that has `offset`, and the word's index in it.
+    /// Records an access for the race checker, and finds the race with an earlier one and the
+    /// offset at which it is.
     #[inline]
-    pub fn shadow(&self, offset: u64) -> (&PageShadow, usize) {
-        let page = &self.shadows[(offset / PAGE_BYTES) as usize];
-        (page.get_or_init(PageShadow::new), (offset / 4) as usize % PAGE_WORDS)
+    pub fn race(
+        &self,
+        offset: u64,
+        bytes: u32,
+        who: (&Stamp, Fences<'_>),
+        writes: bool,
+    ) -> Option<(u64, Race)> {
+        let (mut at, end) = (offset, offset + u64::from(bytes));
+        while at < end {
+            let page = &self.shadows[(at / PAGE_BYTES) as usize];
+            let page = page.get_or_init(PageShadow::new);
+            let (word, size) = ((at / 4) as usize % PAGE_WORDS, (4 - at % 4).min(end - at));
+            if let Some(race) = page.access(word, at as usize % 4, size as u32, who, writes) {
+                return Some((at, race));
+            }
+            at += size;
+        }
+        None
     }
 
     /// What a report says of an address in or near it.

@@ -57,7 +57,7 @@ fn blocks_are_not_ordered() {
     assert_eq!(access(0, 0, 4, stamp(1, 1, 9), false), None);
     let found = access(0, 0, 4, stamp(1, 1, 10), true).unwrap();
     assert_eq!((found.block, found.wrote), (0, false));
-    assert_eq!(access(8, 0, 8, stamp(2, 1, 1), true), None);
+    assert_eq!(access(9, 0, 4, stamp(2, 1, 1), true), None);
     assert_eq!(access(9, 0, 4, stamp(2, 1, 1), false), None);
     assert_eq!(access(9, 0, 4, stamp(2, 5, 2), false), None);
     assert!(access(9, 2, 2, stamp(3, 5, 2), false).is_some());

@@ -271,6 +271,21 @@ impl Context<'_> {
         Ok(self.cluster_stamp(stamp))
     }
 
+    /// As [`Context::order_global`], a weak access of the warp's lanes.
+    pub fn order_global_lanes(
+        &mut self,
+        addresses: &Lanes,
+        bytes: u32,
+        stamp: &Stamp,
+        writes: bool,
+    ) -> Result<Stamp, Box<Fault>> {
+        if !self.grid.program.orders_blocks {
+            let kind = if writes { Kind::Write } else { Kind::Read };
+            self.order_lanes(Space::Global, addresses, bytes.into(), (kind, stamp.line))?;
+        }
+        Ok(self.cluster_stamp(stamp))
+    }
+
     /// An access of an asynchronous operation to a run of global memory. Reads are looked at as if
     /// they left no trace in their own cluster.
     pub fn order_run(
@@ -301,18 +316,7 @@ impl Context<'_> {
             // fence of one who knows of the warp at all is one behind it.
             stamp = stamp.at(stamp.thread, 1);
         }
-        let (mut at, end) = (address, address + u64::from(bytes));
-        while at < end {
-            let size = (4 - at % 4).min(end - at) as u32;
-            let (page, word) = allocation.shadow(at - allocation.base);
-            let inside = (at - allocation.base) as usize % 4;
-            if let Some(race) = page.access(word, inside, size, (&stamp, self.fences()), writes) {
-                let fault = self.race(race, lane, ("global", at), writes);
-                return Err(fault.inside(Some(allocation.note(at))));
-            }
-            at += u64::from(size);
-        }
-        Ok(())
+        self.check_blocks_race(allocation, (address, bytes), lane, &stamp, writes)
     }
 
     /// For Level 1, all of a cluster counts as one thread: it finds what clusters do to each other.
