@@ -291,6 +291,10 @@ impl<'a> Who<'a> {
     /// Whether the other access is ordered before this one; the most common cases.
     #[inline(always)]
     fn is_after(&self, other: &Stamp, other_writes: bool) -> bool {
+        let own = (self.stamp.agent, self.stamp.lanes) == (other.agent, other.lanes);
+        if own && other.agent != OP && other.lanes.is_power_of_two() {
+            return true;
+        }
         let has = |clock: &Clock| clock.warps[other.agent as usize] >= other.time;
         if other.agent != OP && has(self.seen) {
             let needs_fence = other_writes && !other.flags.has(Flags::ASYNC);
@@ -441,8 +445,8 @@ impl<'a> Who<'a> {
             let (word, past) = (at / 4, end.min(at / 4 * 4 + 4));
             if past - at < 4 {
                 *last = None;
-                let mask = (1u8 << (past - 4 * word)) - (1 << (at % 4));
-                self.part(&mut page[word], mask, tables).map_err(|other| (at, other))?;
+                let part = at % 4..past - 4 * word;
+                self.part(&mut page[word], part, tables).map_err(|other| (at, other))?;
                 at = past;
                 continue;
             }
@@ -492,7 +496,7 @@ impl<'a> Who<'a> {
 
     #[cold]
     fn whole_of_split(&self, cell: &mut Cell, tables: &mut Tables) -> Result<(), Conflict> {
-        self.part(cell, 0xf, tables)?;
+        self.part(cell, 0..4, tables)?;
         // Behind a strong write the bytes' earlier ones still count.
         if self.writes && !self.stamp.flags.has(Flags::STRONG) {
             tables.write(cell, self.stamp, self.ops);
@@ -501,15 +505,27 @@ impl<'a> Who<'a> {
     }
 
     #[cold]
-    fn part(&self, cell: &mut Cell, bytes: u8, tables: &mut Tables) -> Result<(), Conflict> {
+    fn part(
+        &self,
+        cell: &mut Cell,
+        bytes: Range<usize>,
+        tables: &mut Tables,
+    ) -> Result<(), Conflict> {
         let split = tables.split(cell, self.ops);
-        for byte in (0..4).filter(|byte| bytes >> byte & 1 != 0) {
-            let mut part = tables.take_part(split, byte);
-            let result = self.whole(&mut part, tables);
-            tables.put_part(split, byte, part);
-            result.map_err(|other| Conflict { byte: Some(byte), ..other })?;
-        }
-        Ok(())
+        let (mut parts, mut last) = (tables.parts_of(split), None);
+        let result = bytes.into_iter().try_for_each(|byte| {
+            if let Some(last) = &last
+                && tables.replace(&mut parts[byte..=byte], last, self.ops) > 0
+            {
+                return Ok(());
+            }
+            let before = parts[byte];
+            let result = self.whole(&mut parts[byte], tables);
+            last = Some((before, parts[byte]));
+            result.map_err(|other| Conflict { byte: Some(byte), ..other })
+        });
+        tables.put_parts(split, parts);
+        result
     }
 
     #[cold]

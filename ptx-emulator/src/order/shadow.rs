@@ -348,11 +348,7 @@ impl Tables {
             return;
         }
         let index = cell.write.time;
-        for byte in 0..4 {
-            let mut part = self.take_part(index, byte);
-            self.clear(&mut part, ops);
-            self.put_part(index, byte, part);
-        }
+        self.parts_of(index).iter().for_each(|part| self.release(part, 1, ops));
         self.free_splits.push(index);
     }
 
@@ -380,13 +376,13 @@ impl Tables {
         }
     }
 
-    /// Takes the cell of a byte out of a split word, for a moment.
-    pub(super) fn take_part(&mut self, split: u32, byte: usize) -> Cell {
-        std::mem::replace(&mut self.splits[split as usize][byte], Cell::EMPTY)
+    /// Copies the cells of a split word's bytes.
+    pub(super) fn parts_of(&self, split: u32) -> [Cell; 4] {
+        self.splits[split as usize]
     }
 
-    /// Puts it back.
-    pub(super) fn put_part(&mut self, split: u32, byte: usize, cell: Cell) {
-        self.splits[split as usize][byte] = cell;
+    /// Puts them back.
+    pub(super) fn put_parts(&mut self, split: u32, parts: [Cell; 4]) {
+        self.splits[split as usize] = parts;
     }
 }
