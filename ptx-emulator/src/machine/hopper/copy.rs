@@ -215,8 +215,14 @@ impl Context<'_> {
                 }
                 Piece::Fill { fill, shared, bytes } => {
                     let memory = &mut self.cluster.blocks[rank].shared;
-                    for at in shared..shared + u64::from(bytes) {
-                        memory.store(at, 1, fill.byte(at as u32).into());
+                    let mut done = 0;
+                    while done < bytes {
+                        let at = shared + u64::from(done);
+                        let size = step(at, 0, bytes - done);
+                        let byte = |i: usize| fill.byte(at as u32 + i as u32);
+                        let value: [u8; 8] = std::array::from_fn(byte);
+                        memory.store(at, size, crate::memory::number(&value[..size as usize]));
+                        done += size;
                     }
                 }
             }

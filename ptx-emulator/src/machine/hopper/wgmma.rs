@@ -270,14 +270,18 @@ impl Context<'_> {
         let size = shape.element;
         let step = if shape.major == Major::K { (0, 1) } else { (1, 0) };
         descriptor.for_each_chunk(shape, |outer, k, address| {
-            for element in 0..16 / size {
-                let at = u64::from(address + element * size);
-                let (value, written) = memory.load(at, size);
-                if written.count_ones() != size {
-                    missing.get_or_insert(at);
+            for half in 0..2 {
+                let at = u64::from(address + 8 * half);
+                let (value, written) = memory.load(at, 8);
+                if written != 0xff {
+                    missing.get_or_insert(at + u64::from(written.trailing_ones() / size * size));
                 }
-                let place = (outer + element * step.0, k + element * step.1);
-                put(place.0 as usize, place.1 as usize, value as u32);
+                for i in 0..8 / size {
+                    let element = half * (8 / size) + i;
+                    let place = (outer + element * step.0, k + element * step.1);
+                    let bits = (value >> (8 * size * i)) as u32 & (u32::MAX >> (32 - 8 * size));
+                    put(place.0 as usize, place.1 as usize, bits);
+                }
             }
         });
         match missing.filter(|_| self.grid.options.checks) {
