@@ -4,7 +4,7 @@ use crate::numeric::{NAN_F64, Rounding, add_f16, add_f32, widen_f16};
 
 use super::dot::{block, pattern};
 use super::lanes::{Lanes, Left, Plain};
-use super::planes::{BLOCK, Decoder, Row};
+use super::planes::{BLOCK, Decoder, Row, SPECIAL, ZERO};
 use super::{Accumulator, Arithmetic, Element, Shape};
 
 /// A product of matrices; matrices are row-major patterns, one element a word.
@@ -92,13 +92,22 @@ impl Product {
 
     #[inline(always)]
     fn floats<L: Lanes>(&self, a: &[f32], e: &[i16], b: &[Row], c: Option<&[u32]>, d: &mut [u32]) {
-        let Shape { m, n, k } = self.shape;
+        let Shape { n, k, .. } = self.shape;
         let min_exponent_c = if self.c == Accumulator::F16 { -14 } else { -126 };
         let min_exponent_d = if self.d == Accumulator::F16 { -14 } else { -126 };
         let step = self.arithmetic.step.min(k);
+        let rows_of_a: Vec<Terms> = e.chunks(k).map(|e| Terms::of(e.iter())).collect();
         for (column, rows) in b.chunks(k).enumerate() {
-            for row in 0..m {
+            let of_b = Terms::of(rows.iter().flat_map(|row| &row.exponent));
+            for (row, of_a) in rows_of_a.iter().enumerate() {
                 let start = row * n + column * BLOCK;
+                // Tiles reach past matrices' ends, where there are zeros.
+                let add_zeros = of_a.make_zeros(of_b);
+                let is_zero = |&bits: &u32| self.accumulator_value(bits) == 0.0;
+                if add_zeros && c.is_none_or(|c| c[start..start + BLOCK].iter().all(is_zero)) {
+                    d[start..start + BLOCK].fill(0);
+                    continue;
+                }
                 let mut sum = [0f32; BLOCK];
                 if let Some(c) = c {
                     for (sum, &bits) in sum.iter_mut().zip(&c[start..start + BLOCK]) {
@@ -178,6 +187,27 @@ impl Product {
             return;
         }
         doubles(self.shape, a, b, d);
+    }
+}
+
+/// What the factors of one side of a block are.
+#[derive(Clone, Copy)]
+struct Terms {
+    all_zero: bool,
+    all_finite: bool,
+}
+
+impl Terms {
+    #[inline(always)]
+    fn of<'a>(mut exponents: impl Iterator<Item = &'a i16> + Clone) -> Terms {
+        let all_finite = exponents.clone().all(|&e| e != SPECIAL);
+        Terms { all_zero: exponents.all(|&e| e == ZERO), all_finite }
+    }
+
+    /// Whether all products with the other side's are zeros.
+    #[inline(always)]
+    fn make_zeros(self, other: Terms) -> bool {
+        self.all_zero && other.all_finite || other.all_zero && self.all_finite
     }
 }
 

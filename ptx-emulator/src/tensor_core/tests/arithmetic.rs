@@ -20,6 +20,22 @@ enum Data {
     Any,
     /// Numbers near the ends of the format's range.
     Ends,
+    /// Rows of A, columns of B and rows of C that are zero, and few infinities and NaNs.
+    Gaps,
+}
+
+/// Leaves of some elements the signs alone.
+fn make_gaps(
+    matrix: &mut [u32],
+    columns: usize,
+    bits: usize,
+    is_gap: impl Fn(usize, usize) -> bool,
+) {
+    for (place, element) in matrix.iter_mut().enumerate() {
+        if is_gap(place / columns, place % columns) {
+            *element &= 1 << (bits - 1);
+        }
+    }
 }
 
 fn pattern(random: &mut Random, element: E, data: Data) -> u32 {
@@ -42,6 +58,8 @@ fn float(bits: u64, random: &mut Random, fraction: u32, exponents: u32, data: Da
         Data::Near => bias + random.below(7) as u32 - 3,
         Data::Far => random.below(count.into()) as u32,
         Data::Any => random.below(u64::from(count) + 1) as u32,
+        Data::Gaps if bits >> 54 & 255 == 0 => count,
+        Data::Gaps => random.below(count.into()) as u32,
         Data::Ends if bits >> 41 & 3 == 0 => count - 1 - random.below(2) as u32,
         Data::Ends => random.below(2) as u32,
     };
@@ -80,15 +98,20 @@ fn products_are_those_of_the_reference() {
     let mut random = Random(1);
     for (unit, shape, [a_type, b_type], d_type) in float_products() {
         for arch in ARCHITECTURES {
-            for data in [Data::Near, Data::Far, Data::Any, Data::Ends] {
+            for data in [Data::Near, Data::Far, Data::Any, Data::Ends, Data::Gaps] {
                 let arithmetic = Arithmetic::of(arch, unit, a_type);
                 let Shape { m, n, k } = shape;
                 let mut matrix = |count, element| -> Vec<u32> {
                     (0..count).map(|_| pattern(&mut random, element, data)).collect()
                 };
-                let (a, b) = (matrix(m * k, a_type), matrix(k * n, b_type));
-                let c: Vec<u32> =
+                let (mut a, mut b) = (matrix(m * k, a_type), matrix(k * n, b_type));
+                let mut c: Vec<u32> =
                     (0..m * n).map(|_| accumulator(&mut random, d_type, data)).collect();
+                if data == Data::Gaps {
+                    make_gaps(&mut a, k, a_type.bits(), |row, _| row % 3 == 0);
+                    make_gaps(&mut b, n, b_type.bits(), |_, column| column >= 8);
+                    make_gaps(&mut c, n, d_type.bits(), |row, _| row % 4 > 0);
+                }
                 let product = Product {
                     shape,
                     a: a_type,
