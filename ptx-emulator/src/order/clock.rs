@@ -34,8 +34,11 @@ impl Clock {
         for &(warp, lane, time) in &other.lanes {
             self.add_lane(warp, lane, time);
         }
-        for &(warp, lane, time) in &other.single {
-            self.add_single(warp, lane, time);
+        // Those of mbarriers' initialisations go round for long.
+        if self.single != other.single {
+            for &(warp, lane, time) in &other.single {
+                self.add_single(warp, lane, time);
+            }
         }
         if self.ops.is_empty() {
             self.ops.extend_from_slice(&other.ops);
@@ -60,8 +63,9 @@ impl Clock {
         let both = |&&(warp, lane, time): &&_| {
             self.covers_lane(warp, lane, time) && other.covers_lane(warp, lane, time)
         };
-        let single = self.single.iter().chain(&other.single).filter(both);
-        let single: Vec<(u16, u8, u32)> = single.copied().collect();
+        let single = (self.single != other.single).then(|| -> Vec<(u16, u8, u32)> {
+            self.single.iter().chain(&other.single).filter(both).copied().collect()
+        });
         let mut lanes = Vec::new();
         let mine = std::mem::take(&mut self.lanes);
         for (a, b) in [(&mine, other), (&other.lanes, &*self)] {
@@ -82,8 +86,10 @@ impl Clock {
             self.add_lane(warp, lane, time);
         }
         self.ops.retain(|&op| other.has_op(op));
-        self.single.clear();
-        single.into_iter().for_each(|(warp, lane, time)| self.add_single(warp, lane, time));
+        if let Some(single) = single {
+            self.single.clear();
+            single.into_iter().for_each(|(warp, lane, time)| self.add_single(warp, lane, time));
+        }
     }
 
     fn lane_time(&self, warp: u16, lane: u8) -> u32 {
