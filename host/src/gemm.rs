@@ -11,7 +11,7 @@ use crate::plan::{
     choose_for, output_shape,
 };
 use crate::streaming::Streaming;
-use gemm_spec::{Layout, Op, Precision, Shape};
+use gemm_spec::{Kernel, Layout, Op, Precision, Shape};
 use std::marker::PhantomData;
 
 /// A * B on `device`, into a new matrix.
@@ -271,8 +271,8 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         Ok([a, b, Layout::row_major(shape)])
     }
 
-    /// Gets ready what [`Gemm::plan_on`] says: on a GPU the driver compiles and loads the kernel,
-    /// which the first product that takes it does otherwise.
+    /// Gets ready what [`Gemm::plan_on`] says: on a GPU the driver compiles and loads the kernel's
+    /// entry points, which the first product that takes one does otherwise.
     ///
     /// # Errors
     /// As [`Gemm::plan`], and when the driver refuses the kernel.
@@ -280,8 +280,10 @@ impl<T: Element, C: OutputOf<T>> Gemm<T, C> {
         let plan = self.plan_on(device, a, b)?;
         let has = device.info().compute_capability.unwrap_or_default();
         let rows = Rows::of(&self.product(a, b)?);
-        let mut kernels = plan.kernels(T::DTYPE, (rows, has));
-        kernels.try_for_each(|kernel| device.backend.load(kernel))
+        let kernels = plan.kernels(T::DTYPE, (rows, has));
+        // Which entry point is launched goes by C's address, too.
+        let both = |kernel: &'static Kernel| [Some(kernel), kernel.lean()].into_iter().flatten();
+        kernels.flat_map(both).try_for_each(|kernel| device.backend.load(kernel))
     }
 
     /// alpha * op(A) * op(B) into a new matrix; host data, and the result is there when the call
